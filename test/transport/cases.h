@@ -15,7 +15,7 @@ void case_zero_copy(void **state);
 void case_ahead(void **state);
 void case_taken(void **state);
 void case_zero_copy_mixed(void **state);
-void case_device_memory(void **state);
+void case_other_kind(void **state);
 void case_get(void **state);
 void case_help(void **state);
 void case_get_message(void **state);
@@ -36,6 +36,8 @@ void case_sleepers(void **state);
 void case_sleep_ends(void **state);
 void case_sleep_new_link(void **state);
 void case_sleep_writer(void **state);
+
+/* cases_readers.c: several readers of one channel. */
 void case_multicast(void **state);
 void case_multicast_refused(void **state);
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include "cases.h"
 #include "harness.h"
+#include "payload.h"
 #include "row.h"
 
 static const size_t sizes[] = {0,  1,   39,  40,  41,  48,   63,   64,      65,
@@ -23,7 +24,7 @@ static void put(struct pair *pair, struct rcmi_channel *writer, size_t len, uint
     while ((status = reserve_slot(writer, &slot)) == RCM_AGAIN)
         pair_drive(pair);
     CHECK_EQ(status, RCM_OK);
-    fill(slot, len, number);
+    payload_fill(writer->node, slot, len, number);
     rcmi_channel_commit(writer, len, number * 0x9e3779b97f4a7c15u);
 }
 
@@ -40,7 +41,7 @@ static void take(struct pair *pair, struct rcmi_channel *reader, size_t len, uin
     struct rcmi_slot slot = look(pair, reader);
     CHECK_EQ(slot.len, len);
     CHECK(slot.meta == number * 0x9e3779b97f4a7c15u);
-    CHECK(filled(slot.bytes, len, number));
+    CHECK(payload_filled(reader->node, slot.bytes, len, number));
     rcmi_channel_release(reader);
 }
 
@@ -94,10 +95,11 @@ void case_bulk(void **state) {
     limit_ms(10000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1 | RCMI_ID_BULK, &writer, &reader);
-    const size_t len = 4096 * (size_t)writer->transport->bulk_scale;
+    const size_t bulk = writer->transport->bulk_scale, scale = row_scale();
+    const size_t len = 4096 * (bulk > scale ? bulk : scale);
     CHECK_EQ(writer->slot_bytes, len);
     CHECK_EQ(reader->slot_bytes, len);
-    CHECK_EQ(rcmi_node_bulk_bytes(writer->node), len);
+    CHECK_EQ(rcmi_node_bulk_bytes(writer->node), 4096 * bulk);
     const size_t counted = 3 * (writer->transport->pinned_slots ? len : 4096),
                  memory = rcmi_node_slot_memory(writer->node, writer->epoch);
     CHECK(memory == counted || (test_self && memory == 2 * counted));
@@ -124,7 +126,7 @@ void case_reserve_again(void **state) {
         void *first = NULL, *second = NULL;
         while (reserve_slot(writer, &first) == RCM_AGAIN)
             pair_drive(&pair);
-        fill(first, 64, number);
+        payload_fill(writer->node, first, 64, number);
         pair_drive(&pair);
         CHECK_EQ(reserve_slot(writer, &second), RCM_OK);
         CHECK(first == second);
@@ -231,7 +233,7 @@ static void ahead_put(struct rcmi_channel *writer, struct ahead *ahead, size_t l
     CHECK_EQ(status, RCM_OK);
     ahead->len[ahead->put % 256] = len;
     ahead->slot[ahead->put % 256] = slot;
-    fill(slot, len, ahead->put);
+    payload_fill(writer->node, slot, len, ahead->put);
     rcmi_channel_commit(writer, len, ahead->put++ * 0x9e3779b97f4a7c15u);
 }
 
@@ -241,7 +243,7 @@ static void ahead_take(struct pair *pair, struct rcmi_channel *reader, struct ah
     const size_t len = ahead->len[number % 256];
     const struct rcmi_slot slot = look(pair, reader);
     CHECK_EQ(slot.len, len);
-    CHECK(filled(slot.bytes, len, number));
+    CHECK(payload_filled(reader->node, slot.bytes, len, number));
     CHECK(!slot.reply || len > RCMI_TINY);
     CHECK(slot.reply || len <= RCMI_TINY || strcmp(reader->transport->name, "shm") != 0);
     if (slot.reply)
@@ -339,31 +341,32 @@ void case_zero_copy(void **state) {
     struct setup setup = {.slot_bytes = 131072};
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    uint8_t *bytes = malloc(131072);
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
-    registered(writer, bytes, 131072);
+    void *bytes = payload_alloc(writer->node, writer->slot_bytes);
+    registered(writer, bytes, writer->slot_bytes);
     CHECK(rcmi_channel_completed(writer, rcmi_channel_sent(writer)));
     for (uint64_t number = 0; number < 100; number++) {
         size_t len = size_of(writer, number);
-        fill(bytes, len, number);
+        payload_fill(writer->node, bytes, len, number);
         if (!sends(&pair, writer, bytes, len, number))
             put(&pair, writer, len, number);
         take(&pair, reader, len, number);
         while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
             pair_drive(&pair);
-        memset(bytes, 0xee, 131072);
+        payload_fill(writer->node, bytes, writer->slot_bytes, ~number);
     }
-    registered_end(writer, bytes, 131072);
-    free(bytes);
+    registered_end(writer, bytes, writer->slot_bytes);
+    payload_free(writer->node, bytes);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);
 }
 
-/* Memory that the CPU may not touch: no row sends from it, receives into it or gets to it. */
-void case_device_memory(void **state) {
+/* Memory that the CPU may not touch, and is not of the row's kind though: no row sends from it,
+ * receives into it or gets to it. */
+void case_other_kind(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 131072};
     struct pair pair;
@@ -374,20 +377,20 @@ void case_device_memory(void **state) {
     pair_channel(&pair, 1, &writer, &reader);
     put(&pair, writer, 65536, 0);
     take(&pair, reader, 65536, 0);
-    struct rcmi_mem device =
+    struct rcmi_mem other =
         rcmi_mem_host(mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 65536);
-    device.kind = RCMI_MEM_DEVICE;
-    const struct rcmi_posted posted = {.mem = device};
-    CHECK_EQ(rcmi_channel_send_zero_copy(writer, &device, 1, false), RCM_ERR_UNSUPPORTED);
-    CHECK_EQ(rcmi_channel_send_zero_copy(writer, &device, 1, true), RCM_ERR_UNSUPPORTED);
+    other.kind = rcmi_channel_kind(writer) == RCMI_MEM_HOST ? RCMI_MEM_DEVICE : RCMI_MEM_HOST;
+    const struct rcmi_posted posted = {.mem = other};
+    CHECK_EQ(rcmi_channel_send_zero_copy(writer, &other, 1, false), RCM_ERR_UNSUPPORTED);
+    CHECK_EQ(rcmi_channel_send_zero_copy(writer, &other, 1, true), RCM_ERR_UNSUPPORTED);
     CHECK(!rcmi_channel_post_receive(reader, &posted));
-    CHECK_EQ(rcmi_channel_get(reader, &device, 4096, false, &moved), RCM_ERR_UNSUPPORTED);
+    CHECK_EQ(rcmi_channel_get(reader, &other, 4096, false, &moved), RCM_ERR_UNSUPPORTED);
     CHECK(!moved);
     for (uint64_t number = 1; number < 4; number++) {
         put(&pair, writer, 65536, number);
         take(&pair, reader, 65536, number);
     }
-    munmap(device.bytes, 65536);
+    munmap(other.bytes, 65536);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);
@@ -396,31 +399,33 @@ void case_device_memory(void **state) {
 /* Messages sent without a copy and reserved ones in any mixture. */
 void case_zero_copy_mixed(void **state) {
     (void)state;
+    enum { BYTES = 512 };
     struct setup setup = {.slots = 3};
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     uint64_t put_number = 0, take_number = 0;
     uint32_t random = 8;
-    uint8_t bytes[3][512];
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
-    registered(writer, bytes, sizeof bytes);
+    char *bytes = payload_alloc(writer->node, 3 * BYTES);
+    registered(writer, bytes, 3 * BYTES);
     for (int round = 0; round < 100; round++) {
         bool whole[3];
         for (int i = 0; i < 3; i++, put_number++) {
-            fill(bytes[i], sizeof bytes[i], put_number);
+            payload_fill(writer->node, bytes + i * BYTES, BYTES, put_number);
             whole[i] = random_next(&random) % 2 &&
-                       sends(&pair, writer, bytes[i], sizeof bytes[i], put_number);
+                       sends(&pair, writer, bytes + i * BYTES, BYTES, put_number);
             if (!whole[i])
                 put(&pair, writer, 100, put_number);
         }
         for (int i = 0; i < 3; i++, take_number++)
-            take(&pair, reader, whole[i] ? sizeof bytes[i] : 100, take_number);
+            take(&pair, reader, whole[i] ? BYTES : 100, take_number);
         while (!rcmi_channel_completed(writer, rcmi_channel_sent(writer)))
             pair_drive(&pair);
     }
-    registered_end(writer, bytes, sizeof bytes);
+    registered_end(writer, bytes, 3 * BYTES);
+    payload_free(writer->node, bytes);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);
@@ -541,12 +546,14 @@ void case_get_message(void **state) {
     struct setup setup = {.slots = SENT, .slot_bytes = 65536};
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    uint8_t *there = malloc(BYTES), *here = malloc(BYTES);
+    uint8_t *expected = malloc(BYTES), *here = malloc(BYTES);
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
+    uint8_t *there = payload_alloc(writer->node, BYTES);
     registered(writer, there, BYTES);
-    fill(there, BYTES, 5);
+    fill(expected, BYTES, 5);
+    payload_fill(writer->node, there, BYTES, 5);
     for (uint64_t number = 0; number < 60; number++) {
         const size_t len = (number * 479001 + 1) % (BYTES - 10);
         const rcm_status status = zero_copy(writer, there + 3, len, number, true);
@@ -561,11 +568,11 @@ void case_get_message(void **state) {
         CHECK_EQ(slot.meta, number);
         memset(here, 0xee, BYTES);
         if (slot.bytes)
-            memcpy(here + 2, slot.bytes, len);
+            payload_copy(reader->node, here + 2, slot.bytes, len);
         else
             (void)get_together(writer, reader, here + 2, (const uint8_t *)(uintptr_t)slot.remote,
                                len, number % 4 > 0, number % HELPS);
-        CHECK(memcmp(here + 2, there + 3, len) == 0);
+        CHECK(memcmp(here + 2, expected + 3, len) == 0);
         CHECK(here[1] == 0xee && here[len + 2] == 0xee);
         rcmi_channel_release(reader);
         take(&pair, reader, 100, number + 1);
@@ -574,9 +581,10 @@ void case_get_message(void **state) {
     }
     CHECK_EQ(zero_copy(writer, there, RCMI_GET_MAX + 1, 0, true), RCM_ERR_UNSUPPORTED);
     registered_end(writer, there, BYTES);
+    payload_free(writer->node, there);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
-    free(there);
+    free(expected);
     free(here);
     pair_close(&pair);
 }
@@ -671,6 +679,7 @@ void case_post_late(void **state) {
 void case_open_order(void **state) {
     (void)state;
     struct setup setup = {0};
+    const uint32_t id = row_id(5);
     limit_ms(30000);
     for (int writer_first = 0; writer_first < 2; writer_first++) {
         struct pair pair;
@@ -680,21 +689,21 @@ void case_open_order(void **state) {
         pair_open(&pair, &setup);
         const int readers[1] = {pair.other};
         if (!writer_first)
-            CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 9, 5, 0, &reader), RCM_OK);
+            CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 9, id, 0, &reader), RCM_OK);
         else
-            CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 9, 5, readers, 1, &writer), RCM_OK);
+            CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 9, id, readers, 1, &writer), RCM_OK);
         if (writer_first) {
             while (!atomic_load(&pair.b->wanted))
                 pair_drive(&pair);
             CHECK_EQ(atomic_load(&pair.b->wanted_epoch), 9);
-            CHECK_EQ(atomic_load(&pair.b->wanted_id), 5);
+            CHECK_EQ(atomic_load(&pair.b->wanted_id), id);
             CHECK_EQ(rcmi_channel_state(writer), RCM_AGAIN);
             CHECK_EQ(reserve_slot(writer, &reserved), RCM_AGAIN);
-            CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 9, 5, 0, &reader), RCM_OK);
+            CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 9, id, 0, &reader), RCM_OK);
         } else {
             CHECK_EQ(rcmi_channel_state(reader), RCM_AGAIN);
             CHECK_EQ(rcmi_channel_peek(reader, &slot), RCM_AGAIN);
-            CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 9, 5, readers, 1, &writer), RCM_OK);
+            CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 9, id, readers, 1, &writer), RCM_OK);
         }
         put(&pair, writer, 100, 1);
         take(&pair, reader, 100, 1);
@@ -714,8 +723,9 @@ void case_open_twice(void **state) {
     pair_open(&pair, &setup);
     const int readers[1] = {pair.other};
     pair_channel(&pair, 1, &writer, &reader);
-    CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 7, 1, readers, 1, &again), RCM_ERR_INVALID);
-    CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 7, 1, 0, &again), RCM_ERR_INVALID);
+    const uint32_t id = row_id(1);
+    CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 7, id, readers, 1, &again), RCM_ERR_INVALID);
+    CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 7, id, 0, &again), RCM_ERR_INVALID);
     CHECK(again == NULL);
     /* Once closed the name is free again, and nothing of the old channel comes through. */
     for (uint64_t round = 0; round < 20; round++) {
@@ -764,17 +774,17 @@ void case_close_keeps_messages(void **state) {
     struct setup setup = {.slot_bytes = 131072, .slots = 8};
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    uint8_t *whole = malloc(131072);
     limit_ms(20000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
+    void *whole = payload_alloc(writer->node, 131072);
     for (uint64_t number = 0; number < 7; number++)
         put(&pair, writer, 131072, number);
-    fill(whole, 131072, 7);
+    payload_fill(writer->node, whole, 131072, 7);
     bool was_whole = sends(&pair, writer, whole, 131072, 7);
     rcmi_channel_close(writer);
-    memset(whole, 0xcc, 131072);
-    free(whole);
+    payload_fill(pair.a->node, whole, 131072, 8);
+    payload_free(pair.a->node, whole);
     for (uint64_t number = 0; number < 7; number++)
         take(&pair, reader, 131072, number);
     if (was_whole)

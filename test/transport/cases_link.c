@@ -12,6 +12,7 @@
 #include "cases.h"
 #include "fd.h"
 #include "harness.h"
+#include "payload.h"
 #include "wire_version.h"
 
 void case_no_peers(void **state) {
@@ -58,8 +59,8 @@ void case_link_lazy(void **state) {
                (round % 3 != 0 && !atomic_load(&pair.a->received[1])))
             nap();
         /* A message may arrive before its sender's own end is complete. */
-        while (strcmp(rcmi_node_transport(pair.a->node, 1), test_transport) != 0 ||
-               strcmp(rcmi_node_transport(pair.b->node, 0), test_transport) != 0)
+        while (strcmp(rcmi_node_transport(pair.a->node, 1), link_transport()) != 0 ||
+               strcmp(rcmi_node_transport(pair.b->node, 0), link_transport()) != 0)
             nap();
         CHECK_EQ(atomic_load(&pair.a->bad) + atomic_load(&pair.b->bad), 0);
         CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
@@ -187,13 +188,16 @@ void case_slot_memory(void **state) {
     const int readers[1] = {1};
     struct pair pair;
     limit_ms(20000);
-    setenv("RINGCOMM_SLOT_MEMORY", "3M", 1);
+    const size_t bytes = row_scale() * (2 << 20);
+    char most[24];
+    snprintf(most, sizeof most, "%zu", bytes * 3 / 2);
+    setenv("RINGCOMM_SLOT_MEMORY", most, 1);
     pair_open(&pair, &setup);
     unsetenv("RINGCOMM_SLOT_MEMORY");
     for (uint32_t id = 0; id < 10; id++) {
         pair_channel(&pair, id, &writer, &reader);
-        CHECK_EQ(slot_memory_of(pair.a), 2 << 20);
-        CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 7, 100, readers, 1, &more), RCM_OK);
+        CHECK_EQ(slot_memory_of(pair.a), bytes);
+        CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 7, row_id(100), readers, 1, &more), RCM_OK);
         CHECK_EQ(rcmi_channel_state(more), RCM_ERR_RESOURCE);
         CHECK(strstr(rcm_last_error(), "RINGCOMM_SLOT_MEMORY") != NULL);
         rcmi_channel_close(more);
@@ -220,7 +224,7 @@ void case_status_page(void **state) {
     const void *page = rcmi_node_peer_status_page(pair.b->node, 0);
     if (page)
         CHECK_EQ(atomic_load((const _Atomic uint32_t *)page), 0x12345678u);
-    if (transport_is("shm"))
+    if (strstr(link_transport(), "shm"))
         CHECK(page != NULL);
     pair_close(&pair);
 }
@@ -330,9 +334,9 @@ void case_right_secret(void **state) {
     limit_ms(10000);
     pair_open(&pair, &setup);
     pair_channel(&pair, 1, &writer, &reader);
-    fill(side_reserve(pair.a, writer), 1000, 1);
+    payload_fill(pair.a->node, side_reserve(pair.a, writer), 1000, 1);
     rcmi_channel_commit(writer, 1000, 0);
-    CHECK(filled(side_peek(pair.b, reader).bytes, 1000, 1));
+    CHECK(payload_filled(pair.b->node, side_peek(pair.b, reader).bytes, 1000, 1));
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);
@@ -473,7 +477,8 @@ static void stranger_talk(int fd, int kind, uint32_t *random) {
     size_t len = 0;
     for (size_t i = 0; i < sizeof noise; i++)
         noise[i] = (uint8_t)random_next(random);
-    snprintf(hello.transport, sizeof hello.transport, "%s", kind % 5 ? test_transport : "nonsense");
+    snprintf(hello.transport, sizeof hello.transport, "%s",
+             kind % 5 ? link_transport() : "nonsense");
     if (kind % 4 != 0)
         memcpy(noise, &hello, sizeof hello);
     if (kind % 4 == 1)
@@ -512,9 +517,9 @@ void case_garbage(void **state) {
     for (uint64_t number = 0; number < 100; number++) {
         if (number < STRANGERS && number % 2)
             rcmi_fd_close(&fds[number]);
-        fill(side_reserve(pair.a, writer), 1000, number);
+        payload_fill(pair.a->node, side_reserve(pair.a, writer), 1000, number);
         rcmi_channel_commit(writer, 1000, number);
-        CHECK(filled(side_peek(pair.b, reader).bytes, 1000, number));
+        CHECK(payload_filled(pair.b->node, side_peek(pair.b, reader).bytes, 1000, number));
         rcmi_channel_release(reader);
     }
     side_send(pair.a, 1);
@@ -610,7 +615,7 @@ void case_other_user(void **state) {
     if (address.unix_name[0] && geteuid() == 0) { /* only root may become another one */
         pid_t pid = fork();                       /* before there are threads */
         if (pid == 0)
-            greet_as_nobody(&address, test_transport);
+            greet_as_nobody(&address, link_transport());
         side_start(&side);
         while (waitpid(pid, &status, WNOHANG) != pid)
             nap();

@@ -77,7 +77,7 @@ void case_many_peers(void **state) {
                                       .nranks = PEERS + 1,
                                       .job = 4711,
                                       .host_id = "test-host",
-                                      .transports = test_transport,
+                                      .transports = link_transport(),
                                       .iface = "lo",
                                       .ports = "",
                                       .slot_bytes = 4096,

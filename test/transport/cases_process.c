@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "cases.h"
 #include "harness.h"
+#include "payload.h"
 #include "../../transport/internal.h"
 
 #define FLAG_TOLD  0 /* the child's address is there */
@@ -44,9 +45,9 @@ static void child_begin(struct side *side) {
 static void open_both(struct side *side, int peer, struct rcmi_channel **ret_in,
                       struct rcmi_channel **ret_out) {
     const int readers[1] = {peer};
-    uint32_t own = (uint32_t)side->rank;
+    const uint32_t own = row_id((uint32_t)side->rank), other = row_id((uint32_t)peer);
     CHECK_EQ(rcmi_channel_open_writer(side->node, 3, own, readers, 1, ret_out), RCM_OK);
-    CHECK_EQ(rcmi_channel_open_reader(side->node, 3, 1 - own, peer, ret_in), RCM_OK);
+    CHECK_EQ(rcmi_channel_open_reader(side->node, 3, other, peer, ret_in), RCM_OK);
     side_ready(side, *ret_out);
     side_ready(side, *ret_in);
 }
@@ -76,7 +77,7 @@ static void child_echo(struct side *side) {
     for (uint64_t number = 0, echoes = (uint64_t)rounds(ECHOES); number < echoes; number++) {
         struct rcmi_slot slot = side_peek(side, in);
         CHECK_EQ(slot.meta, number);
-        memcpy(side_reserve(side, out), slot.bytes, slot.len);
+        payload_copy(side->node, side_reserve(side, out), slot.bytes, slot.len);
         rcmi_channel_commit(out, slot.len, slot.meta);
         rcmi_channel_release(in);
     }
@@ -96,7 +97,7 @@ void case_two_processes(void **state) {
     open_both(&duel.side, 1, &in, &out);
     for (uint64_t number = 0; number < echoes + 3; number++) {
         if (number < echoes) {
-            fill(side_reserve(&duel.side, out), echo_size(number), number);
+            payload_fill(duel.side.node, side_reserve(&duel.side, out), echo_size(number), number);
             rcmi_channel_commit(out, echo_size(number), number);
         }
         if (number < 3)
@@ -104,7 +105,7 @@ void case_two_processes(void **state) {
         struct rcmi_slot slot = side_peek(&duel.side, in);
         CHECK_EQ(slot.meta, number - 3);
         CHECK_EQ(slot.len, echo_size(number - 3));
-        CHECK(filled(slot.bytes, slot.len, number - 3));
+        CHECK(payload_filled(duel.side.node, slot.bytes, slot.len, number - 3));
         rcmi_channel_release(in);
     }
     leave(&duel.side, in, out);
@@ -314,27 +315,30 @@ static void lost_check(struct side *side, int64_t killed, struct rcmi_channel *i
 }
 
 /* While we do nothing at all, not even progress: the loop thread must find out. */
-void case_killed_while_waiting(void **state) {
-    (void)state;
+static void killed_while_waiting(int round) {
     struct setup setup = {.slot_bytes = 65536};
     uint8_t *place = malloc(65536);
-    limit_ms(30000);
-    for (int round = 0; round < 3; round++) {
-        struct duel duel;
-        struct rcmi_channel *in, *out;
-        duel_open(&duel, &setup, child_stay);
-        open_both(&duel.side, 1, &in, &out);
-        flag_wait(duel.world, FLAG_READY);
-        if (round == 1)
-            post(in, place, 65536);
-        if (round == 2)
-            rcmi_node_arm(duel.side.node);
-        int64_t killed = rcmi_now_ns();
-        child_kill(duel.child);
-        lost_check(&duel.side, killed, in, out);
-        duel_close(&duel);
-    }
+    struct duel duel;
+    struct rcmi_channel *in, *out;
+    duel_open(&duel, &setup, child_stay);
+    open_both(&duel.side, 1, &in, &out);
+    flag_wait(duel.world, FLAG_READY);
+    if (round == 1)
+        post(in, place, 65536);
+    if (round == 2)
+        rcmi_node_arm(duel.side.node);
+    int64_t killed = rcmi_now_ns();
+    child_kill(duel.child);
+    lost_check(&duel.side, killed, in, out);
+    duel_close(&duel);
     free(place);
+}
+
+void case_killed_while_waiting(void **state) {
+    (void)state;
+    limit_ms(30000);
+    for (int round = 0; round < 3; round++)
+        child_run(killed_while_waiting, round);
 }
 
 static void child_write(struct side *side) {
@@ -355,33 +359,37 @@ static void child_write(struct side *side) {
 }
 
 /* In the middle of traffic in both directions, we writing and reading all the while. */
+static void killed_while_writing(int round) {
+    struct setup setup = {.slot_bytes = 65536};
+    struct duel duel;
+    struct rcmi_channel *in, *out;
+    struct rcmi_slot slot;
+    void *bytes = NULL;
+    int64_t killed = 0;
+    (void)round;
+    duel_open(&duel, &setup, child_write);
+    open_both(&duel.side, 1, &in, &out);
+    while (rcmi_channel_state(out) == RCM_OK || rcmi_channel_state(in) == RCM_OK) {
+        if (reserve_slot(out, &bytes) == RCM_OK)
+            rcmi_channel_commit(out, 65536, 0);
+        if (rcmi_channel_peek(in, &slot) == RCM_OK)
+            rcmi_channel_release(in);
+        side_drive(&duel.side);
+        if (killed || !atomic_load(&duel.world->flag[FLAG_READY]))
+            continue;
+        killed = rcmi_now_ns();
+        child_kill(duel.child);
+    }
+    CHECK(killed != 0);
+    lost_check(&duel.side, killed, in, out);
+    duel_close(&duel);
+}
+
 void case_killed_while_writing(void **state) {
     (void)state;
-    struct setup setup = {.slot_bytes = 65536};
     limit_ms(30000);
-    for (int round = 0; round < 5; round++) {
-        struct duel duel;
-        struct rcmi_channel *in, *out;
-        struct rcmi_slot slot;
-        void *bytes = NULL;
-        int64_t killed = 0;
-        duel_open(&duel, &setup, child_write);
-        open_both(&duel.side, 1, &in, &out);
-        while (rcmi_channel_state(out) == RCM_OK || rcmi_channel_state(in) == RCM_OK) {
-            if (reserve_slot(out, &bytes) == RCM_OK)
-                rcmi_channel_commit(out, 65536, 0);
-            if (rcmi_channel_peek(in, &slot) == RCM_OK)
-                rcmi_channel_release(in);
-            side_drive(&duel.side);
-            if (killed || !atomic_load(&duel.world->flag[FLAG_READY]))
-                continue;
-            killed = rcmi_now_ns();
-            child_kill(duel.child);
-        }
-        CHECK(killed != 0);
-        lost_check(&duel.side, killed, in, out);
-        duel_close(&duel);
-    }
+    for (int round = 0; round < 5; round++)
+        child_run(killed_while_writing, round);
 }
 
 static void child_silent(struct side *side) {
@@ -403,7 +411,7 @@ void case_killed_before_link(void **state) {
     flag_wait(duel.world, FLAG_READY);
     child_kill(duel.child);
     int64_t killed = rcmi_now_ns();
-    CHECK_EQ(rcmi_channel_open_writer(duel.side.node, 1, 1, readers, 1, &out), RCM_OK);
+    CHECK_EQ(rcmi_channel_open_writer(duel.side.node, 1, row_id(1), readers, 1, &out), RCM_OK);
     while (!atomic_load(&duel.side.lost))
         nap();
     CHECK(atomic_load(&duel.side.lost_at) - killed < 1000000000LL * slowness());

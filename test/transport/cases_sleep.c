@@ -10,12 +10,12 @@
 /* The link between the two is there. */
 static void link_up(struct pair *pair) {
     side_send(pair->a, pair->other);
-    while (strcmp(rcmi_node_transport(pair->a->node, pair->other), test_transport) != 0)
+    while (strcmp(rcmi_node_transport(pair->a->node, pair->other), link_transport()) != 0)
         nap();
 }
 
 static bool peers_ring(void) {
-    return strstr(test_transport, "shm") != NULL;
+    return strstr(link_transport(), "shm") != NULL;
 }
 
 /* Whoever has begun to sleep does not miss a ring, and only one of them polls. */
@@ -81,7 +81,7 @@ void case_sleep_new_link(void **state) {
     if (peers_ring())
         rcmi_node_sleep_until(pair.a->node, &sleep, RCMI_NEVER);
     rcmi_node_sleep_end(pair.a->node, &sleep);
-    while (strcmp(rcmi_node_transport(pair.a->node, 1), test_transport) != 0)
+    while (strcmp(rcmi_node_transport(pair.a->node, 1), link_transport()) != 0)
         nap();
     rcmi_node_sleep_begin(pair.a->node, &sleep);
     CHECK(sleep.polls == !peers_ring());

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several threads on one link, sleeping and being woken, channels with many readers. */
+/* Several threads on one link, sleeping and being woken. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 #include "cases.h"
 #include "harness.h"
+#include "payload.h"
 
 struct worker {
     pthread_t thread;
@@ -25,7 +26,8 @@ static void *write_messages(void *arg) {
     struct worker *worker = arg;
     for (uint32_t number = 0; number < worker->messages; number++) {
         size_t len = worker_size(worker->seed, number);
-        fill(side_reserve(worker->side, worker->out), len, number + worker->seed);
+        payload_fill(worker->side->node, side_reserve(worker->side, worker->out), len,
+                     number + worker->seed);
         rcmi_channel_commit(worker->out, len, number);
     }
     return NULL;
@@ -37,7 +39,7 @@ static void *read_messages(void *arg) {
         struct rcmi_slot slot = side_peek(worker->side, worker->in);
         CHECK_EQ(slot.len, worker_size(worker->seed, number));
         CHECK_EQ(slot.meta, number);
-        CHECK(filled(slot.bytes, slot.len, number + worker->seed));
+        CHECK(payload_filled(worker->side->node, slot.bytes, slot.len, number + worker->seed));
         rcmi_channel_release(worker->in);
     }
     return NULL;
@@ -112,8 +114,9 @@ void case_sleep(void **state) {
     self = (struct worker){.side = pair.a};
     pair_channel(&pair, 1, &self.out, &echo.in);
     const int readers[1] = {0};
-    CHECK_EQ(rcmi_channel_open_writer(pair.b->node, 7, 2, readers, 1, &echo.out), RCM_OK);
-    CHECK_EQ(rcmi_channel_open_reader(pair.a->node, 7, 2, pair.other, &self.in), RCM_OK);
+    const uint32_t id = row_id(2);
+    CHECK_EQ(rcmi_channel_open_writer(pair.b->node, 7, id, readers, 1, &echo.out), RCM_OK);
+    CHECK_EQ(rcmi_channel_open_reader(pair.a->node, 7, id, pair.other, &self.in), RCM_OK);
     side_ready(pair.a, self.in);
     side_ready(pair.b, echo.out);
     worker_start(&echo, bounce);
@@ -151,7 +154,7 @@ static void *write_asleep(void *arg) {
             rcmi_doorbell_disarm(doorbell, RCMI_DOORBELL_FUTEX_ONE);
             CHECK(rcmi_now_ns() - before < 1500000000LL * slowness());
         }
-        fill(slot, 65536, number);
+        payload_fill(worker->side->node, slot, 65536, number);
         rcmi_channel_commit(worker->out, 65536, number);
     }
     return NULL;
@@ -173,7 +176,7 @@ void case_sleep_writer(void **state) {
     for (uint32_t number = 0; number < writer.messages; number++) {
         struct rcmi_slot slot = side_peek_asleep(pair.b, reader);
         CHECK_EQ(slot.meta, number);
-        CHECK(filled(slot.bytes, 65536, number));
+        CHECK(payload_filled(pair.b->node, slot.bytes, 65536, number));
         pause_randomly(&random);
         rcmi_channel_release(reader);
     }
@@ -181,97 +184,4 @@ void case_sleep_writer(void **state) {
     rcmi_channel_close(writer.out);
     rcmi_channel_close(reader);
     pair_close(&pair);
-}
-
-/* ---- Multicast ----------------------------------------------------------------------------- */
-
-#define READERS_MAX 8
-#define CASTS       300
-
-static void *read_cast(void *arg) {
-    struct worker *worker = arg;
-    for (uint32_t number = 0; number < CASTS; number++) {
-        struct rcmi_slot slot = side_peek(worker->side, worker->in);
-        CHECK_EQ(slot.meta, number);
-        CHECK_EQ(slot.len, number % 4097);
-        CHECK(filled(slot.bytes, slot.len, number));
-        if (worker->seed == 0 && number % 16 == 0) { /* the slow one */
-            nap();
-            CHECK(filled(slot.bytes, slot.len, number));
-        }
-        rcmi_channel_release(worker->in);
-    }
-    return NULL;
-}
-
-static void cast_to(int nreaders) {
-    struct setup setup = {.nranks = nreaders + 1};
-    struct world *world = world_new();
-    struct side sides[READERS_MAX + 1];
-    struct worker workers[READERS_MAX] = {{0}};
-    struct rcmi_channel *writer;
-    int ranks[READERS_MAX];
-    for (int i = 0; i <= nreaders; i++)
-        side_create(&sides[i], world, i, &setup);
-    for (int i = 0; i <= nreaders; i++)
-        side_start(&sides[i]);
-    for (int i = 0; i < nreaders; i++)
-        ranks[i] = i + 1;
-    uint32_t id = 3 | RCMI_ID_MULTICAST;
-    CHECK_EQ(rcmi_channel_open_writer(sides[0].node, 1, id, ranks, nreaders, &writer), RCM_OK);
-    for (int i = 0; i < nreaders; i++) {
-        workers[i] = (struct worker){.side = &sides[i + 1], .seed = (uint32_t)i};
-        CHECK_EQ(rcmi_channel_open_reader(sides[i + 1].node, 1, id, 0, &workers[i].in), RCM_OK);
-        worker_start(&workers[i], read_cast);
-    }
-    for (uint32_t number = 0; number < CASTS; number++) {
-        fill(side_reserve(&sides[0], writer), number % 4097, number);
-        rcmi_channel_commit(writer, number % 4097, number);
-    }
-    for (int i = 0; i < nreaders; i++)
-        pthread_join(workers[i].thread, NULL);
-    rcmi_channel_close(writer);
-    for (int i = 0; i < nreaders; i++)
-        rcmi_channel_close(workers[i].in);
-    for (int i = 0; i <= nreaders; i++)
-        side_destroy(&sides[i]);
-    world_free(world);
-}
-
-void case_multicast(void **state) {
-    (void)state;
-    limit_ms(60000);
-    for (int nreaders = 1; nreaders <= READERS_MAX; nreaders++)
-        cast_to(nreaders);
-}
-
-/* Where the transport has no multicast: said at once or, since the link may not be made yet, as the
- * channel's state. */
-void case_multicast_refused(void **state) {
-    (void)state;
-    struct setup setup = {.nranks = 3};
-    struct world *world = world_new();
-    struct side sides[3];
-    struct rcmi_channel *writer = NULL;
-    const int readers[2] = {1, 2};
-    limit_ms(10000);
-    for (int i = 0; i < 3; i++)
-        side_create(&sides[i], world, i, &setup);
-    for (int i = 0; i < 3; i++)
-        side_start(&sides[i]);
-    rcm_status status =
-        rcmi_channel_open_writer(sides[0].node, 1, 3 | RCMI_ID_MULTICAST, readers, 2, &writer);
-    while (status == RCM_OK) {
-        side_drive(&sides[0]);
-        status = rcmi_channel_state(writer);
-        if (status == RCM_AGAIN)
-            status = RCM_OK;
-        else
-            CHECK(status != RCM_OK);
-    }
-    CHECK_EQ(status, RCM_ERR_SYSTEM);
-    rcmi_channel_close(writer);
-    for (int i = 0; i < 3; i++)
-        side_destroy(&sides[i]);
-    world_free(world);
 }

@@ -69,7 +69,8 @@ int slowness(void) {
 }
 
 int rounds(int n) {
-    return getenv("RINGCOMM_VERBS_DEVICES") && !getenv("PLAYED_IWARP") ? (n + 4) / 5 : n;
+    const bool slow = getenv("RINGCOMM_VERBS_DEVICES") && !getenv("PLAYED_IWARP");
+    return slow || transport_row()->kind == RCMI_MEM_DEVICE ? (n + 4) / 5 : n;
 }
 
 void limit_ms(int64_t ms) {
@@ -171,8 +172,21 @@ static rcmi_deadline side_tick(void *arg) {
 
 /* ---- Sides --------------------------------------------------------------------------------- */
 
+/* A rank of a row of device memory has its device from the beginning. */
+static void side_device(struct side *side) {
+    if (transport_row()->kind == RCMI_MEM_HOST)
+        return;
+    CHECK_EQ(rcmi_rank_device_init(&side->device, "auto"), RCM_OK);
+    side->device.local_rank = side->rank;
+    side->device.node = side->node;
+    CHECK_EQ(rcmi_rank_device_open(&side->device, limit()), RCM_OK);
+}
+
 rcm_status side_try(struct side *side, struct world *world, int rank, const struct setup *setup) {
+    char rows[64];
     memset(side, 0, sizeof *side);
+    snprintf(rows, sizeof rows, "%s,%s", link_transport(), test_transport);
+    const char *own = transport_row()->kind == RCMI_MEM_HOST ? test_transport : rows;
     side->rank = rank;
     side->world = world;
     side->setup = *setup;
@@ -181,7 +195,7 @@ rcm_status side_try(struct side *side, struct world *world, int rank, const stru
         .nranks = setup->nranks ? setup->nranks : 2,
         .job = setup->job ? setup->job : 4711,
         .host_id = setup->host_id ? setup->host_id : "test-host",
-        .transports = setup->transports ? setup->transports : test_transport,
+        .transports = setup->transports ? setup->transports : own,
         .secret = setup->secret,
         .iface = "lo",
         .ports = "",
@@ -200,6 +214,7 @@ rcm_status side_try(struct side *side, struct world *world, int rank, const stru
 
 void side_create(struct side *side, struct world *world, int rank, const struct setup *setup) {
     CHECK_EQ(side_try(side, world, rank, setup), RCM_OK);
+    side_device(side);
     const void *blob;
     size_t len;
     rcmi_node_address(side->node, &blob, &len);
@@ -215,6 +230,9 @@ void side_start(struct side *side) {
 void side_destroy(struct side *side) {
     rcmi_node_destroy(side->node);
     side->node = NULL;
+    if (side->device.name)
+        rcmi_rank_device_end(&side->device);
+    side->device.name = NULL;
 }
 
 void side_send(struct side *side, int peer) {
@@ -236,6 +254,7 @@ void side_ready(struct side *side, struct rcmi_channel *channel) {
     while ((status = rcmi_channel_state(channel)) == RCM_AGAIN)
         side_drive(side);
     CHECK_EQ(status, RCM_OK);
+    CHECK_EQ(rcmi_channel_kind(channel), transport_row()->kind);
 }
 
 void *side_reserve(struct side *side, struct rcmi_channel *channel) {
@@ -313,13 +332,14 @@ void pair_drive(struct pair *pair) {
 void pair_channel(struct pair *pair, uint32_t id, struct rcmi_channel **ret_writer,
                   struct rcmi_channel **ret_reader) {
     const int readers[1] = {pair->other};
-    CHECK_EQ(rcmi_channel_open_writer(pair->a->node, 7, id, readers, 1, ret_writer), RCM_OK);
-    CHECK_EQ(rcmi_channel_open_reader(pair->b->node, 7, id, 0, ret_reader), RCM_OK);
+    CHECK_EQ(rcmi_channel_open_writer(pair->a->node, 7, row_id(id), readers, 1, ret_writer),
+             RCM_OK);
+    CHECK_EQ(rcmi_channel_open_reader(pair->b->node, 7, row_id(id), 0, ret_reader), RCM_OK);
     while (rcmi_channel_state(*ret_writer) == RCM_AGAIN ||
            rcmi_channel_state(*ret_reader) == RCM_AGAIN)
         pair_drive(pair);
-    CHECK_EQ(rcmi_channel_state(*ret_writer), RCM_OK);
-    CHECK_EQ(rcmi_channel_state(*ret_reader), RCM_OK);
+    side_ready(pair->a, *ret_writer);
+    side_ready(pair->b, *ret_reader);
 }
 
 /* ---- Children ------------------------------------------------------------------------------ */
@@ -352,6 +372,17 @@ void child_join(pid_t pid) {
         nap();
     CHECK_EQ(done, pid);
     CHECK_EQ(status, 0);
+}
+
+void child_run(void (*run)(int i), int i) {
+    const pid_t pid = child_fork();
+    if (pid == 0) {
+        const int before = fd_count();
+        run(i);
+        CHECK_EQ(fd_count(), before);
+        _exit(0);
+    }
+    child_join(pid);
 }
 
 void children_run(int n, void (*run)(int i)) {
@@ -402,14 +433,29 @@ uint32_t random_next(uint32_t *state) {
     return *state;
 }
 
-int fd_count(void) {
+static bool fd_is_memory(int dir, const char *name) {
+    static const char emulated[] = "/memfd:fake-gpu";
+    char to[sizeof emulated] = "";
+    return readlinkat(dir, name, to, sizeof to - 1) > 0 && strcmp(to, emulated) == 0;
+}
+
+static int fd_count_of(bool memory) {
+    const struct dirent *entry;
     DIR *dir = opendir("/proc/self/fd");
     int n = 0;
     CHECK(dir != NULL);
-    while (readdir(dir))
-        n++;
+    while ((entry = readdir(dir)))
+        n += fd_is_memory(dirfd(dir), entry->d_name) == memory;
     closedir(dir);
     return n;
+}
+
+int fd_count(void) {
+    return fd_count_of(false);
+}
+
+int fd_count_memory(void) {
+    return fd_count_of(true);
 }
 
 /* Without "chaos:". */
@@ -428,4 +474,24 @@ const struct rcmi_transport *transport_row(void) {
             return rcmi_transports[i];
     fail_msg("there is no transport %s", test_transport);
     return NULL;
+}
+
+const char *link_transport(void) {
+    if (transport_row()->kind == RCMI_MEM_HOST)
+        return test_transport;
+    for (int i = 0; rcmi_transports[i]; i++) {
+        const struct rcmi_transport *row = rcmi_transports[i];
+        if (row->kind == RCMI_MEM_HOST && row->same_host && !row->loops_back)
+            return row->name;
+    }
+    fail_msg("there is no transport for the host plane beside %s", test_transport);
+    return NULL;
+}
+
+uint32_t row_id(uint32_t id) {
+    return transport_row()->kind == RCMI_MEM_DEVICE ? id | RCMI_ID_DEVICE : id;
+}
+
+size_t row_scale(void) {
+    return transport_row()->kind == RCMI_MEM_DEVICE ? RCMI_DEVICE_SLOT_SCALE : 1;
 }

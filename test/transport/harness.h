@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include "rank_device.h"
 #include "short.h"
 
 #define RANKS_MAX 10
@@ -49,6 +50,7 @@ struct side {
     int rank;
     struct world *world;
     struct rcmi_node *node;
+    struct rcmi_rank_device device; /* of a row of device memory */
     struct setup setup;
     /* Written on the loop thread, read by the test. */
     _Atomic int lost;        /* calls of peer_lost */
@@ -104,6 +106,7 @@ void *side_reserve(struct side *side, struct rcmi_channel *channel);
 struct rcmi_slot side_peek(struct side *side, struct rcmi_channel *channel);
 /* The same, sleeping on the doorbell whenever there is nothing to do. */
 struct rcmi_slot side_peek_asleep(struct side *side, struct rcmi_channel *channel);
+/* Until it is, with slots of the row's kind. */
 void side_ready(struct side *side, struct rcmi_channel *channel);
 
 void fill(void *bytes, size_t len, uint64_t seed);
@@ -123,6 +126,9 @@ bool repeats_last(const struct repeats *repeats, uint32_t n);
 pid_t child_start(struct world *world, int rank, const struct setup *setup,
                   void (*fn)(struct side *side));
 void child_join(pid_t pid); /* must have exited 0 */
+/* run(i) in a child, and nothing else meanwhile: it has forked from a process that has used no
+ * device, and leaves no descriptors but of memory. */
+void child_run(void (*run)(int i), int i);
 /* n children, all at once, of which number i does run(i); until all are through. */
 enum { CHILDREN_MAX = 16 };
 void children_run(int n, void (*run)(int i));
@@ -130,13 +136,24 @@ void child_kill(pid_t pid);
 void flag_wait(struct world *world, int flag);
 void flag_set(struct world *world, int flag);
 
+/* Descriptors that are open. Those of a device's memory, which only the emulated driver has, are
+ * another number: such memory stays where a process that had it open was killed. */
 int fd_count(void);
+int fd_count_memory(void);
 bool transport_is(const char *name); /* that, or that with chaos around it */
 /* Its row, without chaos around it. */
 const struct rcmi_transport *transport_row(void);
+/* The transport of links: that of the row or, where it is of device memory, of the host plane that
+ * it comes up beside. */
+const char *link_transport(void);
+/* The id of a channel whose slots are of the row's kind, and how often the settings' size they
+ * have. */
+uint32_t row_id(uint32_t id);
+size_t row_scale(void);
 /* 1, or by how much a sanitizer, or a virtual machine's devices of RDMA, slow things down. */
 int slowness(void);
-/* n, or some of it where each round takes long: devices of RDMA that a virtual machine has. */
+/* n, or some of it where each round takes long: devices of RDMA that a virtual machine has, and
+ * memory of devices. */
 int rounds(int n);
 
 #endif
