@@ -40,6 +40,8 @@ void case_sleep_writer(void **state);
 /* cases_readers.c: several readers of one channel. */
 void case_multicast(void **state);
 void case_multicast_refused(void **state);
+void case_multicast_processes(void **state);
+void case_multicast_killed(void **state);
 
 /* cases_link.c: links, control messages, farewell, strangers. */
 void case_no_peers(void **state);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels with several readers. */
+/* Channels with several readers, in threads and in processes of their own, one of which is killed.
+ */
 #include <pthread.h>
 #include "cases.h"
 #include "harness.h"
@@ -116,4 +117,151 @@ void case_multicast_refused(void **state) {
     for (int i = 0; i < 3; i++)
         side_destroy(&sides[i]);
     world_free(world);
+}
+
+/* ---- Processes ------------------------------------------------------------------------------- */
+
+#define FLAG_OVER 0 /* the channel has failed at its writer, which has seen it */
+
+/* A writer, and readers in processes of their own. */
+struct cast {
+    struct world *world;
+    struct side side;
+    struct rcmi_channel *writer;
+    pid_t readers[READERS_MAX];
+    int nreaders;
+};
+
+static void cast_open(struct cast *cast, int nreaders, void (*fn)(struct side *side)) {
+    const struct setup setup = {.nranks = nreaders + 1};
+    cast->world = world_new();
+    cast->nreaders = nreaders;
+    for (int i = 0; i < nreaders; i++) /* before there are threads here */
+        cast->readers[i] = child_start(cast->world, ranks[i], &setup, fn);
+    side_create(&cast->side, cast->world, 0, &setup);
+    for (int i = 0; i < nreaders; i++)
+        while (!atomic_load(&cast->world->address[ranks[i]].len))
+            nap();
+    side_start(&cast->side);
+    cast->writer = writer_open(&cast->side, nreaders);
+}
+
+/* Each reader that is not dead closes its end, too, and says farewell. */
+static void cast_farewell(struct cast *cast, int dead) {
+    rcmi_channel_close(cast->writer);
+    CHECK_EQ(rcmi_node_farewell(cast->side.node, limit(), NULL), RCM_OK);
+    for (int i = 0; i < cast->nreaders; i++)
+        if (ranks[i] != dead)
+            child_join(cast->readers[i]);
+}
+
+static void cast_close(struct cast *cast) {
+    side_destroy(&cast->side);
+    world_free(cast->world);
+}
+
+/* In a child. */
+static void reader_begin(struct reader *reader) {
+    while (!atomic_load(&reader->side->world->address[0].len))
+        nap();
+    side_start(reader->side);
+    reader_open(reader);
+    side_ready(reader->side, reader->in);
+}
+
+static void child_read(struct side *side) {
+    struct reader reader = {.side = side};
+    reader_begin(&reader);
+    (void)read_casts(&reader);
+    rcmi_channel_close(reader.in);
+    CHECK_EQ(rcmi_node_farewell(side->node, limit(), NULL), RCM_OK);
+    side_destroy(side);
+}
+
+/* All is taken only when the last reader has given it back. */
+static void cast_to_processes(int nreaders) {
+    struct cast cast;
+    cast_open(&cast, nreaders, child_read);
+    write_casts(&cast.side, cast.writer);
+    while (!rcmi_channel_taken(cast.writer, CASTS))
+        side_drive(&cast.side);
+    cast_farewell(&cast, 0);
+    CHECK_EQ(atomic_load(&cast.side.lost), 0);
+    cast_close(&cast);
+}
+
+void case_multicast_processes(void **state) {
+    (void)state;
+    limit_ms(60000);
+    for (int nreaders = 1; nreaders <= 3; nreaders++)
+        child_run(cast_to_processes, nreaders);
+}
+
+/* Reads what comes until the writer says that it is over. */
+static void child_read_on(struct side *side) {
+    struct reader reader = {.side = side};
+    struct rcmi_slot slot;
+    reader_begin(&reader);
+    for (uint64_t number = 0; !atomic_load(&side->world->flag[FLAG_OVER]);) {
+        const rcm_status status = rcmi_channel_peek(reader.in, &slot);
+        CHECK(status == RCM_OK || status == RCM_AGAIN);
+        if (status == RCM_OK) {
+            CHECK_EQ(slot.meta, number);
+            CHECK(payload_filled(side->node, slot.bytes, slot.len, number++));
+            rcmi_channel_release(reader.in);
+        }
+        side_drive(side);
+    }
+    CHECK_EQ(atomic_load(&side->lost), 0);
+    rcmi_channel_close(reader.in);
+    CHECK_EQ(rcmi_node_farewell(side->node, limit(), NULL), RCM_OK);
+    side_destroy(side);
+}
+
+/* Writes until the channel has failed; kills a reader after some messages. When that was. */
+static int64_t write_until_killed(const struct cast *cast, struct side *side, pid_t victim,
+                                  uint64_t after) {
+    int64_t killed = 0;
+    for (uint64_t number = 0; rcmi_channel_state(cast->writer) == RCM_OK; side_drive(side)) {
+        void *slot = NULL;
+        if (reserve_slot(cast->writer, &slot) == RCM_OK) {
+            payload_fill(side->node, slot, 4096, number);
+            rcmi_channel_commit(cast->writer, 4096, number++);
+        }
+        if (killed || number < after)
+            continue;
+        killed = rcmi_now_ns();
+        child_kill(victim);
+    }
+    return killed;
+}
+
+static void killed_while_reading(int round) {
+    const int dies = round % 2;
+    struct cast cast;
+    void *slot = NULL;
+    cast_open(&cast, 2, child_read_on);
+    const int64_t killed =
+        write_until_killed(&cast, &cast.side, cast.readers[dies], 7 * (uint64_t)round + 1);
+    CHECK(killed != 0);
+    CHECK_EQ(reserve_slot(cast.writer, &slot), RCM_ERR_PEER);
+    CHECK_EQ(rcmi_last_error()->origin, ranks[dies]);
+    CHECK_EQ(atomic_load(&cast.writer->lost_peer), ranks[dies]);
+    while (!atomic_load(&cast.side.lost))
+        nap();
+    CHECK(atomic_load(&cast.side.lost_at) - killed < 1000000000LL * slowness());
+    CHECK_EQ(atomic_load(&cast.side.lost_peer), ranks[dies]);
+    flag_set(cast.world, FLAG_OVER);
+    cast_farewell(&cast, ranks[dies]);
+    CHECK_EQ(atomic_load(&cast.side.lost), 1);
+    cast_close(&cast);
+}
+
+/* One of two readers dies: its name is the channel's error, and the other one reads on meanwhile.
+ */
+void case_multicast_killed(void **state) {
+    (void)state;
+    limit_ms(60000);
+    for (int round = 0; round < 4; round++)
+        child_run(killed_while_reading, round);
 }

@@ -122,6 +122,11 @@ static const struct CMUnitTest for_processes[] = {
     CASE(case_killed_while_writing), CASE(case_killed_before_link), CASE(case_stopped_seen),
 };
 
+static const struct CMUnitTest for_multicast_processes[] = {
+    CASE(case_multicast_processes),
+    CASE(case_multicast_killed),
+};
+
 #ifdef HAS_VERBS
 /* librdmacm keeps descriptors of its own from its first use on, which are none of a case. */
 static void libraries_load(void) {
@@ -178,6 +183,8 @@ static int run_processes(void) {
         failed += RUN_FORKING(for_late_processes);
     if (!test_self)
         failed += RUN_FORKING(for_processes);
+    if (!test_self && transport_row()->multicast)
+        failed += RUN_FORKING(for_multicast_processes);
     return failed;
 }
 
