@@ -964,6 +964,91 @@ def verbs():
     }
 
 
+def collective():
+    """Scripts: see step() in collective.c. Rank 0 receives from rank 2 before it does from rank 1. Slots have 256 bytes, those of
+    channels of device memory 1024."""
+    device, hosts, twice = 1, 2, 4
+    gather, scatter, all_gather = 8, 16, 24
+    to_device, other_call, other_kind, not_last, announces, elsewhere, far = 2, 4, 8, 16, 32, 64, 128
+    zero, huge, more, less, element, double, high = range(1, 8)  # lengths, instead of the right one
+
+    def begin(flags, own=3, one=4, two=5):
+        return bytes([flags, own, one, two])
+
+    def data(peer, length=0, op=0):
+        return bytes([op | peer - 1, length])
+
+    def announced(peer, length=0, op=0, size=0):
+        return bytes([op | announces | peer - 1, length, size])
+
+    def payload(peer, length=0, op=0):
+        return data(peer, length, op | to_device)
+
+    def beside(peer):
+        return announced(peer) + payload(peer)
+
+    here = begin(device)
+    two = beside(2)
+    slices = begin(device, 10, 200, 255)
+    seeds = {
+        'valid-host': begin(0) + data(2) + data(1),
+        'valid-host-slices': begin(0, 40, 40, 40) + 2 * data(1) + 2 * data(2),
+        'valid-device': here + two + beside(1),
+        'valid-device-order': here + payload(1) + payload(2) + announced(1) + announced(2),
+        'valid-device-slices': slices + 2 * beside(1) + 2 * beside(2),
+        'valid-device-ahead': slices + 2 * (announced(1) + announced(2)) + 2 * (payload(1) + payload(2)),
+        'valid-device-empty': begin(device, 3, 0, 5) + two + data(1),
+        'valid-device-empty-host': begin(device, 3, 0, 5) + two + data(1, op=other_kind),
+        'valid-device-by-slots': here + data(2) + data(1),
+        'valid-device-hosts': begin(device | hosts) + beside(1) + data(2),
+        'valid-gather': begin(gather) + data(1) + data(2),
+        'valid-gather-device': begin(gather | device) + beside(1) + two,
+        'valid-scatter': begin(scatter) + data(1),
+        'valid-scatter-device': begin(scatter | device) + beside(1),
+        'valid-all-gather': begin(all_gather) + data(1) + data(2),
+        'valid-all-gather-device': begin(all_gather | device) + payload(1) + payload(2),
+        'valid-twice': begin(device | twice) + 2 * (two + beside(1)),
+        'valid-announced-beyond': here + announced(2) + two + beside(1),  # what is not looked at
+        'any-announced-alone': here + announced(2) + announced(1),
+        'any-payload-alone': here + payload(2),
+        'any-script': here + announced(2, 200) + bytes([9, 9]) + payload(1, 8) + u16(40),
+        'bad-announced-host': begin(0) + announced(2),
+        'bad-announced-other-host': begin(device | hosts) + announced(2),
+        'bad-announced-all-gather': begin(all_gather) + announced(1) + announced(2),
+        'bad-announced-all-gather-device': begin(all_gather | device) + announced(1, op=to_device) +
+                                           announced(2, op=to_device),
+        'bad-announced-empty': begin(device, 3, 0, 5) + two + announced(1, element),
+        'bad-announced-empty-zero': begin(device, 3, 0, 5) + two + announced(1, zero),
+        'bad-announced-twice': begin(device | twice) + two + announced(2, element) + beside(1),
+        'bad-announced-again': slices + announced(2) + bytes([announces | not_last | 1, 8]) + u16(1024) + b'\0' +
+                               2 * payload(2),
+        'bad-announced-far': here + announced(2, op=far),
+        'bad-announced-call': here + announced(2, op=other_call),
+        'bad-announced-last': slices + announced(2, op=not_last),
+        'bad-announced-kind': here + announced(2, op=other_kind),
+        'bad-payload-far': here + announced(2) + payload(2, op=far),
+        'bad-payload-call': here + announced(2) + payload(2, op=other_call),
+        'bad-payload-last': slices + announced(2) + payload(2, op=not_last),
+        'bad-payload-elsewhere': here + announced(2) + payload(2, op=elsewhere),
+        'bad-payload-announces': here + announced(2) + announced(2, op=to_device),
+        'bad-answer': here + data(2, zero, elsewhere),
+        'bad-answer-host': begin(0) + data(2, zero, elsewhere),
+        'bad-elsewhere': here + data(2, op=elsewhere),
+        'bad-elsewhere-eight': begin(device, 1, 1, 1) + data(2, op=elsewhere),
+        'bad-kind': here + data(2, op=other_kind),
+        'bad-far': begin(0) + data(2, op=far),
+    }
+    for name, length in (('zero', zero), ('huge', huge), ('more', more), ('less', less), ('element', element),
+                         ('double', double), ('high', high)):
+        seeds[f'bad-announced-{name}'] = here + announced(2, length)
+        seeds[f'bad-announced-slice-{name}'] = slices + beside(2) + announced(2, length) + payload(2)
+        seeds[f'bad-payload-{name}'] = here + announced(2) + payload(2, length)
+        seeds[f'bad-length-{name}'] = begin(0) + data(2, length)
+    for size in (1, 7, 9, 16, 255):
+        seeds[f'bad-announced-in-{size}'] = here + announced(2, size=size)
+    return seeds
+
+
 def p2p():
     """Scripts: see step() in p2p.c. Slots have 1024 bytes; bit 7 of an operation is the peer."""
     def start(flags, get=0, eager=0, more=0):
@@ -1152,7 +1237,7 @@ def member():
 
 
 TARGETS = [member, url, launch, settings, address, failure, page, idx, file_log, store_server,
-           store_client, auth, fifo, location, hello, control, tcp_frames, verbs, pmi1, p2p]
+           store_client, auth, fifo, location, hello, control, tcp_frames, verbs, pmi1, p2p, collective]
 
 
 def main():
