@@ -49,5 +49,5 @@ rcm_status rcmi_fifo_broken(const struct rcmi_fifo_reader *r, uint64_t seq, uint
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                      "shared memory holds message %" PRIu64 " of %" PRIu64
                      " bytes where message %" PRIu64 " of at most %zu bytes is due",
-                     seq, len, r->consumed + 1, r->shape.slot_bytes);
+                     seq, len, r->consumed + 1, rcmi_fifo_longest(&r->shape, len));
 }

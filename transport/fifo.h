@@ -94,7 +94,8 @@ struct rcmi_fifo_request {
 };
 
 struct rcmi_fifo_shape {
-    size_t slot_bytes, stride, total;
+    size_t slot_bytes, longest_mapped; /* the longest payload in a slot, and of RCMI_FIFO_MAPPED */
+    size_t stride, total;
     size_t headers, payloads;     /* where they begin */
     size_t posted, open, request; /* 0: there are none */
     uint32_t nheaders;            /* a power of two */
@@ -108,6 +109,7 @@ static inline struct rcmi_fifo_shape rcmi_fifo_shape(size_t slot_bytes, uint32_t
     const size_t lines = 1 + (slot_bytes + RCMI_LINE - 1) / RCMI_LINE;
     struct rcmi_fifo_shape shape = {
         .slot_bytes = slot_bytes,
+        .longest_mapped = slot_bytes > RCMI_GET_MAX ? slot_bytes : RCMI_GET_MAX,
         .stride = (lines | 1) * RCMI_LINE,
         .headers = (size_t)nreaders * RCMI_FIFO_PAIR,
         .nheaders = RCMI_FIFO_HEADERS,
@@ -145,6 +147,13 @@ rcmi_fifo_header(void *base, const struct rcmi_fifo_shape *shape, uint64_t numbe
 
 static inline void *rcmi_fifo_slot(void *base, const struct rcmi_fifo_shape *shape, uint32_t i) {
     return (uint8_t *)base + shape->payloads + i * shape->stride;
+}
+
+/* How long a message with these flags in its header may be. */
+static inline size_t rcmi_fifo_longest(const struct rcmi_fifo_shape *shape, uint64_t len) {
+    if (len & RCMI_FIFO_GET)
+        return RCMI_GET_MAX;
+    return len & RCMI_FIFO_MAPPED ? shape->longest_mapped : shape->slot_bytes;
 }
 
 /* Does a message with this in its header use a slot? */
@@ -324,8 +333,8 @@ static inline rcm_status rcmi_fifo_peek(struct rcmi_fifo_reader *r, uint64_t *re
     }
     /* Once: the other side may change it. */
     uint64_t len = *(const volatile uint64_t *)&header->len;
-    const bool elsewhere = len & (RCMI_FIFO_GET | RCMI_FIFO_MAPPED);
-    if ((len & ~RCMI_FIFO_FLAGS) > (elsewhere ? RCMI_GET_MAX : r->shape.slot_bytes))
+    /* With a flag it is more, too. */
+    if (len > r->shape.slot_bytes && (len & ~RCMI_FIFO_FLAGS) > rcmi_fifo_longest(&r->shape, len))
         return rcmi_fifo_broken(r, seq, len);
     r->len = len;
     *ret_len = len;

@@ -15,6 +15,7 @@ void case_zero_copy(void **state);
 void case_ahead(void **state);
 void case_taken(void **state);
 void case_zero_copy_mixed(void **state);
+void case_zero_copy_long(void **state);
 void case_other_kind(void **state);
 void case_get(void **state);
 void case_help(void **state);

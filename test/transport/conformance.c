@@ -87,8 +87,8 @@ static const struct CMUnitTest for_all[] = {
 
 /* Of rows whose slots, and what is posted or got, the CPU touches. */
 static const struct CMUnitTest for_host_memory[] = {
-    CASE(case_get),       CASE(case_help), CASE(case_post), CASE(case_post_withdrawn),
-    CASE(case_post_late),
+    CASE(case_zero_copy_long), CASE(case_get),       CASE(case_help), CASE(case_post),
+    CASE(case_post_withdrawn), CASE(case_post_late),
 };
 
 static const struct CMUnitTest for_two_nodes[] = {

@@ -19,9 +19,12 @@ static size_t round_up(size_t bytes, size_t to) {
     return (bytes + to - 1) / to * to;
 }
 
-/* Without room for payloads. */
+/* Without room for payloads, which are all mapped. */
 static struct rcmi_fifo_shape shape_of(const struct rcmi_channel *channel) {
-    return rcmi_fifo_shape(0, channel->slots, channel->nreaders);
+    struct rcmi_fifo_shape shape = rcmi_fifo_shape(0, channel->slots, channel->nreaders);
+    if (shape.longest_mapped < channel->slot_bytes)
+        shape.longest_mapped = channel->slot_bytes;
+    return shape;
 }
 
 /* ---- Writer ---------------------------------------------------------------------------------- */
