@@ -2,6 +2,8 @@
 /*
  * Messages by slots that are longer than what may be got (RCMI_GET_MAX), as RINGCOMM_SLOT_BYTES can
  * make them: of memory that is not registered.
+ *     slots moved      they arrive
+ *     slots fails      rank 1's device has no memory for its slots: it is the origin on both ranks
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,9 +51,35 @@ static int check_moved(rcm_comm *comm, void *arg) {
     return errors + program_end(&p);
 }
 
-int main(void) {
-    const struct ranks ranks = {.n = RANKS, .transport = "auto"};
+/* Behind the program's buffers, and the memory by which the plane comes up. */
+static void before_fails(int rank) {
+    if (rank == 1)
+        setenv("FAKECUDA_FAIL", "cuMemAlloc:4", 1);
+}
+
+static int check_fails(rcm_comm *comm, void *arg) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    struct program p;
+    (void)arg;
+    int errors = program_begin(&p, BYTES, 1);
+    if (errors)
+        return errors;
+    rcm_status status = exchange(comm, &p);
+    if (status == RCM_OK)
+        status = rcm_barrier(comm, NULL, NULL);
+    (void)!rcm_comm_error(comm, &error);
+    CHECK(errors, status == RCM_ERR_SYSTEM && error.origin == 1, "origin %d: %s: %s", error.origin,
+          rcm_status_name(status), error.text);
+    (void)!rcm_destroy(comm);
+    return errors + program_end(&p);
+}
+
+int main(int argc, char **argv) {
+    const bool fails = argc > 1 && strcmp(argv[1], "fails") == 0;
+    const struct ranks ranks = {
+        .n = RANKS, .transport = "auto", .keep = fails, .before = fails ? before_fails : NULL};
     setenv("RINGCOMM_SLOT_BYTES", "4M", 1);
     setenv("RINGCOMM_SLOTS", "2", 1);
-    return ranks_run(&ranks, check_moved, NULL) ? 1 : 0;
+    return (!fails || has_device_row()) &&
+           ranks_run(&ranks, fails ? check_fails : check_moved, NULL);
 }

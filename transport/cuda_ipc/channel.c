@@ -186,10 +186,14 @@ static rcm_status peer_fault(int rank) {
     return rcmi_fail_context("rank %d", rank);
 }
 
+static rcm_status own_fault(const struct ipc_channel *ipc) {
+    return peer_fault(rcmi_node_rank(ipc->base.node));
+}
+
 /* The writer's doing, or this rank's own. */
 static rcm_status peek_fault(const struct ipc_channel *ipc, rcm_status status) {
     const bool theirs = status == RCM_ERR_PEER || status == RCM_ERR_PROTOCOL;
-    return peer_fault(theirs ? ipc->base.writer : rcmi_node_rank(ipc->base.node));
+    return theirs ? peer_fault(ipc->base.writer) : own_fault(ipc);
 }
 
 /* Counters that cannot be: which of several readers wrote them is not known. */
@@ -199,12 +203,21 @@ rcm_status ipc_room(struct ipc_channel *ipc) {
                                                  : status;
 }
 
+/* Memory for the slots, once. */
+static rcm_status slots_take(struct ipc_channel *ipc) {
+    if (ipc->chunk)
+        return RCM_OK;
+    const rcm_status status =
+        ipc_arena_take(ipc->domain, ipc->slots_len, &ipc->chunk, &ipc->slots_at);
+    return status < 0 ? own_fault(ipc) : status;
+}
+
 rcm_status ipc_reserve(struct rcmi_channel *channel, size_t len, struct rcmi_reserved *ret) {
     struct ipc_channel *ipc = ipc_of(channel);
     rcm_status status = ipc_room(ipc);
     (void)len;
-    if (status == RCM_OK && !ipc->chunk)
-        status = ipc_arena_take(ipc->domain, ipc->slots_len, &ipc->chunk, &ipc->slots_at);
+    if (status == RCM_OK)
+        status = slots_take(ipc);
     if (status != RCM_OK)
         return status;
     const size_t at = ipc->slots_at + ipc->fifo.writer.index * ipc->stride;
