@@ -133,9 +133,10 @@ rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline dea
     if (!mine)
         return there ? RCM_OK : device_is_late(own->name);
     const rcm_status status = device_open(own, deadline, &device);
-    opening_ends(own, status == RCM_OK ? device : NULL);
+    /* Before other threads find it open: they give the node memory of it then. */
     if (status == RCM_OK && own->node)
         rcmi_node_use_device(own->node, device);
+    opening_ends(own, status == RCM_OK ? device : NULL);
     return status;
 }
 
