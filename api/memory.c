@@ -124,11 +124,26 @@ static rcm_status range_check(const void *memory, size_t bytes) {
     return RCM_OK;
 }
 
+/* Rows can do nothing with device memory before they have the device, nor is it registered anew
+ * when they have. */
+static rcm_status device_prepare(const rcm_comm *comm, struct rcmi_engine *engine,
+                                 const void *memory) {
+    enum rcmi_mem_kind kind;
+    int device;
+    rcmi_device_notice_driver();
+    const rcm_status status = rcmi_mem_kind_of(memory, &kind, &device);
+    if (status != RCM_OK || kind == RCMI_MEM_HOST)
+        return status;
+    return rcmi_rank_device_open(&engine->device, rcmi_deadline_in(rcm_comm_timeout(comm)));
+}
+
 rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes) {
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
     if (status == RCM_OK)
         status = range_check(memory, bytes);
+    if (status == RCM_OK)
+        status = device_prepare(comm, engine, memory);
     return status == RCM_OK ? rcmi_node_memory_register(engine->node, memory, bytes) : status;
 }
 

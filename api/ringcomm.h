@@ -82,9 +82,9 @@
  *   caller's. A stream that is being captured into a graph is RCM_ERR_INVALID. User-defined
  * operators, the forms with _bytes and rcm_reduce_local are for host memory. The library finds out
  * of which kind a buffer is from the driver, if the process has one: if libcuda.so.1 was loaded
- * before rcm_init, before a communicator was made of another one, or before a call that names a
- * stream or RCM_NO_STREAM; or rcm_init_options.device or rcm_mem_alloc_kind asked for it. Else
- * buffers are taken for host memory, and nothing is loaded.
+ * before rcm_init, before a communicator was made of another one, or before rcm_mem_register or a
+ * call that names a stream or RCM_NO_STREAM; or rcm_init_options.device or rcm_mem_alloc_kind asked
+ * for it. Else buffers are taken for host memory, and nothing is loaded.
  *
  * DEADLINES
  *   Every wait has one: rcm_call.timeout_ms, else the communicator's (rcm_comm_set_timeout), which
@@ -1338,10 +1338,11 @@ RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
 
 /*
  * Registers memory of any origin, host or device memory: `bytes` of it from `memory` on. What lies
- * in one registration as a whole goes by RDMA without a copy on this rank; between ranks of one
- * host, and over tcp, nothing is gained (there large messages are read from any memory, and
- * rcm_mem_alloc gains the most). It changes no result, and other ranks need not do the same. Local
- * to this rank, not collective. Registering takes time and, for RDMA, locks pages in memory
+ * in one registration as a whole goes without a copy on this rank: host memory by RDMA, memory of
+ * the rank's device to ranks of the same host, which read it where it lies. Host memory gains
+ * nothing between ranks of one host, and over tcp (there large messages are read from any memory,
+ * and rcm_mem_alloc gains the most). It changes no result, and other ranks need not do the same.
+ * Local to this rank, not collective. Registering takes time and, for RDMA, locks pages in memory
  * (ulimit -l), so it is for buffers that are used again and again; the library registers none by
  * itself, and remembers none that was deregistered.
  *
@@ -1358,8 +1359,10 @@ RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
  * RDMA it may not be there.
  *
  * RCM_ERR_INVALID if memory is NULL, or bytes is 0 or more than lie behind it; RCM_ERR_RESOURCE
- * with the limit if there is no room, or for more than 65536 registrations. Any thread, also after
- * comm has failed. Source: ncclCommRegister.
+ * with the limit if there is no room, or for more than 65536 registrations. For device memory the
+ * rank's device is opened: RCM_ERR_UNSUPPORTED, with a sentence, if it has none; RCM_ERR_TIMEOUT:
+ * the driver has not come back by comm's deadline. Any thread, also after comm has failed. Source:
+ * ncclCommRegister.
  */
 RCM_CHECKED rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes);
 
