@@ -17,10 +17,12 @@
  * That is the host's plane of the link. Others come up by the same frames on a link that is up,
  * where either side may begin, and both offer before they accept (plane.c).
  *
- * A transport declines by RCM_ERR_UNSUPPORTED, with a sentence, from any of these slots. Its link
- * is undone here, and the sentence goes to the peer by a DECLINE, which undoes it there. If it was
- * the host's plane that also closes the control connection; then both dial by what transports are
- * left, as for any other link (link.c), which also finds out if the peer has died.
+ * A transport declines by RCM_ERR_UNSUPPORTED, with a sentence, from any of these slots; a plane
+ * that is not the host's is declined also where the system has too little for it, or refuses
+ * something. Its link is undone here, and the sentence goes to the peer by a DECLINE, which undoes
+ * it there. If it was the host's plane that also closes the control connection; then both dial by
+ * what transports are left, as for any other link (link.c), which also finds out if the peer has
+ * died.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,9 +138,16 @@ void rcmi_setup_fail(struct rcmi_link *link) {
     }
 }
 
+/* Is it a reason to decline? The link goes on without any plane but the host's. */
+static bool setup_declines(const struct rcmi_plane *plane, rcm_status status) {
+    const bool refused =
+        status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_SYSTEM;
+    return !plane->ready && (status == RCM_ERR_UNSUPPORTED || (refused && !is_host(plane)));
+}
+
 /* A slot of the transport said so, with a sentence. */
 static void setup_failed(struct rcmi_plane *plane, rcm_status status) {
-    if (status == RCM_ERR_UNSUPPORTED && !plane->ready)
+    if (setup_declines(plane, status))
         rcmi_setup_decline(plane);
     else
         rcmi_link_lose(plane->link);

@@ -530,7 +530,8 @@ struct rcmi_transport {
      * No channel is opened before both sides have said RCM_OK. The two ends of a device plane each
      * offer first, then accept, and have a device (row.h) by then. From any slot up to that
      * RCM_ERR_UNSUPPORTED, with a sentence, declines: down and fini follow at once, on both sides,
-     * and the pair's next transport is tried; of a device plane, the link goes on without one.
+     * and the pair's next transport is tried; of a device plane, the link goes on without one, and
+     * RCM_ERR_NOMEM, _RESOURCE and _SYSTEM decline, too.
      * down: the peer is gone, or has declined, or the node closes: every channel of the link fails
      * from now on; legal at any time, idempotent. fini after down, when no channel is left.
      * flushed, of a link that is ready: takes all that has come by it, also what another thread is

@@ -129,8 +129,8 @@ static rcm_status near_do(const struct near_link *link, enum near_slot slot) {
         return RCM_OK;
     if (slot == NEAR_READY && near_orders.never)
         return RCM_AGAIN;
-    return near_orders.decline == slot ? rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", near_sentence)
-                                       : RCM_OK;
+    const rcm_status how = near_orders.how ? near_orders.how : RCM_ERR_UNSUPPORTED;
+    return near_orders.decline == slot ? rcmi_fail(how, 0, "%s", near_sentence) : RCM_OK;
 }
 
 static void near_fire(void *arg) {

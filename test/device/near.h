@@ -11,6 +11,7 @@
 #define TEST_DEVICE_NEAR_H
 
 #include <stdbool.h>
+#include "ringcomm.h"
 
 /* Where a link may be declined. */
 enum near_slot { NEAR_NONE, NEAR_INIT, NEAR_OFFER, NEAR_ACCEPT, NEAR_READY, NEAR_SLOTS };
@@ -19,8 +20,9 @@ enum near_slot { NEAR_NONE, NEAR_INIT, NEAR_OFFER, NEAR_ACCEPT, NEAR_READY, NEAR
 struct near_orders {
     int rank;
     enum near_slot decline;
-    bool never;   /* ready */
-    bool refuses; /* every second message of registered memory; any rank */
+    rcm_status how; /* 0: RCM_ERR_UNSUPPORTED */
+    bool never;     /* ready */
+    bool refuses;   /* every second message of registered memory; any rank */
 };
 extern struct near_orders near_orders;
 extern const char near_sentence[];

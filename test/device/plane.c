@@ -232,6 +232,20 @@ static int run_declined(void) {
     return errors;
 }
 
+/* Of anything, wherever that is noticed: the link goes on without the plane. */
+static int run_shortage(void) {
+    static const rcm_status statuses[] = {RCM_ERR_NOMEM, RCM_ERR_RESOURCE, RCM_ERR_SYSTEM};
+    int errors = 0;
+    for (int slot = NEAR_INIT; slot < NEAR_SLOTS; slot++) {
+        for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+            near_orders = (struct near_orders){
+                .rank = 0, .decline = (enum near_slot)slot, .how = statuses[i]};
+            errors += run(2, "shm,near", check_declined, false);
+        }
+    }
+    return errors;
+}
+
 static int run_never_ready(void) {
     near_orders = (struct near_orders){.rank = 0, .never = true};
     return run(2, "shm,near", check_declined, false);
@@ -384,10 +398,10 @@ static const struct plane_case {
     const char *name;
     int (*run)(void);
 } cases[] = {
-    {"comes up", run_comes_up}, {"declined", run_declined}, {"never ready", run_never_ready},
-    {"prepared", run_prepared}, {"absent", run_absent},     {"differ", run_differ},
-    {"late", run_late},         {"cut", run_cut},           {"registered", run_registered},
-    {"scratch", run_scratch},
+    {"comes up", run_comes_up},       {"declined", run_declined}, {"shortage", run_shortage},
+    {"never ready", run_never_ready}, {"prepared", run_prepared}, {"absent", run_absent},
+    {"differ", run_differ},           {"late", run_late},         {"cut", run_cut},
+    {"registered", run_registered},   {"scratch", run_scratch},
 };
 
 int main(int argc, char **argv) {
