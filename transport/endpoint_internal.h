@@ -45,7 +45,7 @@ struct header {
 struct rts {
     struct header header;
     uint64_t from;   /* where the message lies in its sender's process; 0: that is of no use */
-    uint64_t device; /* 1: it can go by the channel of device memory; else 0 */
+    uint64_t device; /* 1: it can go by the channel of device memory, and is not empty; else 0 */
 };
 
 /* Of an RTS, in rcmi_endpoint.announced. */

@@ -133,7 +133,7 @@ static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct 
     if (slot->len != sizeof(rts))
         return protocol_error(e, "an RTS of wrong length", slot->len);
     memcpy(&rts, slot->bytes, sizeof(rts));
-    if (rts.device > 1)
+    if (rts.device > 1 || (rts.device && rts.header.total == 0))
         return protocol_error(e, "an RTS of a damaged message", rts.device);
     const struct rcmi_arrival arrival = {.peer = e->peer,
                                          .tag = rts.header.tag,

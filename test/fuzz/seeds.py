@@ -1148,6 +1148,7 @@ def p2p():
         # Between memory of devices, of which there is none here.
         'valid-device-announced': flags + recv(3000) + announce(2500, odd=249) + data(1024) + data(1024) + data(452),
         'bad-device-announced': flags + recv(3000) + announce(2500, odd=248),
+        'bad-device-announced-empty': flags + recv(3000) + announce(0, odd=249),
         'bad-device-ready': start(8) + send(3500) + u8(4) + u8(64),
         'bad-device-ready-unknown': flags + u8(4) + u8(64),
         'bad-eager-length': flags + u8(2) + u8(1) + u16(50) + u8(255) + u8(0) + b'x',
