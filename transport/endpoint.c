@@ -37,6 +37,7 @@ void rcmi_endpoint_init(struct rcmi_endpoint *e, const struct rcmi_messaging *me
     rcmi_transfers_init(&e->receiving);
     rcmi_transfers_init(&e->getting);
     rcmi_transfers_init(&e->copying);
+    rcmi_transfers_init(&e->fenced);
     rcmi_endpoint_device_init(e);
 }
 
@@ -120,6 +121,7 @@ void rcmi_endpoint_cancel(struct rcmi_endpoint *e, rcm_status status) {
     transfers_cancel(e, &e->draining, status);
     transfers_cancel(e, &e->receiving, status);
     transfers_cancel(e, &e->getting, status);
+    transfers_cancel(e, &e->fenced, status);
     e->owed = NULL;
     transfers_cancel(e, &e->device.owed, status);
     transfers_cancel(e, &e->device.receiving, status);
@@ -148,9 +150,9 @@ static bool announced_visit(void *arg, struct rcmi_keyed_item *item) {
 bool rcmi_endpoint_each(struct rcmi_endpoint *e, bool (*visit)(void *arg, struct rcmi_transfer *t),
                         void *arg) {
     const struct rcmi_transfers *const lists[] = {
-        &e->sending,     &e->draining,        &e->outgoing,       &e->receiving,
-        &e->getting,     &e->copying,         &e->device.sending, &e->device.draining,
-        &e->device.owed, &e->device.receiving};
+        &e->sending,         &e->draining,    &e->outgoing,        &e->receiving,
+        &e->getting,         &e->copying,     &e->fenced,          &e->device.sending,
+        &e->device.draining, &e->device.owed, &e->device.receiving};
     struct announced_visit each = {.visit = visit, .arg = arg};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (!transfers_each(lists[i], visit, arg))

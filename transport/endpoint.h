@@ -58,9 +58,11 @@ struct rcmi_transfer {
     uint64_t zero_copy; /* the last one that was sent without a copy */
     struct rcmi_copy *copy; /* in memory whose copies finish later, once one has begun; NULL */
     uint64_t from;          /* where it is got from, see endpoint_get.c; 0: it is not */
-    /* What its copies come after, see fence.h; NULL. Outlives it. */
+    /* What its copies come after, see fence.h, unless that is known to have ended; NULL. Outlives
+     * it. */
     struct rcmi_operation *after;
     bool synchronous; /* a send ends when it is matched: never eager */
+    bool by_device;   /* the data of a receive come by the channel of device memory */
 };
 
 struct rcmi_transfers {
@@ -175,6 +177,7 @@ struct rcmi_endpoint {
     struct rcmi_transfers receiving; /* data come, in the order of CTS */
     struct rcmi_transfer *owed;      /* the first of them whose CTS was not sent */
     struct rcmi_transfers getting;   /* got from the peer's memory, one after the other */
+    struct rcmi_transfers fenced;    /* receives whose data may not come yet, for t->after */
     size_t rts_kept;                 /* RTS of the peer that wait for their receive */
     uint32_t next_id;
     size_t eager_out; /* eager bytes sent for which no credit came back */

@@ -8,6 +8,10 @@
  *   receiving   one at a time, out of the oldest slot, which is released when it is done
  *   kept        messages that came before their receive lie in memory of their own: any number
  *
+ * What a stream does may last, or wait for another message: no slot is held meanwhile. Before it is
+ * done (rcmi_copy_ready) none is reserved for a send, and no CTS goes out for a receive; an eager
+ * message that comes is kept.
+ *
  * Not here: what goes before and after a copy, which is the same for all messages
  * (endpoint_send.c, endpoint_receive.c); data that lie in such memory at both ends, within a
  * machine (endpoint_device.c).
@@ -48,12 +52,41 @@ rcm_status rcmi_copy_look(const struct rcmi_endpoint *e, const struct rcmi_trans
     return status == RCM_OK || status == RCM_AGAIN ? status : copy_failed(e);
 }
 
+bool rcmi_copy_is_over(const struct rcmi_transfer *t) {
+    return !t->after || rcmi_operation_look(t->after) == RCM_OK;
+}
+
+/* By an operation of no bytes. */
+static rcm_status copy_await(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    rcm_status status = rcmi_copy_make(t);
+    if (status != RCM_OK)
+        return status;
+    status = rcmi_copy_begin(e, t, NULL, NULL, 0);
+    if (status == RCM_OK)
+        return RCM_AGAIN;
+    rcmi_transfer_free_copy(t);
+    return status;
+}
+
+rcm_status rcmi_copy_ready(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    rcm_status status = RCM_OK;
+    if (t->after && t->copy)
+        status = rcmi_copy_look(e, t);
+    else if (!rcmi_copy_is_over(t))
+        status = copy_await(e, t);
+    if (status == RCM_OK)
+        t->after = NULL;
+    return status;
+}
+
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 rcm_status rcmi_endpoint_copy_out(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t meta,
                                   const struct rcmi_piece *piece) {
     struct rcmi_reserved reserved;
-    rcm_status status = rcmi_copy_make(t);
+    rcm_status status = rcmi_copy_ready(e, t);
+    if (status == RCM_OK)
+        status = rcmi_copy_make(t);
     if (status == RCM_OK)
         status = rcmi_channel_reserve(e->tx, piece->head_len + piece->mem.len, &reserved);
     if (status != RCM_OK)
@@ -130,8 +163,19 @@ rcm_status rcmi_endpoint_copy_kept(struct rcmi_endpoint *e, struct rcmi_transfer
     return rcmi_copy_begin(e, t, t->mem.bytes, bytes, rcmi_copy_room(t, t->total));
 }
 
-rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received) {
-    struct rcmi_transfer *t = e->copying.head;
+rcm_status rcmi_endpoint_copy_aside(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                    const char *bytes) {
+    const size_t room = rcmi_copy_room(t, t->total);
+    char *memory = malloc(room);
+    if (!memory) {
+        rcmi_transfers_append(&e->copying, t);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to keep %zu bytes", room);
+    }
+    memcpy(memory, bytes, room);
+    return rcmi_endpoint_copy_kept(e, t, memory, memory);
+}
+
+rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     const rcm_status status = rcmi_copy_look(e, t);
     if (status != RCM_OK)
         return status;
@@ -139,7 +183,6 @@ rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transf
     free(t->copy->kept);
     t->copy->kept = NULL;
     rcmi_transfers_remove(&e->copying, t);
-    *ret_received = t;
     return RCM_OK;
 }
 

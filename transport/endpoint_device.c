@@ -40,27 +40,15 @@ void rcmi_endpoint_device_send(struct rcmi_endpoint *e, struct rcmi_transfer *t)
     rcmi_transfers_append(&e->device.sending, t);
 }
 
-/* Until what the send comes after has ended. */
-static rcm_status device_wait(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    rcm_status status = rcmi_copy_make(t);
-    if (status != RCM_OK)
-        return status;
-    t->copy->len = 0;
-    status = rcmi_copy_begin(e, t, NULL, NULL, 0);
-    e->device.out_runs = status == RCM_OK;
-    return status == RCM_OK ? RCM_AGAIN : status;
-}
-
 /* A part of it, from where it lies. */
 static rcm_status device_send_zero_copy(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     const size_t left = t->total - t->done, len = left < RCMI_GET_MAX ? left : RCMI_GET_MAX;
     const struct rcmi_mem part = rcmi_mem_part(&t->mem, t->done, len);
     if (!rcmi_channel_may_zero_copy(e->device.tx, &part))
         return RCM_ERR_UNSUPPORTED;
-    if (t->after && !t->copy) /* no operation of it has ended yet */
-        return device_wait(e, t);
-    const rcm_status status =
-        rcmi_channel_send_zero_copy(e->device.tx, &part, meta_of(KIND_DATA, t->id), true);
+    rcm_status status = rcmi_copy_ready(e, t);
+    if (status == RCM_OK)
+        status = rcmi_channel_send_zero_copy(e->device.tx, &part, meta_of(KIND_DATA, t->id), true);
     if (status != RCM_OK)
         return status;
     t->zero_copy = rcmi_channel_sent(e->device.tx);
@@ -91,8 +79,7 @@ static rcm_status device_copied_out(struct rcmi_endpoint *e, struct rcmi_transfe
     if (status != RCM_OK)
         return status;
     e->device.out_runs = false;
-    if (len > 0)
-        rcmi_channel_commit(e->device.tx, len, meta_of(KIND_DATA, t->id));
+    rcmi_channel_commit(e->device.tx, len, meta_of(KIND_DATA, t->id));
     t->done += len;
     return RCM_OK;
 }

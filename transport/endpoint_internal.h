@@ -145,6 +145,10 @@ rcm_status rcmi_copy_make(struct rcmi_transfer *t);
 rcm_status rcmi_copy_begin(const struct rcmi_endpoint *e, struct rcmi_transfer *t, void *to,
                            const void *from, size_t bytes);
 rcm_status rcmi_copy_look(const struct rcmi_endpoint *e, const struct rcmi_transfer *t);
+/* Has t->after ended? rcmi_copy_ready also takes care that the owner is woken when it has:
+ * RCM_AGAIN until then, while nothing is to be held that other messages need. */
+bool rcmi_copy_is_over(const struct rcmi_transfer *t);
+rcm_status rcmi_copy_ready(const struct rcmi_endpoint *e, struct rcmi_transfer *t);
 /* How many of the next len bytes of a message have room in the buffer of its receive. */
 size_t rcmi_copy_room(const struct rcmi_transfer *t, size_t len);
 /* What a slot gets: a head, and memory of a transfer. */
@@ -153,8 +157,8 @@ struct rcmi_piece {
     size_t head_len;
     struct rcmi_mem mem;
 };
-/* Begins to fill a slot for such a message. RCM_AGAIN: it has begun (e->copy_out), or there is no
- * slot. */
+/* Begins to fill a slot for such a message. RCM_AGAIN: it has begun (e->copy_out), there is no
+ * slot, or the transfer is not ready. */
 rcm_status rcmi_endpoint_copy_out(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t meta,
                                   const struct rcmi_piece *piece);
 /* Sends it once it is filled; else RCM_AGAIN. */
@@ -166,10 +170,12 @@ bool rcmi_receive_copies(const struct rcmi_transfer *t, size_t len);
 rcm_status rcmi_endpoint_copy_in(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                  const char *bytes, size_t len);
 rcm_status rcmi_endpoint_copied_in(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received);
-/* The same out of memory, which is freed then; and the first of these that is done. */
+/* The same out of memory, which is freed then; that, and the bytes of an eager message in it. */
 rcm_status rcmi_endpoint_copy_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                    const char *bytes, void *memory);
-rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received);
+rcm_status rcmi_endpoint_copy_aside(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                    const char *bytes);
+rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t);
 /* endpoint_device.c */
 void rcmi_endpoint_device_init(struct rcmi_endpoint *e);
 /* May the data of a send go by the channel of device memory? Known once e->tx is ready. */

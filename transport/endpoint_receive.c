@@ -41,7 +41,8 @@ static rcm_status receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t
                                 const struct rcmi_arrival *arrival) {
     receive_begin(t, arrival->tag, arrival->total);
     if (rcmi_receive_copies(t, t->total))
-        return rcmi_endpoint_copy_in(e, t, arrival->bytes, arrival->total);
+        return rcmi_copy_is_over(t) ? rcmi_endpoint_copy_in(e, t, arrival->bytes, t->total)
+                                    : rcmi_endpoint_copy_aside(e, t, arrival->bytes);
     rcmi_receive_bytes(e, t, arrival->bytes, arrival->total);
     receive_eager_end(e, t);
     return RCM_OK;
@@ -53,23 +54,33 @@ void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
         e->owed = t;
 }
 
-static void receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                        const struct rcmi_arrival *arrival) {
+/* They may come. */
+static void receive_answer(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    if (t->by_device)
+        rcmi_endpoint_device_receive(e, t);
+    else
+        rcmi_receive_data(e, t);
+}
+
+static rcm_status receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                              const struct rcmi_arrival *arrival) {
     receive_begin(t, arrival->tag, arrival->total);
     t->id = arrival->id;
-    if (arrival->device && transfer_is_later(t))
-        rcmi_endpoint_device_receive(e, t);
-    else if (!rcmi_endpoint_begin_get(e, t, arrival->from))
-        rcmi_receive_data(e, t);
+    t->by_device = arrival->device && transfer_is_later(t);
+    if (!t->by_device && rcmi_endpoint_begin_get(e, t, arrival->from))
+        return RCM_OK;
+    const rcm_status status = rcmi_receive_copies(t, t->total) ? rcmi_copy_ready(e, t) : RCM_OK;
+    if (status == RCM_OK)
+        receive_answer(e, t);
+    else
+        rcmi_transfers_append(&e->fenced, t);
+    return status == RCM_AGAIN ? RCM_OK : status;
 }
 
 static rcm_status endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                    const struct rcmi_arrival *arrival) {
     t->peer = e->peer;
-    if (!arrival->rendezvous)
-        return receive_eager(e, t, arrival);
-    receive_rts(e, t, arrival);
-    return RCM_OK;
+    return arrival->rendezvous ? receive_rts(e, t, arrival) : receive_eager(e, t, arrival);
 }
 
 /* An eager message, kept in that memory. */
@@ -304,25 +315,42 @@ static rcm_status endpoint_drain_copy(struct rcmi_endpoint *e, bool *moved) {
     return RCM_OK;
 }
 
+/* None waits for the stream of another one. */
 static rcm_status endpoint_drain_kept(struct rcmi_endpoint *e, bool *moved) {
-    struct rcmi_transfer *t;
-    rcm_status status = RCM_OK;
-    while (e->copying.head && status == RCM_OK) {
-        status = rcmi_endpoint_copied_kept(e, &t);
+    for (struct rcmi_transfer *t = e->copying.head, *next; t; t = next) {
+        next = t->next;
+        const rcm_status status = rcmi_endpoint_copied_kept(e, t);
+        if (status == RCM_AGAIN)
+            continue;
         if (status != RCM_OK)
             return status;
         *moved = true;
         receive_eager_end(e, t);
     }
-    return status;
+    return RCM_OK;
+}
+
+static rcm_status endpoint_drain_fenced(struct rcmi_endpoint *e, bool *moved) {
+    for (struct rcmi_transfer *t = e->fenced.head, *next; t; t = next) {
+        next = t->next;
+        const rcm_status status = rcmi_copy_ready(e, t);
+        if (status == RCM_AGAIN)
+            continue;
+        if (status != RCM_OK)
+            return status;
+        *moved = true;
+        rcmi_transfers_remove(&e->fenced, t);
+        receive_answer(e, t);
+    }
+    return RCM_OK;
 }
 
 /* Copies that finish later. RCM_AGAIN: one out of the oldest slot runs. */
 static rcm_status endpoint_drain_copies(struct rcmi_endpoint *e, bool *moved) {
-    const rcm_status status = endpoint_drain_kept(e, moved);
-    if ((status != RCM_OK && status != RCM_AGAIN) || !e->copy_in)
-        return status == RCM_AGAIN ? RCM_OK : status;
-    return endpoint_drain_copy(e, moved);
+    rcm_status status = endpoint_drain_kept(e, moved);
+    if (status == RCM_OK)
+        status = endpoint_drain_fenced(e, moved);
+    return status == RCM_OK && e->copy_in ? endpoint_drain_copy(e, moved) : status;
 }
 
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved) {
@@ -330,7 +358,7 @@ rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved) {
     rcm_status status = RCM_OK;
     if (!e->rx || e->left)
         return RCM_OK;
-    if (e->copy_in || e->copying.head)
+    if (e->copy_in || e->copying.head || e->fenced.head)
         status = endpoint_drain_copies(e, moved);
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_OK : status;

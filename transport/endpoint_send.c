@@ -259,6 +259,16 @@ static rcm_status endpoint_pump_copy(struct rcmi_endpoint *e, bool *moved) {
     return RCM_OK;
 }
 
+static rcm_status endpoint_pump_outgoing(struct rcmi_endpoint *e, bool *moved) {
+    while (e->outgoing.head) {
+        const rcm_status status = endpoint_issue(e, e->outgoing.head);
+        if (status != RCM_OK)
+            return status;
+        *moved = true;
+    }
+    return RCM_OK;
+}
+
 /* Everything this rank has to tell the other, as far as slots allow. */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
     const bool waits = e->sending.head || e->draining.head || e->announced.n > 0;
@@ -278,12 +288,11 @@ rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
         status = rcmi_endpoint_device_answer(e, moved);
     if (status == RCM_OK)
         status = endpoint_pump_credit(e);
-    while (status == RCM_OK && e->outgoing.head) {
-        status = endpoint_issue(e, e->outgoing.head);
-        if (status == RCM_OK)
-            *moved = true;
+    if (status == RCM_OK) {
+        status = endpoint_pump_outgoing(e, moved);
+        /* Data do not wait for what the first of these waits for: its stream, or answers. */
+        if (status == RCM_OK || (status == RCM_AGAIN && !e->copy_out))
+            status = endpoint_pump_sends(e, moved);
     }
-    if (status == RCM_OK)
-        status = endpoint_pump_sends(e, moved);
     return status == RCM_AGAIN ? RCM_OK : status;
 }

@@ -15,11 +15,11 @@
 
 enum { COUNT = 5000, BYTES = COUNT * 8, PARTS = 2 };
 
-/* Buffers, and the work that a case issues with them. */
+/* Buffers, and the work that a case issues with them; `send` is one more of a message. */
 struct bench {
     rcm_comm *comm;
     int64_t *in, *out;
-    rcm_work *work;
+    rcm_work *work, *send;
 };
 
 static void fill(const struct bench *b, int64_t salt) {
@@ -81,15 +81,11 @@ static rcm_status issue_batch(struct bench *b, const struct rcm_call *call) {
 
 static rcm_status issue_message(struct bench *b, const struct rcm_call *call) {
     const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
-    rcm_work *send = NULL;
     const rcm_status status =
         rcm_recv(b->comm, b->out, COUNT, RCM_INT64, (rank + p - 1) % p, 3, call, &b->work);
-    if (status != RCM_OK)
-        return status;
-    const rcm_status sent =
-        rcm_send(b->comm, b->in, COUNT, RCM_INT64, (rank + 1) % p, 3, call, &send);
-    rcm_work_free(send);
-    return sent;
+    return status == RCM_OK
+               ? rcm_send(b->comm, b->in, COUNT, RCM_INT64, (rank + 1) % p, 3, call, &b->send)
+               : status;
 }
 
 static const struct way {
@@ -141,8 +137,12 @@ static int check_order(struct bench *b, const struct way *way, void *stream) {
     fake_stream_done(stream);
     CHECK(errors, rcm_work_wait(b->work, -1) == RCM_OK, "%s: %s", way->name, rcm_last_error());
     errors += check_result(b, way, 7);
+    CHECK(errors, !b->send || rcm_work_wait(b->send, -1) == RCM_OK, "%s: %s", way->name,
+          rcm_last_error());
     fake_stream_done(stream);
     rcm_work_free(b->work);
+    rcm_work_free(b->send);
+    b->send = NULL;
     return errors;
 }
 

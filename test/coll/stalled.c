@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A message that waits for a stream holds up no other one: rank `holder` sends or receives such a
+ * message, and its stream is done only once the two have exchanged all others. Linked with memory
+ * of a kind that has streams.
+ *     stalled TRANSPORT threads|processes
+ */
+#include "gate.h"
+#include "place.h"
+#include "ranks.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGE = 4 << 20 };
+enum { TAG_HELD = 1, TAG_FREE, TAG_BEFORE, TAG_THERE, TAG_BACK };
+
+struct stall {
+    const char *name;
+    rcm_comm *comm;
+    int peer;
+    size_t bytes;   /* of the message that waits */
+    bool peer_host; /* its other end is in host memory */
+};
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+struct message {
+    int tag;
+    bool host;
+    size_t bytes;
+    uint8_t *at;
+    rcm_work *work;
+};
+
+static uint8_t byte_of(size_t i, int tag) {
+    return (uint8_t)(i * 31 + (size_t)tag * 7 + 1);
+}
+
+static uint8_t *view_of(const struct message *m) {
+    return m->host ? m->at : place_view(m->at);
+}
+
+static struct message message_new(int tag, bool host, size_t bytes) {
+    struct message m = {.tag = tag, .host = host, .bytes = bytes};
+    m.at = host ? malloc(bytes) : place_new(bytes);
+    if (!m.at)
+        abort();
+    memset(view_of(&m), 0, bytes);
+    return m;
+}
+
+static void message_fill(const struct message *m) {
+    for (size_t i = 0; i < m->bytes; i++)
+        view_of(m)[i] = byte_of(i, m->tag);
+}
+
+/* On that stream; NULL: nothing is to be waited for. */
+static int message_begin(const struct stall *s, struct message *m, bool sends, void *stream) {
+    const struct rcm_call call = {
+        .size = sizeof call, .stream = stream, .flags = stream ? 0 : RCM_NO_STREAM};
+    int errors = 0;
+    const rcm_status status = sends ? rcm_send(s->comm, m->at, m->bytes, RCM_UINT8, s->peer,
+                                               (uint64_t)m->tag, &call, &m->work)
+                                    : rcm_recv(s->comm, m->at, m->bytes, RCM_UINT8, s->peer,
+                                               (uint64_t)m->tag, &call, &m->work);
+    CHECK(errors, status == RCM_OK, "%s: message %d: %s", s->name, m->tag, rcm_last_error());
+    return errors;
+}
+
+static int message_send(const struct stall *s, struct message *m) {
+    message_fill(m);
+    return message_begin(s, m, true, NULL);
+}
+
+static int message_receive(const struct stall *s, struct message *m) {
+    return message_begin(s, m, false, NULL);
+}
+
+static int message_await(const struct stall *s, struct message *m) {
+    int errors = 0;
+    CHECK(errors, rcm_work_wait(m->work, -1) == RCM_OK, "%s: message %d of %zu bytes: %s", s->name,
+          m->tag, m->bytes, rcm_last_error());
+    for (size_t i = 0; i < m->bytes && errors == 0; i++)
+        CHECK(errors, view_of(m)[i] == byte_of(i, m->tag), "%s: message %d: byte %zu is %d",
+              s->name, m->tag, i, view_of(m)[i]);
+    return errors;
+}
+
+static int message_pending(const struct stall *s, const struct message *m) {
+    int errors = 0;
+    CHECK(errors, rcm_work_wait(m->work, 0) == RCM_PENDING, "%s: it ended before its stream",
+          s->name);
+    return errors;
+}
+
+static void message_end(struct message *m) {
+    rcm_work_free(m->work);
+    if (m->host)
+        free(m->at);
+    else
+        place_free(m->at);
+}
+
+/* ---- What waits ------------------------------------------------------------------------------ */
+
+/* A send waits: what comes, its answers and what was sent before do not. */
+static int send_holds(const struct stall *s) {
+    struct gate *gate = gate_new();
+    struct message before = message_new(TAG_BEFORE, true, LARGE);
+    struct message held = message_new(TAG_HELD, false, s->bytes);
+    struct message back = message_new(TAG_BACK, true, LARGE);
+    struct message free_one = message_new(TAG_FREE, false, s->bytes);
+    int errors = message_send(s, &before) + message_begin(s, &held, true, gate->stream);
+    errors += message_receive(s, &back) + message_receive(s, &free_one);
+    errors += message_await(s, &back) + message_await(s, &free_one);
+    errors += message_await(s, &before) + message_pending(s, &held);
+    message_fill(&held); /* what is on the stream does that */
+    gate_open(gate);
+    errors += message_await(s, &held);
+    gate_free(gate);
+    message_end(&before);
+    message_end(&held);
+    message_end(&back);
+    message_end(&free_one);
+    return errors;
+}
+
+static int send_meets(const struct stall *s) {
+    struct message before = message_new(TAG_BEFORE, true, LARGE);
+    struct message held = message_new(TAG_HELD, s->peer_host, s->bytes);
+    struct message back = message_new(TAG_BACK, true, LARGE);
+    struct message free_one = message_new(TAG_FREE, s->peer_host, s->bytes);
+    int errors = message_receive(s, &before) + message_receive(s, &held);
+    errors += message_send(s, &back) + message_send(s, &free_one);
+    errors += message_await(s, &back) + message_await(s, &free_one);
+    errors += message_await(s, &before) + message_await(s, &held);
+    message_end(&before);
+    message_end(&held);
+    message_end(&back);
+    message_end(&free_one);
+    return errors;
+}
+
+/* A receive waits, and one behind it for another stream, which is done earlier: what comes behind
+ * their messages, and what is sent, does not. */
+static int receive_holds(const struct stall *s) {
+    struct gate *gate = gate_new(), *early = gate_new();
+    struct message held = message_new(TAG_HELD, false, s->bytes);
+    struct message free_one = message_new(TAG_FREE, false, s->bytes);
+    struct message there = message_new(TAG_THERE, true, LARGE);
+    struct message back = message_new(TAG_BACK, true, LARGE);
+    int errors = message_begin(s, &held, false, gate->stream) +
+                 message_begin(s, &free_one, false, early->stream);
+    errors += message_receive(s, &there) + message_send(s, &back);
+    errors += message_await(s, &there) + message_await(s, &back);
+    errors += message_pending(s, &held) + message_pending(s, &free_one);
+    gate_open(early);
+    errors += message_await(s, &free_one) + message_pending(s, &held);
+    for (size_t i = 0; i < s->bytes && errors == 0; i++)
+        CHECK(errors, view_of(&held)[i] == 0,
+              "%s: byte %zu is written, though the stream was not "
+              "done",
+              s->name, i);
+    gate_open(gate);
+    errors += message_await(s, &held);
+    gate_free(gate);
+    gate_free(early);
+    message_end(&held);
+    message_end(&free_one);
+    message_end(&there);
+    message_end(&back);
+    return errors;
+}
+
+static int receive_meets(const struct stall *s) {
+    struct message held = message_new(TAG_HELD, s->peer_host, s->bytes);
+    struct message free_one = message_new(TAG_FREE, s->peer_host, s->bytes);
+    struct message there = message_new(TAG_THERE, true, LARGE);
+    struct message back = message_new(TAG_BACK, true, LARGE);
+    int errors = message_send(s, &held) + message_send(s, &free_one) + message_send(s, &there);
+    errors += message_receive(s, &back);
+    errors += message_await(s, &back) + message_await(s, &there);
+    errors += message_await(s, &free_one) + message_await(s, &held);
+    message_end(&held);
+    message_end(&free_one);
+    message_end(&there);
+    message_end(&back);
+    return errors;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static int check_one(const struct stall *stall, bool holds) {
+    struct stall s = *stall;
+    char name[64];
+    s.name = name;
+    snprintf(name, sizeof name, "%zu bytes to %s memory, sent", s.bytes,
+             s.peer_host ? "host" : "device");
+    int errors = holds ? send_holds(&s) : send_meets(&s);
+    snprintf(name, sizeof name, "%zu bytes from %s memory, received", s.bytes,
+             s.peer_host ? "host" : "device");
+    errors += holds ? receive_holds(&s) : receive_meets(&s);
+    return errors;
+}
+
+static int check(rcm_comm *comm, void *arg) {
+    static const size_t sizes[] = {100, 8192, 40000, 300001};
+    const int rank = rcm_rank(comm);
+    int errors = 0;
+    (void)arg;
+    for (int i = 0; i < 16 && errors == 0; i++) {
+        const struct stall s = {
+            .comm = comm, .peer = 1 - rank, .bytes = sizes[i / 4], .peer_host = i & 1};
+        errors += check_one(&s, rank == (i >> 1 & 1));
+        CHECK(errors, errors > 0 || rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    }
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    struct ranks ranks = {.n = 2, .timeout_ms = 60000};
+    if (argc < 3)
+        return 2;
+    ranks.transport = argv[1];
+    ranks.threads = strcmp(argv[2], "threads") == 0;
+    place_init();
+    return ranks_run(&ranks, check, NULL) ? 1 : 0;
+}
