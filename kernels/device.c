@@ -9,9 +9,17 @@
 #include "log.h"
 #include "settings.h"
 
-/* Those that are open, and those that are stuck in the driver. Under the lock. */
+/* Those that are open, those that are stuck in the driver, and which are being opened. Under the
+ * lock, with which no driver is called and nothing waits but an opening for another one of the same
+ * device: to hold and to close a device is part of calls with deadlines. */
+struct opening {
+    struct opening *next;
+    int ordinal;
+};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static struct rcmi_device *devices, *stuck;
+static struct opening *openings;
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
@@ -94,8 +102,10 @@ static void device_free(struct rcmi_device *d) {
 static void device_give_up(struct rcmi_device *d) {
     atomic_store_explicit(&d->ends, true, memory_order_release);
     pthread_detach(d->thread);
+    pthread_mutex_lock(&lock);
     d->next = stuck;
     stuck = d;
+    pthread_mutex_unlock(&lock);
     rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not let go of %s: it stays open", d->facts.label);
 }
 
@@ -132,18 +142,51 @@ static rcm_status device_make(int ordinal, struct rcmi_device **ret_device) {
     return status;
 }
 
-/* Under the lock. */
-static rcm_status device_get(int ordinal, struct rcmi_device **ret_device) {
+static struct rcmi_device *device_of(int ordinal) {
     struct rcmi_device *d = devices;
     while (d && d->facts.ordinal != ordinal)
         d = d->next;
-    if (!d) {
-        const rcm_status status = device_make(ordinal, &d);
-        if (status != RCM_OK)
-            return status;
-        d->next = devices;
-        devices = d;
-    }
+    return d;
+}
+
+static bool is_being_opened(int ordinal) {
+    const struct opening *opening = openings;
+    while (opening && opening->ordinal != ordinal)
+        opening = opening->next;
+    return opening != NULL;
+}
+
+static void opening_remove(const struct opening *opening) {
+    struct opening **at = &openings;
+    while (*at != opening)
+        at = &(*at)->next;
+    *at = opening->next;
+    pthread_cond_broadcast(&opened);
+}
+
+/* Under the lock, which is not held while the driver sets it up. */
+static rcm_status device_add(int ordinal, struct rcmi_device **ret_device) {
+    struct opening opening = {.next = openings, .ordinal = ordinal};
+    openings = &opening;
+    pthread_mutex_unlock(&lock);
+    const rcm_status status = device_make(ordinal, ret_device);
+    pthread_mutex_lock(&lock);
+    opening_remove(&opening);
+    if (status != RCM_OK)
+        return status;
+    (*ret_device)->next = devices;
+    devices = *ret_device;
+    return RCM_OK;
+}
+
+/* Likewise. */
+static rcm_status device_get(int ordinal, struct rcmi_device **ret_device) {
+    while (is_being_opened(ordinal))
+        pthread_cond_wait(&opened, &lock);
+    struct rcmi_device *d = device_of(ordinal);
+    const rcm_status status = d ? RCM_OK : device_add(ordinal, &d);
+    if (status != RCM_OK)
+        return status;
     d->users++;
     *ret_device = d;
     return RCM_OK;
@@ -174,11 +217,15 @@ rcm_status rcmi_device_open(const char *name, int local_rank, struct rcmi_device
     return status;
 }
 
-static void device_stop(struct rcmi_device *d) {
+/* Under the lock. */
+static void device_remove(const struct rcmi_device *d) {
     struct rcmi_device **at = &devices;
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
+}
+
+static void device_stop(struct rcmi_device *d) {
     if (device_thread_stop(d))
         device_free(d);
     else
@@ -198,9 +245,12 @@ void rcmi_device_close(struct rcmi_device *d) {
     if (!d || rcmi_cuda_forked())
         return;
     pthread_mutex_lock(&lock);
-    if (--d->users == 0)
-        device_stop(d);
+    const bool last = --d->users == 0;
+    if (last)
+        device_remove(d);
     pthread_mutex_unlock(&lock);
+    if (last)
+        device_stop(d);
 }
 
 const struct rcmi_device_facts *rcmi_device_facts(const struct rcmi_device *d) {
