@@ -1332,7 +1332,7 @@ RCM_CHECKED rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind
  * deadline; the memory is not the caller's any more, and freed when it does. Ranks of this host
  * that may have device memory open are waited for until that deadline, no longer than
  * RINGCOMM_PEER_TIMEOUT; what one keeps open, or had open when it died, stays until this process
- * ends, and is RCM_OK.
+ * ends, and is RCM_OK. RCM_ERR_RESOURCE, RCM_ERR_NOMEM: it stays, and can be given back later.
  * NULL is a no-op. Any thread, also after comm has failed. */
 RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
 

@@ -12,37 +12,33 @@
 struct move {
     struct rcmi_lasting call; /* first */
     const struct rcmi_mem_row *row;
-    struct rcmi_device *device; /* held until the driver has returned */
+    struct rcmi_device *device; /* held until it is through */
     void *memory;
     size_t bytes;
 };
 
 static rcm_status move_alloc(struct rcmi_lasting *call) {
     struct move *move = (struct move *)call;
-    const rcm_status status = move->row->alloc(move->device, move->bytes, &move->memory);
-    if (status != RCM_OK)
-        move->row->close(move->device);
-    return status;
+    return move->row->alloc(move->device, move->bytes, &move->memory);
 }
 
 static void move_alloc_late(struct rcmi_lasting *call, rcm_status status) {
-    struct move *move = (struct move *)call;
-    if (status != RCM_OK)
-        return;
-    move->row->free(move->device, move->memory);
+    const struct move *move = (struct move *)call;
+    if (status == RCM_OK)
+        move->row->free(move->device, move->memory);
     move->row->close(move->device);
 }
 
 static rcm_status move_free(struct rcmi_lasting *call) {
-    struct move *move = (struct move *)call;
+    const struct move *move = (struct move *)call;
     move->row->free(move->device, move->memory);
-    move->row->close(move->device);
     return RCM_OK;
 }
 
 static void move_free_late(struct rcmi_lasting *call, rcm_status status) {
-    (void)call;
+    const struct move *move = (struct move *)call;
     (void)status;
+    move->row->close(move->device);
 }
 
 static struct move *move_new(struct rcmi_device *device, size_t bytes, void *memory) {
@@ -55,6 +51,12 @@ static struct move *move_new(struct rcmi_device *device, size_t bytes, void *mem
     move->memory = memory;
     move->row->hold(device);
     return move;
+}
+
+/* Of one that is still the caller's, whether its call was made or not. */
+static void move_end(struct move *move) {
+    move->row->close(move->device);
+    free(move);
 }
 
 rcm_status rcmi_device_memory_take(struct rcmi_device *device, size_t bytes, rcmi_deadline deadline,
@@ -71,9 +73,7 @@ rcm_status rcmi_device_memory_take(struct rcmi_device *device, size_t bytes, rcm
                          "for work on the device",
                          bytes, rcmi_mem_kind_row(RCMI_MEM_DEVICE)->label(device));
     *ret_memory = move->memory;
-    if (status == RCM_OK)
-        move->row->close(device);
-    free(move);
+    move_end(move);
     return status;
 }
 
@@ -91,6 +91,6 @@ rcm_status rcmi_device_memory_give(struct rcmi_device *device, void *memory,
             "%p of %s was not free by the deadline: it will be once the driver returns, "
             "which waits, maybe for work on the device",
             memory, rcmi_mem_kind_row(RCMI_MEM_DEVICE)->label(device));
-    free(move);
+    move_end(move);
     return status;
 }

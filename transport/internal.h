@@ -727,7 +727,7 @@ bool rcmi_registry_serves(const char *list, const char *other, bool same_host);
 
 /* ---- device_memory.c ------------------------------------------------------------------------- */
 /* RCM_ERR_TIMEOUT: the driver has not come back by the deadline. What it brings then is given back,
- * and what it was to take back is so. */
+ * and what it was to take back is so. Another error: nothing was done. */
 rcm_status rcmi_device_memory_take(struct rcmi_device *device, size_t bytes, rcmi_deadline deadline,
                                    void **ret_memory);
 rcm_status rcmi_device_memory_give(struct rcmi_device *device, void *memory,

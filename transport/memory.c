@@ -36,7 +36,7 @@ static rcm_status block_take(struct rcmi_node *node, struct rcmi_registration *b
     return plain_take(block->mem.len, &block->mem.bytes);
 }
 
-/* Of a block that is in no table. */
+/* Of a block that is in no table. An error but RCM_ERR_TIMEOUT: its memory stays as it is. */
 static rcm_status block_give(struct rcmi_node *node, struct rcmi_registration *block,
                              rcmi_deadline deadline) {
     rcmi_registration_end(node, block, deadline);
@@ -49,8 +49,15 @@ static rcm_status block_give(struct rcmi_node *node, struct rcmi_registration *b
         block->domain->transport->memory_give(block->domain->data, block->mem.bytes);
     else
         munmap(block->mem.bytes, block->mem.len);
-    free(block);
     return status;
+}
+
+/* The same, where it is not tried again. */
+static void block_end(struct rcmi_node *node, struct rcmi_registration *block,
+                      rcmi_deadline deadline) {
+    if (block_give(node, block, deadline) != RCM_OK)
+        rcmi_log(RCMI_LOG_WARN, "device memory is not free: %s", rcm_last_error());
+    free(block);
 }
 
 /* device NULL: of the host. */
@@ -86,7 +93,7 @@ rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *de
     if (status == RCM_OK)
         status = rcmi_registration_add(node, block);
     if (status != RCM_OK) {
-        (void)block_give(node, block, deadline);
+        block_end(node, block, deadline);
         return status;
     }
     *ret_memory = memory;
@@ -98,7 +105,12 @@ rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory, rcmi_dead
     if (!block)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%p is not the start of memory that was handed out",
                          memory);
-    return block_give(node, block, deadline);
+    const rcm_status status = block_give(node, block, deadline);
+    /* What stays can be freed later: that rows have forgotten it does no harm. */
+    if (status == RCM_OK || status == RCM_ERR_TIMEOUT ||
+        rcmi_registration_add(node, block) != RCM_OK)
+        free(block);
+    return status;
 }
 
 void rcmi_memory_end(struct rcmi_node *node) {
@@ -106,7 +118,7 @@ void rcmi_memory_end(struct rcmi_node *node) {
     struct rcmi_registration *registration;
     while ((registration = rcmi_registration_take_any(node))) {
         if (registration->is_block) {
-            (void)block_give(node, registration, deadline);
+            block_end(node, registration, deadline);
             continue;
         }
         rcmi_registration_end(node, registration, deadline);

@@ -260,7 +260,7 @@ rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *de
                                   rcmi_deadline deadline, void **ret_memory);
 /* Peers are waited for until the deadline, no longer than RINGCOMM_PEER_TIMEOUT. RCM_ERR_INVALID if
  * it is not the start of such memory. RCM_ERR_TIMEOUT, of a device's: it is freed when the driver
- * comes back. */
+ * comes back. Another error: it stays, and can be freed later. */
 rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory, rcmi_deadline deadline);
 /* The size of the block that starts at memory; 0 if none does. */
 size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
