@@ -15,16 +15,24 @@ static struct rcmi_import *import_of(struct rcmi_device_job *job) {
 
 /* ---- What operations ask --------------------------------------------------------------------- */
 
+static bool is_usable(const struct rcmi_import *import) {
+    return import->lies_here || !atomic_load_explicit(&import->revoked, memory_order_relaxed);
+}
+
+/* Ranks that are threads may each have it open, at one address: as long as one may read it, it is
+ * there. */
 rcmi_cuda_code device_import_look(const struct rcmi_device *d, const void *memory,
                                   bool *ret_imported) {
-    const struct rcmi_import *i = d->imports;
     const uintptr_t at = (uintptr_t)memory;
-    while (i && at - (uintptr_t)i->base >= i->handle.bytes)
-        i = i->next;
-    *ret_imported = i != NULL;
-    if (!i || i->lies_here || !atomic_load_explicit(&i->revoked, memory_order_relaxed))
-        return RCMI_CUDA_SUCCESS;
-    return DEVICE_CODE_REVOKED;
+    bool usable = false;
+    *ret_imported = false;
+    for (const struct rcmi_import *i = d->imports; i && !usable; i = i->next) {
+        if (at - (uintptr_t)i->base >= i->handle.bytes)
+            continue;
+        *ret_imported = true;
+        usable = is_usable(i);
+    }
+    return *ret_imported && !usable ? DEVICE_CODE_REVOKED : RCMI_CUDA_SUCCESS;
 }
 
 /* ---- Memory of this process ------------------------------------------------------------------ */

@@ -187,6 +187,36 @@ static void case_killed(const char *argument) {
     rcmi_device_close(device);
 }
 
+/* Ranks that are threads open the same memory, which lies at one address: what one of them has no
+ * use for any more is there for the other one. */
+static void case_twice(const char *argument) {
+    struct rcmi_import *one, *two;
+    const void *there, *there_too;
+    char byte = 0;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = tell_well('a', 0, 64, 9);
+    begin_imports(&reply);
+    struct rcmi_imports *const first = imports;
+    must(get(&reply, 0, 64, &one, &there));
+    begin_imports(&reply);
+    must(get(&reply, 0, 64, &two, &there_too));
+    if (there != there_too)
+        die("it lies at %p and at %p", there, there_too);
+    rcmi_imports_revoke(imports);
+    must(copy(&byte, there, 1));
+    rcmi_imports_revoke(first);
+    expect(RCM_ERR_PEER, "has ended", copy(&byte, there, 1));
+    rcmi_import_put(one);
+    rcmi_import_put(two);
+    end_imports();
+    imports = first;
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
 /* Both in one process, on two devices if there are: the memory is used where it is. */
 static void case_same(const char *argument) {
     struct rcmi_device *other;
@@ -260,6 +290,8 @@ static const struct test_case cases[] = {
     {"freed", "", "", case_stale},
     {"closed", "", "", case_closed},
     {"killed", "", "", case_killed},
+    {"two caches", "", "", case_twice},
+    {"two caches of one block", "FAKECUDA_SUBALLOC=2", "", case_twice},
     {"one process", "FAKECUDA_DEVICES=2", "", case_same},
     {"one process, no peer access", "FAKECUDA_DEVICES=2 FAKECUDA_NOPEER=1", "no access", case_same},
     {"fails", "FAKECUDA_FAIL=cuIpcGetMemHandle", "cuIpcGetMemHandle", case_fails},
