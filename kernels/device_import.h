@@ -42,6 +42,7 @@ struct rcmi_imports {
     _Atomic uint64_t clock; /* uses so far; relaxed */
     _Atomic int under_way;  /* jobs; release when one ends */
     _Atomic int calling;    /* `changed`; likewise */
+    _Atomic bool wanted;    /* an entry; seq_cst: set, then users are looked at, as of `users` */
     _Atomic bool revoked;   /* relaxed */
     _Atomic bool unclosed;  /* the driver has refused to close one; relaxed, before its state */
     struct rcmi_import entries[RCMI_IMPORTS_MAX];

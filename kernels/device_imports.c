@@ -46,7 +46,7 @@ void rcmi_imports_free(struct rcmi_imports *imports) {
     free(imports);
 }
 
-/* ---- Users ----------------------------------------------------------------------------------- */
+/* ---- Room ------------------------------------------------------------------------------------ */
 
 /* Either what closes it, or its last user, does it. */
 static void close_if_unused(struct rcmi_import *import) {
@@ -56,9 +56,62 @@ static void close_if_unused(struct rcmi_import *import) {
         import_close(import);
 }
 
+/* Under the lock. */
+static void entry_forget(struct rcmi_import *import) {
+    atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
+    atomic_store(&import->state, IMPORT_FREE);
+}
+
+/* What failed, else the longest unused one. NULL: all are in use, or one is about to be free. */
+static struct rcmi_import *entry_to_give_up(struct rcmi_imports *imports) {
+    struct rcmi_import *oldest = NULL;
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
+        struct rcmi_import *import = &imports->entries[i];
+        const int state = atomic_load(&import->state);
+        if (state == IMPORT_CLOSING || state == IMPORT_CLOSED)
+            return NULL;
+        if (state == IMPORT_FAILED)
+            return import;
+        if (state == IMPORT_OPEN && atomic_load(&import->users) == 0 &&
+            (!oldest || atomic_load_explicit(&import->used, memory_order_relaxed) <
+                            atomic_load_explicit(&oldest->used, memory_order_relaxed)))
+            oldest = import;
+    }
+    return oldest;
+}
+
+/* Once all entries are taken; if all are in use, the next one that is put back goes. Under the
+ * lock. */
+static void make_room(struct rcmi_imports *imports) {
+    atomic_store(&imports->wanted, true);
+    struct rcmi_import *import = entry_to_give_up(imports);
+    if (!import)
+        return;
+    atomic_store(&imports->wanted, false);
+    if (atomic_load(&import->state) == IMPORT_FAILED) {
+        entry_forget(import);
+        return;
+    }
+    atomic_store(&import->state, IMPORT_CLOSING);
+    close_if_unused(import);
+}
+
+static void make_room_if_wanted(struct rcmi_imports *imports) {
+    pthread_mutex_lock(&imports->lock);
+    if (atomic_load(&imports->wanted))
+        make_room(imports);
+    pthread_mutex_unlock(&imports->lock);
+}
+
+/* ---- Users ----------------------------------------------------------------------------------- */
+
 void rcmi_import_put(struct rcmi_import *import) {
-    if (atomic_fetch_sub(&import->users, 1) == 1 && atomic_load(&import->state) == IMPORT_CLOSING)
+    if (atomic_fetch_sub(&import->users, 1) != 1)
+        return;
+    if (atomic_load(&import->state) == IMPORT_CLOSING)
         close_if_unused(import);
+    else if (atomic_load(&import->of->wanted))
+        make_room_if_wanted(import->of);
 }
 
 static bool is_of(const struct rcmi_import *import, uint64_t buffer) {
@@ -90,34 +143,6 @@ static struct rcmi_import *use_open(struct rcmi_imports *imports, uint64_t buffe
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Under the lock, as all that follows. */
-static void entry_forget(struct rcmi_import *import) {
-    atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
-    atomic_store(&import->state, IMPORT_FREE);
-}
-
-/* Once all entries are taken: what failed goes at once, else the longest unused one is closed. */
-static void make_room(struct rcmi_imports *imports) {
-    struct rcmi_import *oldest = NULL;
-    for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
-        struct rcmi_import *import = &imports->entries[i];
-        const int state = atomic_load(&import->state);
-        if (state == IMPORT_CLOSING || state == IMPORT_CLOSED)
-            return; /* room is being made */
-        if (state == IMPORT_FAILED) {
-            entry_forget(import);
-            return;
-        }
-        if (state == IMPORT_OPEN && atomic_load(&import->users) == 0 &&
-            (!oldest || atomic_load_explicit(&import->used, memory_order_relaxed) <
-                            atomic_load_explicit(&oldest->used, memory_order_relaxed)))
-            oldest = import;
-    }
-    if (oldest) {
-        atomic_store(&oldest->state, IMPORT_CLOSING);
-        close_if_unused(oldest);
-    }
-}
-
 static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
         if (atomic_load(&imports->entries[i].state) == IMPORT_FREE)
@@ -146,10 +171,11 @@ static rcm_status entry_failed(struct rcmi_import *import) {
 
 static rcm_status open_new(struct rcmi_imports *imports, const struct rcmi_device_handle *handle) {
     struct rcmi_import *import = entry_free(imports);
-    if (import)
-        return entry_open(import, handle, -1);
-    make_room(imports);
-    return RCM_AGAIN;
+    if (!import) {
+        make_room(imports);
+        import = entry_free(imports);
+    }
+    return import ? entry_open(import, handle, -1) : RCM_AGAIN;
 }
 
 static rcm_status open_locked(struct rcmi_imports *imports,

@@ -5,11 +5,13 @@
  * in share_descriptor.c.
  */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "case.h"
+#include "clock.h"
 #include "sharing.h"
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
@@ -95,6 +97,77 @@ static void case_full(const char *argument) {
     must(copy(&byte, there, 1));
     rcmi_import_put(used);
     await_closed(all[0].handle.buffer);
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* ---- A full cache, and what waits for it ----------------------------------------------------- */
+
+static _Atomic int changes;
+
+static void changed(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&changes, 1);
+}
+
+static void await_change(int before) {
+    const rcmi_deadline deadline = rcmi_deadline_in(60000);
+    while (atomic_load(&changes) == before && !rcmi_deadline_passed(deadline))
+        usleep(100);
+    if (atomic_load(&changes) == before)
+        die("what waits is not told");
+}
+
+/* It is told once there is something new. */
+static void await_open(const struct reply *reply, struct rcmi_import **ret_import) {
+    const void *there;
+    for (;;) {
+        const int before = atomic_load(&changes);
+        const rcm_status status =
+            rcmi_imports_get(imports, &reply->handle, reply->at, 64, ret_import, &there);
+        if (status != RCM_AGAIN) {
+            must(status);
+            return;
+        }
+        await_change(before);
+    }
+}
+
+/* All are in use: what waits for room is told when there is some. One that failed, and that nothing
+ * asks for any more, is room. */
+static void case_waiting(const char *argument) {
+    static struct reply all[RCMI_IMPORTS_MAX + 1];
+    struct rcmi_import *used[RCMI_IMPORTS_MAX + 1];
+    const void *there;
+    const int last = RCMI_IMPORTS_MAX - 1;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    for (int i = 0; i <= RCMI_IMPORTS_MAX; i++)
+        all[i] = tell_well('a', i, 64, (unsigned char)i);
+    must(rcmi_imports_create(device, &all[0].exporter, changed, NULL, &imports));
+    for (int i = 0; i < last; i++)
+        await_open(&all[i], &used[i]);
+    struct reply wrong = all[last];
+    wrong.handle.buffer += 1000;
+    memset(wrong.handle.how, 7, sizeof wrong.handle.how);
+    const int before = atomic_load(&changes);
+    if (rcmi_imports_get(imports, &wrong.handle, 0, 64, &used[last], &there) != RCM_AGAIN)
+        die("a wrong handle is not tried");
+    await_change(before);
+    await_open(&all[last], &used[last]);
+    const int full = atomic_load(&changes);
+    if (rcmi_imports_get(imports, &all[last + 1].handle, all[last + 1].at, 64, &used[last + 1],
+                         &there) != RCM_AGAIN)
+        die("%d and one are open", RCMI_IMPORTS_MAX);
+    rcmi_import_put(used[5]);
+    await_change(full);
+    await_open(&all[last + 1], &used[5]);
+    for (int i = 0; i <= last; i++)
+        rcmi_import_put(used[i]);
+    if (rcmi_imports_count(imports) != RCMI_IMPORTS_MAX)
+        die("%d are open", rcmi_imports_count(imports));
     end_imports();
     end_exporter();
     rcmi_device_close(device);
@@ -284,6 +357,7 @@ static const struct test_case cases[] = {
     {"buffers in one block, handles of it", "FAKECUDA_SUBALLOC=2", "", case_buffers},
     {"memory of its own", "", "", case_own},
     {"a full cache", "", "", case_full},
+    {"a full cache, all in use", "", "", case_waiting},
     {"another device", "FAKECUDA_DEVICES=2", "1 0", case_refused},
     {"no peer access", "FAKECUDA_DEVICES=2 FAKECUDA_NOPEER=1", "1 -4 PEER_ACCESS", case_refused},
     {"MIG", "FAKECUDA_MIG=1", "1 -4 PEER_ACCESS", case_refused},
