@@ -101,6 +101,32 @@ static rcm_status open_local(struct rcmi_device *d, struct rcmi_import *import) 
 
 /* ---- Memory of others ------------------------------------------------------------------------ */
 
+/* Is there as much as was told? What the driver has opened may be a block that more lies in. */
+static rcm_status ipc_check(const struct rcmi_device *d, rcmi_cuda_address at, uint64_t bytes) {
+    rcmi_cuda_address base = 0;
+    uint64_t all = 0;
+    const rcmi_cuda_code code = d->cuda->cuMemGetAddressRange(&base, &all, at);
+    if (code != RCMI_CUDA_SUCCESS)
+        return rcmi_cuda_fail(code, "cuMemGetAddressRange");
+    if (at - base <= all && bytes <= all - (at - base))
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                     "an allocation is said to have %llu bytes, and its handle leads to byte %llu "
+                     "of %llu",
+                     (unsigned long long)bytes, (unsigned long long)(at - base),
+                     (unsigned long long)all);
+}
+
+/* false: the driver refuses. */
+static bool close_ipc(const struct rcmi_device *d, const struct rcmi_import *import) {
+    return d->cuda->cuIpcCloseMemHandle((rcmi_cuda_address)(uintptr_t)import->base) ==
+           RCMI_CUDA_SUCCESS;
+}
+
+static void note_unclosed(const struct rcmi_import *import) {
+    atomic_store_explicit(&import->of->unclosed, true, memory_order_relaxed);
+}
+
 static rcm_status open_ipc(struct rcmi_device *d, struct rcmi_import *import) {
     struct rcmi_cuda_ipc ipc;
     rcmi_cuda_address base = 0;
@@ -110,7 +136,10 @@ static rcm_status open_ipc(struct rcmi_device *d, struct rcmi_import *import) {
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuIpcOpenMemHandle");
     import->base = (char *)(uintptr_t)base;
-    return RCM_OK;
+    const rcm_status status = ipc_check(d, base, import->handle.bytes);
+    if (status != RCM_OK && !close_ipc(d, import))
+        note_unclosed(import);
+    return status;
 }
 
 static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) {
@@ -122,10 +151,9 @@ static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) 
 
 /* false: the driver refuses. */
 static bool close_other(const struct rcmi_device *d, const struct rcmi_import *import) {
-    if (import->handle.kind == RCMI_HANDLE_DESCRIPTOR)
-        return device_unmap(d, import->base, import->handle.bytes);
-    return d->cuda->cuIpcCloseMemHandle((rcmi_cuda_address)(uintptr_t)import->base) ==
-           RCMI_CUDA_SUCCESS;
+    return import->handle.kind == RCMI_HANDLE_IPC
+               ? close_ipc(d, import)
+               : device_unmap(d, import->base, import->handle.bytes);
 }
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
@@ -167,7 +195,7 @@ static void close_run(struct rcmi_device *d, struct rcmi_device_job *job) {
     struct rcmi_import *import = import_of(job);
     list_take(d, import);
     if (!import->lies_here && !close_other(d, import))
-        atomic_store_explicit(&import->of->unclosed, true, memory_order_relaxed);
+        note_unclosed(import);
     atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
     atomic_store(&import->state, IMPORT_FREE);
     import_changed(import->of);

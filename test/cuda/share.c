@@ -4,6 +4,7 @@
  * with settings of the emulator of its own (test/cuda/emulator/README.md). Memory of descriptors is
  * in share_descriptor.c.
  */
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 #include "case.h"
 #include "clock.h"
+#include "emulator/fakecuda.h"
 #include "sharing.h"
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
@@ -290,6 +292,39 @@ static void case_twice(const char *argument) {
     rcmi_device_close(device);
 }
 
+/* Memory of others that the driver has open. */
+static uint64_t opened(void) {
+    struct fakecuda_counts counts;
+    fakecuda_counts_fn *count;
+    *(void **)&count = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fakecuda_counts");
+    count(&counts);
+    return counts.imports;
+}
+
+/* The handle leads to less memory than is said: nothing of it is open, and the right size is. */
+static void case_less(const char *argument) {
+    static const uint64_t more[] = {1, 4 << 20, UINT64_MAX / 2, UINT64_MAX};
+    struct rcmi_import *import;
+    const void *there;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = tell_well('o', 0, 4 << 20, 77);
+    begin_imports(&reply);
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        struct reply larger = reply;
+        larger.handle.bytes = more[i] == UINT64_MAX ? more[i] : reply.handle.bytes + more[i];
+        expect(RCM_ERR_PROTOCOL, "is said to have", get(&larger, 0, 5, &import, &there));
+    }
+    must(read_all(&reply, 4096, 77));
+    await_closed(reply.handle.buffer);
+    if (opened() != 0)
+        die("%llu are open", (unsigned long long)opened());
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
 /* Both in one process, on two devices if there are: the memory is used where it is. */
 static void case_same(const char *argument) {
     struct rcmi_device *other;
@@ -366,6 +401,7 @@ static const struct test_case cases[] = {
     {"killed", "", "", case_killed},
     {"two caches", "", "", case_twice},
     {"two caches of one block", "FAKECUDA_SUBALLOC=2", "", case_twice},
+    {"less memory", "", "", case_less},
     {"one process", "FAKECUDA_DEVICES=2", "", case_same},
     {"one process, no peer access", "FAKECUDA_DEVICES=2 FAKECUDA_NOPEER=1", "no access", case_same},
     {"fails", "FAKECUDA_FAIL=cuIpcGetMemHandle", "cuIpcGetMemHandle", case_fails},
