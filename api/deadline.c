@@ -10,6 +10,8 @@
 #include "agreement.h"
 #include "comm.h"
 #include "diagnosis.h"
+#include "endpoint.h"
+#include "p2p.h"
 #include "page.h"
 #include "transfer.h"
 #include <stdio.h>
@@ -269,11 +271,18 @@ static int host_find_left(const rcm_comm *comm) {
     return -1;
 }
 
+/* It has left, and none of its messages is being copied: that may come after a stream, and is this
+ * rank's own doing. */
+static bool peer_is_through(const rcm_comm *comm, int rank) {
+    return rank != comm->rank && rcmi_comm_rank_left(comm, rank) &&
+           !rcmi_endpoint_copies(rcmi_p2p_endpoint(comm->p2p, rank));
+}
+
 /* A receive from any source waits for each of the others: the last one, if all have left. */
 static int others_find_left(const rcm_comm *comm) {
     int last = -1;
     for (int r = 0; r < comm->size; r++) {
-        if (r != comm->rank && !rcmi_comm_rank_left(comm, r))
+        if (r != comm->rank && !peer_is_through(comm, r))
             return -1;
         last = r != comm->rank ? r : last;
     }
@@ -286,6 +295,8 @@ static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_w
     const int peer = work_waits_for(work, &wait);
     if (work->kind != RCMI_WORK_COLLECTIVE && peer == RCM_ANY_SOURCE)
         return others_find_left(comm);
+    if (work->kind != RCMI_WORK_COLLECTIVE)
+        return peer_is_through(comm, peer) ? peer : -1;
     if (peer < 0)
         return work->run ? host_find_left(comm) : -1;
     return peer != comm->rank && rcmi_comm_rank_left(comm, peer) ? peer : -1;

@@ -211,6 +211,8 @@ rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *endpoint, struct rcmi_tra
                                  const struct rcmi_arrival *arrival, void *memory);
 /* Takes what came, and sends what can be sent. *moved: something was. */
 rcm_status rcmi_endpoint_progress(struct rcmi_endpoint *endpoint, bool *moved);
+/* Is a copy of its under way? It may come after a stream, and what follows it waits for no peer. */
+bool rcmi_endpoint_copies(const struct rcmi_endpoint *endpoint);
 /* Takes back what the channel was told of receives that have no message yet. */
 void rcmi_endpoint_withdraw(struct rcmi_endpoint *endpoint);
 /* Completes all transfers that began with status, and closes the channels: memory is touched no

@@ -79,6 +79,10 @@ rcm_status rcmi_copy_ready(const struct rcmi_endpoint *e, struct rcmi_transfer *
     return status;
 }
 
+bool rcmi_endpoint_copies(const struct rcmi_endpoint *e) {
+    return e->copy_out || e->copy_in || e->copying.head || e->device.out_runs || e->device.in_runs;
+}
+
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 rcm_status rcmi_endpoint_copy_out(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t meta,
