@@ -642,11 +642,14 @@ RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
  * communicator destroy it, or all leave it. rcm_comm_shrink goes on without this rank. If an
  * operation is unfinished here, it is rcm_abort (RCM_ERR_ABORTED). With the last communicator that
  * came from the same rcm_init this process takes leave of all others, for which it stays at most
- * 0.3 s until its farewell has been acknowledged, and half a second for the store. Frees comm in
- * every case but RCM_ERR_INVALID (NULL, or in a callback) and RCM_ERR_FORKED.
+ * 0.3 s until its farewell has been acknowledged, and half a second for the store. What it has sent
+ * from memory of its device to ranks of this host lies there until they receive it, for which it
+ * stays, too, at most 5 s: a receive that comes later is RCM_ERR_PEER. Frees comm in every case but
+ * RCM_ERR_INVALID (NULL, or in a callback) and RCM_ERR_FORKED.
  *
  * A process that calls exit(), or returns from main, with communicators, but without unfinished
- * operations, says the same farewell. _exit, exec and signals are deaths.
+ * operations, says the same farewell, but does not stay for what lies in memory of its device.
+ * _exit, exec and signals are deaths.
  */
 RCM_CHECKED rcm_status rcm_leave(rcm_comm *comm);
 

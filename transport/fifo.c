@@ -45,6 +45,12 @@ bool rcmi_fifo_taken(const struct rcmi_fifo_writer *w, uint64_t number) {
     return true;
 }
 
+bool rcmi_fifo_unread(const struct rcmi_fifo_reader *r) {
+    const uint64_t released = atomic_load_explicit(r->counter, memory_order_acquire);
+    const struct rcmi_fifo_header *next = rcmi_fifo_header(r->base, &r->shape, released);
+    return atomic_load_explicit(&next->seq, memory_order_acquire) > released;
+}
+
 rcm_status rcmi_fifo_broken(const struct rcmi_fifo_reader *r, uint64_t seq, uint64_t len) {
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                      "shared memory holds message %" PRIu64 " of %" PRIu64

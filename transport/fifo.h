@@ -322,6 +322,9 @@ static inline void rcmi_fifo_prefetch(const struct rcmi_fifo_reader *r) {
         __builtin_prefetch((const uint8_t *)r->header + RCMI_LINE);
 }
 
+/* Is there a message that was not released? Any thread, beside the one that reads. In fifo.c. */
+bool rcmi_fifo_unread(const struct rcmi_fifo_reader *r);
+
 /* RCM_AGAIN, or what the next message's header says. *ret_len may have bits of RCMI_FIFO_FLAGS. */
 static inline rcm_status rcmi_fifo_peek(struct rcmi_fifo_reader *r, uint64_t *ret_len) {
     const struct rcmi_fifo_header *header = r->header;

@@ -189,7 +189,8 @@ void rcmi_node_send_linked(struct rcmi_node *node, const int *ranks, int nranks,
 
 /* Whether the link to peer has ended, in whatever way: nothing comes from it any more, nor can it
  * be linked again. What had come before was handed over before this becomes true; if peer had said
- * farewell, what it had committed can still be read, from channels that were ready. Any thread. */
+ * farewell, what it had committed can still be read, from channels that were ready, and in memory
+ * of its device while it stays for that (cuda_ipc/). Any thread. */
 bool rcmi_node_gone(const struct rcmi_node *node, int peer);
 /* Whether it ended without a farewell, and why: as peer_lost says, which may be still to come. Any
  * thread. */
@@ -533,7 +534,8 @@ struct rcmi_transport {
      * and the pair's next transport is tried; of a device plane, the link goes on without one, and
      * RCM_ERR_NOMEM, _RESOURCE and _SYSTEM decline, too.
      * down: the peer is gone, or has declined, or the node closes: every channel of the link fails
-     * from now on; legal at any time, idempotent. fini after down, when no channel is left.
+     * from now on, as its state says, but readers that were ready when the peer had said farewell;
+     * legal at any time, idempotent. fini after down, when no channel is left.
      * flushed, of a link that is ready: takes all that has come by it, also what another thread is
      * about to take; whether what was committed here arrives even if the link goes down now; it is
      * asked again and again until then. Loop. */

@@ -124,8 +124,46 @@ void ipc_writer_close(struct rcmi_channel *channel) {
 /* ---- Reader ---------------------------------------------------------------------------------- */
 
 rcm_status ipc_reader_init(struct rcmi_channel *channel, void *arg) {
-    ipc_of(channel)->link = arg;
+    struct ipc_channel *ipc = ipc_of(channel);
+    struct ipc_link *link = arg;
+    ipc->link = link;
+    ipc->next = link->read;
+    ipc->here = &link->read;
+    if (ipc->next)
+        ipc->next->here = &ipc->next;
+    link->read = ipc;
     return RCM_OK;
+}
+
+static void unread_end(struct ipc_channel *ipc) {
+    if (atomic_exchange(&ipc->unread, false))
+        ipc_peer_unread(ipc->link->peer, -1);
+}
+
+static void reader_leave(struct ipc_channel *ipc) {
+    *ipc->here = ipc->next;
+    if (ipc->next)
+        ipc->next->here = ipc->here;
+    unread_end(ipc);
+}
+
+/* The thread that reads releases a message, then looks whether the link is down; the loop thread
+ * says so, then looks at what was released: the last one that looks sees both. */
+static void unread_look(struct ipc_channel *ipc) {
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&ipc->unread) && !rcmi_fifo_unread(&ipc->fifo.reader))
+        unread_end(ipc);
+}
+
+void ipc_channels_link_down(const struct ipc_link *link) {
+    for (struct ipc_channel *ipc = link->read; ipc; ipc = ipc->next) {
+        if (atomic_load_explicit(&ipc->base.state, memory_order_relaxed) != RCM_OK ||
+            atomic_load(&ipc->unread))
+            continue;
+        ipc_peer_unread(link->peer, 1);
+        atomic_store(&ipc->unread, true);
+        unread_look(ipc);
+    }
 }
 
 static rcm_status offer_check(const struct rcmi_blob *blob, const struct rcmi_fifo_shape *shape,
@@ -170,6 +208,8 @@ void ipc_channel_fini(struct rcmi_channel *channel) {
     readers_leave(ipc);
     if (ipc->import)
         rcmi_import_put(ipc->import);
+    if (ipc->link)
+        reader_leave(ipc);
     if (ipc->memory)
         munmap(ipc->memory, ipc->len);
     if (ipc->domain && ipc->len)
@@ -300,6 +340,7 @@ void ipc_release(struct rcmi_channel *channel) {
     ipc->import = NULL;
     rcmi_fifo_release(&ipc->fifo.reader);
     link_ring(ipc->link);
+    unread_look(ipc);
 }
 
 bool ipc_taken(struct rcmi_channel *channel, uint64_t number) {

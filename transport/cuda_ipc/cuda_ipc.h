@@ -29,8 +29,9 @@
  * (descriptor.c).
  *
  * Memory that a peer may have open is freed once the peer says that it has not: it closes what it
- * is told of (notice.c), and all when the link ends. A peer that ends without a word may be reading
- * still: what it had open stays until this process ends.
+ * is told of (notice.c), and all when the link ends. If that is by a farewell, what was committed
+ * is read first, for which the node that ends waits IPC_END_MS. A peer that ends without a word may
+ * be reading still: what it had open stays until this process ends.
  *
  * Not for: what is exported, and how it is opened (kernels/device_share.h); ranks of two hosts,
  * which go through pinned slots of another row; host memory.
@@ -116,7 +117,9 @@ struct ipc_peer {
     int sock, other;
     pthread_mutex_t lock;         /* of what is read from the socket, and: */
     struct rcmi_imports *imports; /* its memory, here; NULL before its offer; final */
-    bool left;                    /* nothing of ours is open there any more, or it has ended */
+    bool left;                    /* nothing of ours is open there any more, or: */
+    bool ended;                   /* its end of the socket is closed */
+    int unread;                   /* channels, see struct ipc_channel */
     uint64_t keeps;               /* allocations up to this number may stay open there */
     struct ipc_debt *debts;
     uint64_t demands; /* so far, of this end */
@@ -171,6 +174,7 @@ struct ipc_link {
     struct rcmi_wake wake;
     struct rcmi_watch watch;    /* of the peer's socket */
     struct ipc_reader *readers; /* the peer, of channels that this node writes. Loop */
+    struct ipc_channel *read;   /* channels that the peer writes. Loop */
     bool watched, told, right;
 };
 
@@ -197,8 +201,13 @@ struct ipc_channel {
     size_t slots_at, slots_len, stride;
     uint64_t completed;
     _Atomic uint64_t published; /* relaxed: a look at the end */
-    /* A reader's; what the message that was peeked lies in, NULL: none was. */
+    /* A reader's, in the list of the link. */
     struct ipc_link *link;
+    struct ipc_channel *next, **here;
+    /* The link is down after a farewell, and not all that was committed is released yet. seq_cst,
+     * as the fence in unread_look. */
+    _Atomic bool unread;
+    /* What the message that was peeked lies in, NULL: none was. */
     struct rcmi_import *import;
     const void *bytes;
     uint64_t ping; /* since the driver did not open it; 0 */
@@ -266,7 +275,7 @@ bool ipc_peer_makes_socket(const struct ipc_peer *peer);
 void ipc_peer_join(struct ipc_peer *peer, int sock);
 /* This node's arena is there. */
 void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena);
-/* Takes what has come. Has the peer nothing of ours open any more, or ended? Any thread. */
+/* Takes what has come. Is that all that will come? Any thread. */
 bool ipc_peer_hear(struct ipc_peer *peer);
 /* Something of its memory was opened or closed here: what was waited for is said. Any thread. */
 void ipc_peer_go_on(struct ipc_peer *peer);
@@ -274,7 +283,11 @@ void ipc_peer_go_on(struct ipc_peer *peer);
  * RCM_AGAIN: that is not known yet, the node's doorbell rings when it is; RCM_ERR_PEER. Any thread.
  */
 rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping);
-/* The link is down: its memory is closed here as soon as nothing reads it. */
+/* There is one channel more, or less (-1), from which its memory is to be read after the link is
+ * down. Any thread. */
+void ipc_peer_unread(struct ipc_peer *peer, int more);
+/* The link is down: its memory is closed here as soon as nothing is to be read there, or its
+ * process has ended, and nothing reads it. */
 void ipc_peer_down(struct ipc_peer *peer);
 /* The peer is to close the allocation, if it was told of any of this node's. The debt is the peer's
  * until it is settled. */
@@ -336,6 +349,8 @@ rcm_status ipc_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *off
                              struct rcmi_blob *ret_answer);
 void ipc_writer_close(struct rcmi_channel *channel);
 void ipc_channel_fini(struct rcmi_channel *channel);
+/* Of channels that outlive the link, what was committed is still to be read. */
+void ipc_channels_link_down(const struct ipc_link *link);
 rcm_status ipc_reserve(struct rcmi_channel *channel, size_t len, struct rcmi_reserved *ret);
 void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);

@@ -104,10 +104,10 @@ static rcm_status imports_make(struct ipc_link *link) {
 /* Something has come, or there is room: a ping that did not fit is the node's to send. */
 static void socket_ready(void *arg, uint32_t events) {
     struct ipc_link *link = arg;
-    const bool left = ipc_peer_hear(link->peer);
+    const bool ended = ipc_peer_hear(link->peer);
     if (events & EPOLLOUT)
         rcmi_node_ring(link->domain->node);
-    if (link->watched && left) {
+    if (link->watched && ended) {
         rcmi_loop_unwatch(rcmi_node_loop(link->domain->node), &link->watch);
         link->watched = false;
     }
@@ -173,8 +173,10 @@ rcm_status ipc_link_ready(void *arg) {
 
 void ipc_link_down(void *arg) {
     const struct ipc_link *link = arg;
-    if (link->peer)
-        ipc_peer_down(link->peer);
+    if (!link->peer)
+        return;
+    ipc_channels_link_down(link);
+    ipc_peer_down(link->peer);
 }
 
 void ipc_link_fini(void *arg) {

@@ -20,6 +20,9 @@
  * begun on its device, and is not taken back; what is exported later is not concerned. Numbers of
  * allocations tell the two apart: the largest one by then was exported before. Should they not
  * grow, more is kept than need be.
+ *
+ * What the peer had committed before its farewell is read while it is there: until the end of the
+ * socket, with GONE or without.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -173,18 +176,19 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
     }
 }
 
-/* The other end is closed. What was told of nothing has opened nothing. */
+/* The other end is closed. What was told of nothing, or has said that it is gone, has nothing open.
+ */
 static void socket_ended(struct ipc_peer *peer) {
     const uint64_t newest = atomic_load_explicit(&peer->domain->newest, memory_order_relaxed);
-    if (peer->told && peer->keeps < newest)
+    if (peer->told && !peer->left && peer->keeps < newest)
         peer->keeps = newest;
-    peer->left = true;
+    peer->left = peer->ended = true;
     rcmi_node_ring(peer->domain->node);
 }
 
 static void hear_locked(struct ipc_peer *peer) {
     struct notice notice;
-    while (peer->sock >= 0 && !peer->left) {
+    while (peer->sock >= 0 && !peer->ended) {
         size_t len = 0;
         int fd = -1, nfds = 0;
         const rcm_status status =
@@ -221,9 +225,14 @@ static void closing_go_on(struct ipc_peer *peer) {
     }
 }
 
+/* Nothing more is begun on its memory. */
+static bool is_over(const struct ipc_peer *peer) {
+    return peer->down && (peer->unread == 0 || peer->ended);
+}
+
 static void imports_go_on(struct ipc_peer *peer) {
     ipc_proof_rest(peer->proof);
-    if (peer->down)
+    if (is_over(peer))
         ipc_imported_drop(peer, 0);
     else
         ipc_imported_go_on(peer);
@@ -237,7 +246,7 @@ static void go_on_locked(struct ipc_peer *peer) {
         imports_go_on(peer);
     while (peer->unanswered > 0 && notice_send(peer, NOTICE_PONG, NULL))
         peer->unanswered--;
-    if (peer->down && !peer->said && (!peer->imports || rcmi_imports_quiet(peer->imports)))
+    if (is_over(peer) && !peer->said && (!peer->imports || rcmi_imports_quiet(peer->imports)))
         peer->said = say_closed(peer, NOTICE_GONE, &(struct ipc_closing){.buffer = 0});
 }
 
@@ -248,9 +257,9 @@ bool ipc_peer_hear(struct ipc_peer *peer) {
     if (peer->heard)
         rcmi_fd_close(&peer->other);
     go_on_locked(peer);
-    const bool left = peer->left;
+    const bool ended = peer->ended;
     pthread_mutex_unlock(&peer->lock);
-    return left;
+    return ended;
 }
 
 void ipc_peer_go_on(struct ipc_peer *peer) {
@@ -282,6 +291,13 @@ rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping) {
 static void other_forget(const struct ipc_peer *peer) {
     if (peer->other >= 0 && !rcmi_fd_distrusted())
         (void)dup3(peer->domain->memfd, peer->other, O_CLOEXEC);
+}
+
+void ipc_peer_unread(struct ipc_peer *peer, int more) {
+    pthread_mutex_lock(&peer->lock);
+    peer->unread += more;
+    go_on_locked(peer);
+    pthread_mutex_unlock(&peer->lock);
 }
 
 void ipc_peer_down(struct ipc_peer *peer) {
