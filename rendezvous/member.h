@@ -9,7 +9,7 @@
  *
  * Behind HOST stand words NAME=VALUE in any order, of which those that are not known are skipped:
  *
- *   wire=12   the rank's RCMI_WIRE_VERSION
+ *   wire=13   the rank's RCMI_WIRE_VERSION
  *   clock=US  rcmi_process_clock of its machine when it joined
  *   id=ID     of the job, if it has one
  *

@@ -32,6 +32,7 @@ void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_pro
 void rcmi_endpoint_init(struct rcmi_endpoint *e, const struct rcmi_messaging *messaging, int peer) {
     *e = (struct rcmi_endpoint){.messaging = messaging, .peer = peer};
     rcmi_transfers_init(&e->outgoing);
+    rcmi_transfers_init(&e->answered);
     rcmi_transfers_init(&e->sending);
     rcmi_transfers_init(&e->draining);
     rcmi_transfers_init(&e->receiving);
@@ -98,10 +99,11 @@ static void announced_cancel(struct rcmi_endpoint *e, rcm_status status) {
 /* Of copies that are not in another list. */
 static void copies_cancel(struct rcmi_endpoint *e, rcm_status status) {
     struct rcmi_transfer *t = e->copy_in;
-    if (t && t != e->receiving.head)
+    if (t && !t->rendezvous)
         e->messaging->completed(t, status);
     e->copy_in = e->copy_out = NULL;
-    e->device.in_runs = e->device.out_runs = false;
+    e->device.copy_in = NULL;
+    e->device.out_runs = false;
     transfers_cancel(e, &e->copying, status);
 }
 
@@ -117,6 +119,7 @@ void rcmi_endpoint_cancel(struct rcmi_endpoint *e, rcm_status status) {
     endpoint_close(e);
     transfers_cancel(e, &e->outgoing, status);
     announced_cancel(e, status);
+    transfers_cancel(e, &e->answered, status);
     transfers_cancel(e, &e->sending, status);
     transfers_cancel(e, &e->draining, status);
     transfers_cancel(e, &e->receiving, status);
@@ -150,15 +153,15 @@ static bool announced_visit(void *arg, struct rcmi_keyed_item *item) {
 bool rcmi_endpoint_each(struct rcmi_endpoint *e, bool (*visit)(void *arg, struct rcmi_transfer *t),
                         void *arg) {
     const struct rcmi_transfers *const lists[] = {
-        &e->sending,         &e->draining,    &e->outgoing,        &e->receiving,
-        &e->getting,         &e->copying,     &e->fenced,          &e->device.sending,
-        &e->device.draining, &e->device.owed, &e->device.receiving};
+        &e->answered,       &e->sending,         &e->draining,    &e->outgoing,
+        &e->receiving,      &e->getting,         &e->copying,     &e->fenced,
+        &e->device.sending, &e->device.draining, &e->device.owed, &e->device.receiving};
     struct announced_visit each = {.visit = visit, .arg = arg};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (!transfers_each(lists[i], visit, arg))
             return false;
     return rcmi_keyed_each(&e->announced, announced_visit, &each) &&
-           (!e->copy_in || e->copy_in == e->receiving.head || visit(arg, e->copy_in));
+           (!e->copy_in || e->copy_in->rendezvous || visit(arg, e->copy_in));
 }
 
 /* ---- The short way ------------------------------------------------------------------------- */

@@ -18,12 +18,13 @@
  *           DATA(id) ... DATA(id)          -->   by a channel of device memory (endpoint_device.c)
  *
  * EAGER, BARE and RTS go out in the order of the sends, so matching is in order per tag.
- * Everything that arrives can be taken at once: data only come for messages that have a buffer, one
- * message after the other in the order of their CTS, and what is kept aside is bounded. Of a peer
- * it is a budget of eager bytes (beyond it, small messages go by rendezvous too), and a number of
- * RTS that were not answered (beyond it, sends wait for answers in their sender). The receiver
- * counts too: more is an error. The kind and the id travel in the slot's meta word, so DATA slots
- * hold nothing but data and can be received straight into place.
+ * Everything that arrives can be taken at once: data only come for messages that have a buffer, the
+ * pieces of each in order, and what is kept aside is bounded. Data go out one message after the
+ * other in the order of CTS, but that one that waits for its stream (endpoint_copy.c) is passed by
+ * others. Of a peer it is a budget of eager bytes (beyond it, small messages go by rendezvous too),
+ * and a number of RTS that were not answered (beyond it, sends wait for answers in their sender).
+ * The receiver counts too: more is an error. The kind and the id travel in the slot's meta word, so
+ * DATA slots hold nothing but data and can be received straight into place.
  *
  * Which message goes which way is said by constants (protocol.h, endpoint_internal.h).
  *
@@ -62,7 +63,8 @@ struct rcmi_transfer {
      * it. */
     struct rcmi_operation *after;
     bool synchronous; /* a send ends when it is matched: never eager */
-    bool by_device;   /* the data of a receive come by the channel of device memory */
+    bool rendezvous;  /* a receive of a message whose data come when they are asked for */
+    bool by_device;   /* data go by the channel of device memory */
 };
 
 struct rcmi_transfers {
@@ -163,7 +165,8 @@ struct rcmi_endpoint_device {
     struct rcmi_transfers receiving; /* in the order of CTS */
     struct rcmi_transfers sending;   /* CTS came, in their order */
     struct rcmi_transfers draining;  /* sent, but not yet through */
-    bool out_runs, in_runs; /* an operation of the first that is sent, or received, was begun */
+    bool out_runs;                   /* an operation of the first that is sent was begun */
+    struct rcmi_transfer *copy_in;   /* one that is received, of which one was; NULL */
 };
 
 struct rcmi_endpoint {
@@ -172,9 +175,10 @@ struct rcmi_endpoint {
     struct rcmi_channel *tx, *rx;
     struct rcmi_transfers outgoing;  /* not yet issued, in order */
     struct rcmi_keyed announced;     /* RTS sent, by id */
-    struct rcmi_transfers sending;   /* CTS came, in their order */
+    struct rcmi_transfers answered;  /* CTS came, but t->after has not ended */
+    struct rcmi_transfers sending;   /* it has, in the order of CTS but for that */
     struct rcmi_transfers draining;  /* sent, but not yet through */
-    struct rcmi_transfers receiving; /* data come, in the order of CTS */
+    struct rcmi_transfers receiving; /* data come, most likely in the order of CTS */
     struct rcmi_transfer *owed;      /* the first of them whose CTS was not sent */
     struct rcmi_transfers getting;   /* got from the peer's memory, one after the other */
     struct rcmi_transfers fenced;    /* receives whose data may not come yet, for t->after */

@@ -9,8 +9,8 @@
  *   kept        messages that came before their receive lie in memory of their own: any number
  *
  * What a stream does may last, or wait for another message: no slot is held meanwhile. Before it is
- * done (rcmi_copy_ready) none is reserved for a send, and no CTS goes out for a receive; an eager
- * message that comes is kept.
+ * done (rcmi_copy_ready) none is reserved for a send, data that were asked for let others pass, and
+ * no CTS goes out for a receive; an eager message that comes is kept.
  *
  * Not here: what goes before and after a copy, which is the same for all messages
  * (endpoint_send.c, endpoint_receive.c); data that lie in such memory at both ends, within a

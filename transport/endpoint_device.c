@@ -5,8 +5,7 @@
  * plane for it (plane.c), so that they never come to the host. RTS says that the sender's memory is
  * a device's, DEVICE_CTS that the receiver's is, too; all that is said goes by the other channel.
  *
- *   sending     from where they lie, if the memory is registered: once what the send comes after
- *               has ended; else by slots, one copy at a time
+ *   sending     from where they lie, if the memory is registered; else by slots, one copy at a time
  *   receiving   one copy at a time, out of the oldest slot, which is released when it is done
  *
  * A transfer is in its list, and a slot is reserved or peeked, until its operation has ended: an
@@ -35,20 +34,14 @@ static rcm_status device_open(struct rcmi_endpoint *e, bool writer, struct rcmi_
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-void rcmi_endpoint_device_send(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    t->stage = STAGE_DATA;
-    rcmi_transfers_append(&e->device.sending, t);
-}
-
 /* A part of it, from where it lies. */
 static rcm_status device_send_zero_copy(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     const size_t left = t->total - t->done, len = left < RCMI_GET_MAX ? left : RCMI_GET_MAX;
     const struct rcmi_mem part = rcmi_mem_part(&t->mem, t->done, len);
     if (!rcmi_channel_may_zero_copy(e->device.tx, &part))
         return RCM_ERR_UNSUPPORTED;
-    rcm_status status = rcmi_copy_ready(e, t);
-    if (status == RCM_OK)
-        status = rcmi_channel_send_zero_copy(e->device.tx, &part, meta_of(KIND_DATA, t->id), true);
+    const rcm_status status =
+        rcmi_channel_send_zero_copy(e->device.tx, &part, meta_of(KIND_DATA, t->id), true);
     if (status != RCM_OK)
         return status;
     t->zero_copy = rcmi_channel_sent(e->device.tx);
@@ -175,42 +168,51 @@ static void device_taken(struct rcmi_endpoint *e, struct rcmi_transfer *t, size_
     rcmi_receive_end(e, t);
 }
 
-/* Begins to copy what came, as far as the buffer reaches. */
-static rcm_status device_take(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    struct rcmi_slot slot;
-    rcm_status status = rcmi_channel_peek(e->device.rx, &slot);
-    if (status != RCM_OK)
-        return status;
-    if (!slot.bytes || slot.meta != meta_of(KIND_DATA, t->id) || slot.len == 0 ||
-        slot.len > t->total - t->done)
-        return device_protocol_error(e, t, &slot);
-    const size_t room = rcmi_copy_room(t, slot.len);
+/* Begins to copy what came of it, as far as the buffer reaches. */
+static rcm_status device_copy_in(struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                 const struct rcmi_slot *slot) {
+    const size_t room = rcmi_copy_room(t, slot->len);
     if (room == 0) {
-        device_taken(e, t, slot.len);
+        device_taken(e, t, slot->len);
         return RCM_OK;
     }
-    status = rcmi_copy_make(t);
+    rcm_status status = rcmi_copy_make(t);
     if (status != RCM_OK)
         return status;
-    t->copy->len = slot.len;
-    status = rcmi_copy_begin(e, t, (char *)t->mem.bytes + t->done, slot.bytes, room);
-    e->device.in_runs = status == RCM_OK;
-    return status == RCM_OK ? RCM_AGAIN : status;
+    t->copy->len = slot->len;
+    status = rcmi_copy_begin(e, t, (char *)t->mem.bytes + t->done, slot->bytes, room);
+    if (status != RCM_OK)
+        return status;
+    e->device.copy_in = t;
+    return RCM_AGAIN;
 }
 
-static rcm_status device_copied_in(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+static rcm_status device_take(struct rcmi_endpoint *e) {
+    struct rcmi_slot slot;
+    const rcm_status status = rcmi_channel_peek(e->device.rx, &slot);
+    if (status != RCM_OK)
+        return status;
+    const uint32_t id = (uint32_t)slot.meta;
+    struct rcmi_transfer *t = rcmi_receive_of(&e->device.receiving, NULL, id);
+    if (!t || !slot.bytes || slot.meta != meta_of(KIND_DATA, id) || slot.len == 0 ||
+        slot.len > t->total - t->done)
+        return device_protocol_error(e, t ? t : e->device.receiving.head, &slot);
+    return device_copy_in(e, t, &slot);
+}
+
+static rcm_status device_copied_in(struct rcmi_endpoint *e) {
+    struct rcmi_transfer *t = e->device.copy_in;
     const rcm_status status = rcmi_copy_look(e, t);
     if (status != RCM_OK)
         return status;
-    e->device.in_runs = false;
+    e->device.copy_in = NULL;
     device_taken(e, t, t->copy->len);
     return RCM_OK;
 }
 
 rcm_status rcmi_endpoint_device_drain(struct rcmi_endpoint *e, bool *moved) {
-    struct rcmi_transfer *t;
-    while ((t = e->device.receiving.head)) {
-        const rcm_status status = e->device.in_runs ? device_copied_in(e, t) : device_take(e, t);
+    while (e->device.receiving.head) {
+        const rcm_status status = e->device.copy_in ? device_copied_in(e) : device_take(e);
         if (status != RCM_OK)
             return status == RCM_AGAIN ? RCM_OK : status;
         *moved = true;

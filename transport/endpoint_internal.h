@@ -121,6 +121,8 @@ static inline size_t piece_bytes(const struct rcmi_endpoint *e, const struct rcm
 /* endpoint_send.c: a message of so few bytes; sends what can be sent. */
 rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t meta, const void *bytes, size_t len);
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved);
+/* A CTS came: its data go out, once it is ready. */
+rcm_status rcmi_endpoint_send_answered(struct rcmi_endpoint *e, struct rcmi_transfer *t);
 /* May a message of so many bytes go out eagerly? Sends it so; RCM_AGAIN: no slot is free. */
 bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total);
 rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, uint64_t tag,
@@ -136,6 +138,14 @@ void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t);
 /* Do copies in the memory of a transfer finish later? */
 static inline bool transfer_is_later(const struct rcmi_transfer *t) {
     return t->mem.kind != RCMI_MEM_HOST;
+}
+/* Of those whose data come (`end`: the first that has not been asked for), the one of that id. */
+static inline struct rcmi_transfer *rcmi_receive_of(const struct rcmi_transfers *list,
+                                                    const struct rcmi_transfer *end, uint32_t id) {
+    struct rcmi_transfer *t = list->head;
+    while (t && t != end && t->id != id)
+        t = t->next;
+    return t == end ? NULL : t;
 }
 
 /* endpoint_copy.c */
@@ -183,8 +193,6 @@ bool rcmi_endpoint_device_may(const struct rcmi_endpoint *e, const struct rcmi_t
 /* The data of a receive come that way: a DEVICE_CTS is owed. Sends those that are. */
 void rcmi_endpoint_device_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t);
 rcm_status rcmi_endpoint_device_answer(struct rcmi_endpoint *e, bool *moved);
-/* A DEVICE_CTS came. */
-void rcmi_endpoint_device_send(struct rcmi_endpoint *e, struct rcmi_transfer *t);
 /* Takes what came; sends what can be sent. */
 rcm_status rcmi_endpoint_device_drain(struct rcmi_endpoint *e, bool *moved);
 rcm_status rcmi_endpoint_device_pump(struct rcmi_endpoint *e, bool *moved);

@@ -6,9 +6,10 @@
 #include "endpoint_internal.h"
 #include "kernels.h"
 
-static void receive_begin(struct rcmi_transfer *t, uint64_t tag, size_t total) {
-    t->tag = tag;
-    t->total = total;
+static void receive_begin(struct rcmi_transfer *t, const struct rcmi_arrival *arrival) {
+    t->tag = arrival->tag;
+    t->total = arrival->total;
+    t->rendezvous = arrival->rendezvous;
     t->done = 0;
 }
 
@@ -39,7 +40,7 @@ static void receive_eager_end(struct rcmi_endpoint *e, struct rcmi_transfer *t) 
 /* RCM_AGAIN: what came is being copied. */
 static rcm_status receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                 const struct rcmi_arrival *arrival) {
-    receive_begin(t, arrival->tag, arrival->total);
+    receive_begin(t, arrival);
     if (rcmi_receive_copies(t, t->total))
         return rcmi_copy_is_over(t) ? rcmi_endpoint_copy_in(e, t, arrival->bytes, t->total)
                                     : rcmi_endpoint_copy_aside(e, t, arrival->bytes);
@@ -64,7 +65,7 @@ static void receive_answer(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
 
 static rcm_status receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                               const struct rcmi_arrival *arrival) {
-    receive_begin(t, arrival->tag, arrival->total);
+    receive_begin(t, arrival);
     t->id = arrival->id;
     t->by_device = arrival->device && transfer_is_later(t);
     if (!t->by_device && rcmi_endpoint_begin_get(e, t, arrival->from))
@@ -87,7 +88,7 @@ static rcm_status endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer
 static rcm_status receive_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                const struct rcmi_arrival *arrival, void *memory) {
     t->peer = e->peer;
-    receive_begin(t, arrival->tag, arrival->total);
+    receive_begin(t, arrival);
     return rcmi_endpoint_copy_kept(e, t, arrival->bytes, memory);
 }
 
@@ -165,9 +166,9 @@ static void receive_data_end(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
 }
 
 static rcm_status handle_data(struct rcmi_endpoint *e, uint32_t id, const struct rcmi_slot *slot) {
-    struct rcmi_transfer *t = e->receiving.head;
-    if (!t || t == e->owed || t->id != id)
-        return protocol_error(e, "data of a message whose turn it is not", id);
+    struct rcmi_transfer *t = rcmi_receive_of(&e->receiving, e->owed, id);
+    if (!t)
+        return protocol_error(e, "data of a message that were not asked for", id);
     if (slot->len != piece_bytes(e, e->rx, t->total, t->done))
         return protocol_error(e, "a piece of another size than its RTS says", slot->len);
     if (rcmi_receive_copies(t, slot->len))
@@ -190,9 +191,7 @@ static rcm_status handle_cts(struct rcmi_endpoint *e, uint32_t id) {
     struct rcmi_transfer *t = endpoint_answered(e, id);
     if (!t)
         return protocol_error(e, "readiness for an unknown message", id);
-    t->stage = STAGE_DATA;
-    rcmi_transfers_append(&e->sending, t);
-    return RCM_OK;
+    return rcmi_endpoint_send_answered(e, t);
 }
 
 /* The data are to go by the channel of device memory. */
@@ -200,10 +199,11 @@ static rcm_status handle_device_cts(struct rcmi_endpoint *e, uint32_t id) {
     struct rcmi_transfer *t = endpoint_answered(e, id);
     if (!t)
         return protocol_error(e, "readiness for an unknown message", id);
-    rcmi_endpoint_device_send(e, t);
-    if (!rcmi_endpoint_device_may(e, t))
-        return protocol_error(e, "readiness of a device for a message of the host's memory", id);
-    return RCM_OK;
+    t->by_device = rcmi_endpoint_device_may(e, t);
+    const rcm_status status = rcmi_endpoint_send_answered(e, t);
+    return t->by_device
+               ? status
+               : protocol_error(e, "readiness of a device for a message of the host's memory", id);
 }
 
 /* It was got. */
@@ -308,7 +308,7 @@ static rcm_status endpoint_drain_copy(struct rcmi_endpoint *e, bool *moved) {
         return status;
     *moved = true;
     rcmi_channel_release(e->rx);
-    if (t == e->receiving.head)
+    if (t->rendezvous)
         receive_data_end(e, t);
     else
         receive_eager_end(e, t);

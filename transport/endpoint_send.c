@@ -173,6 +173,35 @@ static rcm_status endpoint_send_data(struct rcmi_endpoint *e, struct rcmi_transf
     return status;
 }
 
+static void endpoint_begin_data(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    t->stage = STAGE_DATA;
+    rcmi_transfers_append(t->by_device ? &e->device.sending : &e->sending, t);
+}
+
+rcm_status rcmi_endpoint_send_answered(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    const rcm_status status = transfer_is_later(t) ? rcmi_copy_ready(e, t) : RCM_OK;
+    if (status == RCM_OK)
+        endpoint_begin_data(e, t);
+    else
+        rcmi_transfers_append(&e->answered, t);
+    return status == RCM_AGAIN ? RCM_OK : status;
+}
+
+/* Those that are ready by now. */
+static rcm_status endpoint_pump_answered(struct rcmi_endpoint *e) {
+    for (struct rcmi_transfer *t = e->answered.head, *next; t; t = next) {
+        next = t->next;
+        const rcm_status status = rcmi_copy_ready(e, t);
+        if (status == RCM_AGAIN)
+            continue;
+        if (status != RCM_OK)
+            return status;
+        rcmi_transfers_remove(&e->answered, t);
+        endpoint_begin_data(e, t);
+    }
+    return RCM_OK;
+}
+
 static void endpoint_sent(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     rcmi_transfers_remove(&e->sending, t);
     t->stage = STAGE_DRAIN;
@@ -205,11 +234,17 @@ static void endpoint_pump_drain(struct rcmi_endpoint *e, bool *moved) {
     }
 }
 
+static bool endpoint_waits(const struct rcmi_endpoint *e) {
+    return e->answered.head || e->sending.head || e->draining.head || e->announced.n > 0;
+}
+
 static rcm_status endpoint_pump_sends(struct rcmi_endpoint *e, bool *moved) {
-    const rcm_status status = endpoint_pump_data(e, moved);
+    rcm_status status = endpoint_pump_answered(e);
+    if (status == RCM_OK)
+        status = endpoint_pump_data(e, moved);
     endpoint_pump_drain(e, moved);
     /* Of a channel that failed nothing completes. */
-    const bool waits = e->sending.head || e->draining.head || e->announced.n > 0;
+    const bool waits = endpoint_waits(e);
     return status == RCM_OK && waits ? rcmi_channel_state(e->tx) : status;
 }
 
@@ -271,7 +306,7 @@ static rcm_status endpoint_pump_outgoing(struct rcmi_endpoint *e, bool *moved) {
 
 /* Everything this rank has to tell the other, as far as slots allow. */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
-    const bool waits = e->sending.head || e->draining.head || e->announced.n > 0;
+    const bool waits = endpoint_waits(e);
     if (!e->outgoing.head && !waits && !e->owed && !e->device.owed.head && !e->getting.head &&
         e->eager_in < e->messaging->budget / 4)
         return RCM_OK;

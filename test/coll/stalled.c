@@ -12,15 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = 4 << 20 };
+enum { LARGE = 1 << 20 };
 enum { TAG_HELD = 1, TAG_FREE, TAG_BEFORE, TAG_THERE, TAG_BACK };
 
 struct stall {
     const char *name;
     rcm_comm *comm;
     int peer;
-    size_t bytes;   /* of the message that waits */
-    bool peer_host; /* its other end is in host memory */
+    size_t bytes;     /* of the message that waits */
+    bool peer_host;   /* its other end is in host memory */
+    bool synchronous; /* messages are matched before their data go out */
 };
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -60,10 +61,13 @@ static int message_begin(const struct stall *s, struct message *m, bool sends, v
     const struct rcm_call call = {
         .size = sizeof call, .stream = stream, .flags = stream ? 0 : RCM_NO_STREAM};
     int errors = 0;
-    const rcm_status status = sends ? rcm_send(s->comm, m->at, m->bytes, RCM_UINT8, s->peer,
-                                               (uint64_t)m->tag, &call, &m->work)
-                                    : rcm_recv(s->comm, m->at, m->bytes, RCM_UINT8, s->peer,
-                                               (uint64_t)m->tag, &call, &m->work);
+    rcm_status status;
+    if (sends)
+        status = (s->synchronous ? rcm_ssend : rcm_send)(
+            s->comm, m->at, m->bytes, RCM_UINT8, s->peer, (uint64_t)m->tag, &call, &m->work);
+    else
+        status = rcm_recv(s->comm, m->at, m->bytes, RCM_UINT8, s->peer, (uint64_t)m->tag, &call,
+                          &m->work);
     CHECK(errors, status == RCM_OK, "%s: message %d: %s", s->name, m->tag, rcm_last_error());
     return errors;
 }
@@ -104,25 +108,31 @@ static void message_end(struct message *m) {
 
 /* ---- What waits ------------------------------------------------------------------------------ */
 
-/* A send waits: what comes, its answers and what was sent before do not. */
+/* A send waits: what comes, its answers and what was sent before do not; nor does what was sent
+ * later, if the send is out that far. */
 static int send_holds(const struct stall *s) {
     struct gate *gate = gate_new();
     struct message before = message_new(TAG_BEFORE, true, LARGE);
     struct message held = message_new(TAG_HELD, false, s->bytes);
     struct message back = message_new(TAG_BACK, true, LARGE);
     struct message free_one = message_new(TAG_FREE, false, s->bytes);
+    struct message behind = message_new(TAG_THERE, false, s->bytes);
     int errors = message_send(s, &before) + message_begin(s, &held, true, gate->stream);
-    errors += message_receive(s, &back) + message_receive(s, &free_one);
+    errors += message_receive(s, &back) + message_receive(s, &free_one) + message_send(s, &behind);
     errors += message_await(s, &back) + message_await(s, &free_one);
     errors += message_await(s, &before) + message_pending(s, &held);
+    if (s->synchronous)
+        errors += message_await(s, &behind);
     message_fill(&held); /* what is on the stream does that */
     gate_open(gate);
     errors += message_await(s, &held);
+    errors += s->synchronous ? 0 : message_await(s, &behind);
     gate_free(gate);
     message_end(&before);
     message_end(&held);
     message_end(&back);
     message_end(&free_one);
+    message_end(&behind);
     return errors;
 }
 
@@ -131,14 +141,16 @@ static int send_meets(const struct stall *s) {
     struct message held = message_new(TAG_HELD, s->peer_host, s->bytes);
     struct message back = message_new(TAG_BACK, true, LARGE);
     struct message free_one = message_new(TAG_FREE, s->peer_host, s->bytes);
-    int errors = message_receive(s, &before) + message_receive(s, &held);
-    errors += message_send(s, &back) + message_send(s, &free_one);
+    struct message behind = message_new(TAG_THERE, s->peer_host, s->bytes);
+    int errors = message_receive(s, &held) + message_receive(s, &before);
+    errors += message_receive(s, &behind) + message_send(s, &back) + message_send(s, &free_one);
     errors += message_await(s, &back) + message_await(s, &free_one);
-    errors += message_await(s, &before) + message_await(s, &held);
+    errors += message_await(s, &before) + message_await(s, &behind) + message_await(s, &held);
     message_end(&before);
     message_end(&held);
     message_end(&back);
     message_end(&free_one);
+    message_end(&behind);
     return errors;
 }
 
@@ -195,8 +207,8 @@ static int check_one(const struct stall *stall, bool holds) {
     struct stall s = *stall;
     char name[64];
     s.name = name;
-    snprintf(name, sizeof name, "%zu bytes to %s memory, sent", s.bytes,
-             s.peer_host ? "host" : "device");
+    snprintf(name, sizeof name, "%zu bytes to %s memory, sent%s", s.bytes,
+             s.peer_host ? "host" : "device", s.synchronous ? " synchronously" : "");
     int errors = holds ? send_holds(&s) : send_meets(&s);
     snprintf(name, sizeof name, "%zu bytes from %s memory, received", s.bytes,
              s.peer_host ? "host" : "device");
@@ -209,9 +221,12 @@ static int check(rcm_comm *comm, void *arg) {
     const int rank = rcm_rank(comm);
     int errors = 0;
     (void)arg;
-    for (int i = 0; i < 16 && errors == 0; i++) {
-        const struct stall s = {
-            .comm = comm, .peer = 1 - rank, .bytes = sizes[i / 4], .peer_host = i & 1};
+    for (int i = 0; i < 32 && errors == 0; i++) {
+        const struct stall s = {.comm = comm,
+                                .peer = 1 - rank,
+                                .bytes = sizes[i / 4 % 4],
+                                .peer_host = i & 1,
+                                .synchronous = i >= 16};
         errors += check_one(&s, rank == (i >> 1 & 1));
         CHECK(errors, errors > 0 || rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s",
               rcm_last_error());
