@@ -80,7 +80,7 @@ rcm_status rcmi_copy_ready(const struct rcmi_endpoint *e, struct rcmi_transfer *
 }
 
 bool rcmi_endpoint_copies(const struct rcmi_endpoint *e) {
-    return e->copy_out || e->copy_in || e->copying.head || e->device.out_runs || e->device.in_runs;
+    return e->copy_out || e->copy_in || e->copying.head || e->device.out_runs || e->device.copy_in;
 }
 
 /* ---- Sending --------------------------------------------------------------------------------- */
