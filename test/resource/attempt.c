@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting, watching and judging runs; see attempt.h. */
+#include "../sanitized.h"
 #include "attempt.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -81,7 +82,7 @@ static void attempt_prepare(struct attempt *a) {
                           .transport = setup.transport,
                           .url = a->url,
                           .secret = setup.secret ? "injected" : NULL,
-                          .timeout_ms = 2000,
+                          .timeout_ms = TEST_SANITIZED ? 8000 : 2000,
                           .begin = limits_begin,
                           .end = limits_lift,
                           .arg = a};
