@@ -217,14 +217,21 @@ static int device_at(const struct sockaddr_in *address) {
     return -1;
 }
 
+/* Ranks are threads, which all read them. */
+static void contexts_fill(void) {
+    for (int i = 0; i < DEVICES_MAX; i++)
+        contexts[i].device = &played.devices[i];
+}
+
 static bool id_takes(struct fake_id *id, const struct sockaddr *address) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     memcpy(&id->from, address, sizeof id->from);
     const int device = device_at(&id->from);
     if (address->sa_family != AF_INET || device < 0) {
         errno = EADDRNOTAVAIL;
         return false;
     }
-    contexts[device].device = &played.devices[device];
+    (void)pthread_once(&once, contexts_fill);
     id->base.verbs = &contexts[device];
     id->base.port_num = 1;
     return true;
