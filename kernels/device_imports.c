@@ -175,7 +175,11 @@ static rcm_status open_new(struct rcmi_imports *imports, const struct rcmi_devic
         make_room(imports);
         import = entry_free(imports);
     }
-    return import ? entry_open(import, handle, -1) : RCM_AGAIN;
+    if (!import)
+        return RCM_AGAIN;
+    /* What else wants one looks again when one is free. */
+    atomic_store(&imports->wanted, false);
+    return entry_open(import, handle, -1);
 }
 
 static rcm_status open_locked(struct rcmi_imports *imports,
