@@ -18,13 +18,13 @@
  *           DATA(id) ... DATA(id)          -->   by a channel of device memory (endpoint_device.c)
  *
  * EAGER, BARE and RTS go out in the order of the sends, so matching is in order per tag.
- * Everything that arrives can be taken at once: data only come for messages that have a buffer, the
- * pieces of each in order, and what is kept aside is bounded. Data go out one message after the
- * other in the order of CTS, but that one that waits for its stream (endpoint_copy.c) is passed by
- * others. Of a peer it is a budget of eager bytes (beyond it, small messages go by rendezvous too),
- * and a number of RTS that were not answered (beyond it, sends wait for answers in their sender).
- * The receiver counts too: more is an error. The kind and the id travel in the slot's meta word, so
- * DATA slots hold nothing but data and can be received straight into place.
+ * Everything that arrives can be taken at once: data only come for messages that have a buffer, and
+ * what is kept aside is bounded. Of a peer it is a budget of eager bytes (beyond it, small messages
+ * go by rendezvous too), and a number of RTS that were not answered (beyond it, sends wait for
+ * answers in their sender). The receiver counts too: more is an error. The kind and the id travel
+ * in the slot's meta word, so DATA slots hold nothing but data and can be received straight into
+ * place. Data go out in the order of CTS, one message after the other, but a message that waits for
+ * its stream (endpoint_copy.c) is overtaken; the pieces of each come in order.
  *
  * Which message goes which way is said by constants (protocol.h, endpoint_internal.h).
  *
