@@ -574,6 +574,9 @@ struct rcm_init_options {
  * WORLD_SIZE; OMPI_COMM_WORLD_RANK and _SIZE; PMI_RANK and PMI_SIZE; in a step of Slurm
  * SLURM_PROCID and SLURM_STEP_NUM_TASKS. A missing variable, or two that contradict each other,
  * is RCM_ERR_CONFIG and named in rcm_last_error().
+ * Options that give rank, world_size and a place to meet (store, unique_id, url) describe a world
+ * of their own, such as a second one of some ranks of a launcher's job, or one with ranks of two
+ * jobs: the launcher's local ranks, job id and restart count do not count there.
  * Two jobs that meet at one place (MASTER_PORT, a file) are told apart by their ids:
  * RINGCOMM_JOB_ID, any text that is the same on all ranks of a job and no other job's; else the
  * launcher's: TORCHELASTIC_RUN_ID, and where its job has as many ranks PMIX_NAMESPACE,

@@ -148,6 +148,7 @@ static rcm_status launchers_ask(struct said *rank, struct said *size,
 /* Who this process is, and who said so. */
 struct who {
     struct said rank, size;
+    bool apart;                           /* options gave rank, size and place, see below */
     const struct rcmi_launcher *launcher; /* asked for either; NULL: none of the table */
     struct rcmi_launcher_says says;       /* by launcher */
 };
@@ -186,28 +187,82 @@ static rcm_status ranks_resolve(const struct rcm_init_options *o, const struct s
     return RCM_OK;
 }
 
+/* Whether a variable gives the number that counts. One that is not set does unless options gave
+ * the number: the variables beside it are then of another world. */
+static bool told_ours(const char *name, const struct said *said) {
+    int64_t value;
+    if (!rcmi_env(name))
+        return said->place != PLACE_OPTION;
+    return rcmi_parse_number(rcmi_env(name), 0, MAX_RANKS, &value) == RCM_OK &&
+           value == said->value;
+}
+
+/* A local number of the first source whose rank and size are this rank's. */
+static rcm_status said_local(const struct who *who, bool is_size, struct said *ret_said) {
+    static const struct {
+        const char *rank, *size, *local_rank, *local_size;
+    } sources[] = {
+        {"RINGCOMM_RANK", "RINGCOMM_WORLD_SIZE", "RINGCOMM_LOCAL_RANK",
+         "RINGCOMM_LOCAL_WORLD_SIZE"},
+        {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    };
+    const struct rcmi_launcher_says *says = &who->says;
+    *ret_said = (struct said){.place = PLACE_NOWHERE, .value = is_size ? 0 : -1};
+    if (who->apart)
+        return RCM_OK;
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        const char *name = is_size ? sources[i].local_size : sources[i].local_rank;
+        if (!rcmi_env(name) || !told_ours(sources[i].rank, &who->rank) ||
+            !told_ours(sources[i].size, &who->size))
+            continue;
+        *ret_said = (struct said){i == 0 ? PLACE_OWN : PLACE_TORCH, name, 0};
+        return rcmi_env_number(name, is_size, MAX_RANKS - !is_size, &ret_said->value);
+    }
+    if (who_is_launched(who) && is_size && says->local_size > 0)
+        *ret_said = (struct said){PLACE_LAUNCHER, says->local_size_name, says->local_size};
+    if (who_is_launched(who) && !is_size && says->local_rank >= 0)
+        *ret_said = (struct said){PLACE_LAUNCHER, says->local_rank_name, says->local_rank};
+    return RCM_OK;
+}
+
 static rcm_status local_resolve(const struct who *who, struct rcmi_launch *launch) {
-    struct said rank = {0}, size = {0};
-    rcm_status status = said_in_env("RINGCOMM_LOCAL_RANK", "LOCAL_RANK", 0, MAX_RANKS - 1, &rank);
+    struct said rank, size;
+    rcm_status status = said_local(who, false, &rank);
     if (status == RCM_OK)
-        status = said_in_env("RINGCOMM_LOCAL_WORLD_SIZE", "LOCAL_WORLD_SIZE", 1, MAX_RANKS, &size);
+        status = said_local(who, true, &size);
     if (status != RCM_OK)
         return status;
-    if (who_is_launched(who) && rank.place == PLACE_NOWHERE && who->says.local_rank >= 0)
-        rank = (struct said){PLACE_LAUNCHER, who->says.local_rank_name, who->says.local_rank};
-    if (who_is_launched(who) && size.place == PLACE_NOWHERE && who->says.local_size > 0)
-        size = (struct said){PLACE_LAUNCHER, who->says.local_size_name, who->says.local_size};
-    launch->local_rank = rank.place == PLACE_NOWHERE ? -1 : rank.value;
-    launch->local_size = size.place == PLACE_NOWHERE ? 0 : size.value;
-    launch->from.local_rank = rank.place == PLACE_NOWHERE ? NULL : rank.name;
-    launch->from.local_size = size.place == PLACE_NOWHERE ? NULL : size.name;
+    launch->local_rank = rank.value;
+    launch->local_size = size.value;
+    launch->from.local_rank = rank.name;
+    launch->from.local_size = size.name;
     if (launch->local_size > 0 && launch->local_rank >= launch->local_size)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%d is not below %s=%d", rank.name, rank.value,
                          size.name, size.value);
     if (launch->local_size > launch->world_size)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%d is more than %s=%d", size.name, size.value,
                          who->size.name, who->size.value);
+    if (who->apart && rcmi_env("RANK"))
+        return RCM_OK;
     return rcmi_env_optional("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX, &launch->attempt);
+}
+
+/* Whether options name the address that the environment names too. */
+static bool url_is_master(const struct rcmi_url *url) {
+    const char *host = rcmi_env("MASTER_ADDR"), *port = rcmi_env("MASTER_PORT");
+    int64_t number;
+    return url->scheme == RCMI_SCHEME_TCP && host && port && strcmp(host, url->host) == 0 &&
+           rcmi_parse_number(port, 1, 65535, &number) == RCM_OK && number == url->port;
+}
+
+/* Whether this is a world beside the environment's: options gave rank, size and the place to meet,
+ * so that nothing of the environment's launch describes it, and its other ranks may have been
+ * launched in another way. u: NULL for options.store and options.unique_id. */
+static bool is_apart(const struct who *who, const struct said_url *u) {
+    if (who->rank.place != PLACE_OPTION || who->size.place != PLACE_OPTION)
+        return false;
+    return !u || (u->place == PLACE_OPTION && u->url.scheme != RCMI_SCHEME_ENV &&
+                  !url_is_master(&u->url));
 }
 
 /* ---- The store ----------------------------------------------------------------------------- */
@@ -358,12 +413,13 @@ rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
         return status;
     status = ranks_resolve(options, own_store ? NULL : &url, &who);
     if (status == RCM_OK) {
+        who.apart = is_apart(&who, own_store ? NULL : &url);
         launch.rank = who.rank.value;
         launch.world_size = who.size.value;
         status = local_resolve(&who, &launch);
     }
     if (status == RCM_OK)
-        rcmi_launch_job(who.launcher, &who.says, &launch);
+        rcmi_launch_job(who.launcher, &who.says, who.apart, &launch);
     if (status == RCM_OK && options && options->unique_id)
         status = rcmi_unique_id_job(options->unique_id, launch.job_id);
     if (status == RCM_OK && !own_store)

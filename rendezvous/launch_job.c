@@ -5,7 +5,9 @@
  * All ranks of a job must find the same, so a launcher's counts where its job has as many ranks as
  * ours, whichever number it gave to this one: a program may number its ranks anew, but a launcher
  * that only started the scripts of jobs has another size. Where torchrun runs it is torchrun's or
- * none: "none" is what torchrun says that was given no --rdzv-id, and two of them do.
+ * none: "none" is what torchrun says that was given no --rdzv-id, and two of them do. A world
+ * beside the environment's (options gave rank, size and place) may have ranks of several launches:
+ * no launch's id is its own, neither one that came with RINGCOMM_RANK.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,14 +51,17 @@ static void job_by_launcher(const struct rcmi_launcher *launcher,
 }
 
 void rcmi_launch_job(const struct rcmi_launcher *asked, const struct rcmi_launcher_says *says,
-                     struct rcmi_launch *launch) {
+                     bool apart, struct rcmi_launch *launch) {
     const char *own = rcmi_env("RINGCOMM_JOB_ID"), *run = rcmi_env("TORCHELASTIC_RUN_ID");
     const struct rcmi_launcher *launcher;
+    if (apart && rcmi_env("RINGCOMM_RANK"))
+        own = NULL;
     if (own)
         job_set(launch, "RINGCOMM_JOB_ID", own);
-    else if (run && strcmp(run, "none") != 0)
+    if (own || apart)
+        return;
+    if (run && strcmp(run, "none") != 0)
         job_set(launch, "TORCHELASTIC_RUN_ID", run);
-    for (size_t i = 0; !own && !run && !launch->from.job_id && (launcher = rcmi_launcher_at(i));
-         i++)
+    for (size_t i = 0; !run && !launch->from.job_id && (launcher = rcmi_launcher_at(i)); i++)
         job_by_launcher(launcher, launcher == asked ? says : NULL, launch);
 }

@@ -69,9 +69,10 @@ const struct rcmi_launcher *rcmi_launcher_at(size_t i);
  * none. */
 const char *rcmi_pmix_namespace(int rank);
 
-/* Fills in the job's id. asked: the launcher that said says; NULL: none. */
+/* Fills in the job's id. asked: the launcher that said says; NULL: none. apart: options describe a
+ * world beside the environment's, so that only an id that no launcher set is this world's. */
 void rcmi_launch_job(const struct rcmi_launcher *asked, const struct rcmi_launcher_says *says,
-                     struct rcmi_launch *launch);
+                     bool apart, struct rcmi_launch *launch);
 
 /* Opens the store of a launch whose rank 0 serves it at url; never one that this process has met
  * there before. */

@@ -109,6 +109,12 @@ struct rcmi_launch {
  * compared: inside an allocation it is everywhere; nor is 7. For the same reason 6 counts only with
  * SLURM_STEP_ID: a batch script has SLURM_NTASKS=4 and is one process.
  *
+ * Local rank and size count only with the source that gave rank and size, or gave the same. Where
+ * options give rank, size and place to meet (store, unique_id, or a url other than env:// and
+ * MASTER_ADDR:MASTER_PORT), the world is one beside the environment's: of the environment only a
+ * RINGCOMM_JOB_ID without RINGCOMM_RANK and a TORCHELASTIC_RESTART_COUNT without RANK count, which
+ * were set by hand.
+ *
  * The job's id: RINGCOMM_JOB_ID; else TORCHELASTIC_RUN_ID, if torchrun was given one; else that of
  * a launcher whose job has our number of ranks.
  *

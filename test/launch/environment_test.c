@@ -244,6 +244,107 @@ static void job_ids(void **state) {
     }
 }
 
+/* ---- Worlds of options beside the environment's ------------------------------------------------
+ */
+
+#define RINGRUN                                                                                    \
+    "RINGCOMM_RANK=1 RINGCOMM_WORLD_SIZE=4 RINGCOMM_LOCAL_RANK=1 RINGCOMM_LOCAL_WORLD_SIZE=4 "     \
+    "RINGCOMM_URL=tcp://127.0.0.1:7?server=0 RINGCOMM_JOB_ID=ours"
+
+/* Where options say to meet. */
+enum at { AT_ENV, AT_URL, AT_MASTER, AT_STORE, AT_ID };
+
+static struct rcm_store *apart_store;
+static struct rcm_unique_id apart_id;
+
+static void apart_resolve(const char *env, int rank, int size, enum at at, struct rcmi_launch *l) {
+    struct rcm_init_options o = RCM_INIT_OPTIONS_INIT;
+    environment(env);
+    o.rank = rank;
+    o.world_size = size;
+    o.url = at == AT_URL ? "tcp://n:5" : at == AT_MASTER ? "tcp://h:29500" : NULL;
+    o.store = at == AT_STORE ? apart_store : NULL;
+    o.unique_id = at == AT_ID ? &apart_id : NULL;
+    if (rcmi_launch_resolve(&o, l) != RCM_OK)
+        fail_msg("(%s) place %d: %s", env, at, rcm_last_error());
+    assert_int_equal(l->rank, rank);
+    assert_int_equal(l->world_size, size);
+}
+
+/* A world of options under every launcher has none of the launcher's local numbers, ids and
+ * counts. */
+static void apart(void **state) {
+    static const char *const launchers[] = {
+        TORCH " TORCHELASTIC_RUN_ID=run7 TORCHELASTIC_RESTART_COUNT=2",
+        TORCH " LOCAL_WORLD_SIZE=4 LOCAL_RANK=3",
+        TORCH " LOCAL_RANK=junk LOCAL_WORLD_SIZE=junk TORCHELASTIC_RESTART_COUNT=junk",
+        OMPI MASTER " PMIX_NAMESPACE=prte/1@2 OMPI_COMM_WORLD_LOCAL_SIZE=4",
+        PMI MASTER " PMI_JOBID=12.3 MPI_LOCALNRANKS=6",
+        SLURM MASTER " SLURM_STEP_TASKS_PER_NODE=4,4,4",
+        RINGRUN,
+        RINGRUN " " TORCH,
+    };
+    static const enum at places[] = {AT_URL, AT_STORE, AT_ID};
+    (void)state;
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
+        for (size_t k = 0; k < 3; k++)
+            for (int size = 2; size <= 4; size += 2) { /* 4: as many as torchrun's */
+                struct rcmi_launch l = {0};
+                apart_resolve(launchers[i], 1, size, places[k], &l);
+                if (l.local_rank != -1 || l.local_size != 0 || l.attempt != 0)
+                    fail_msg("(%s): local rank %d of %d, attempt %d", launchers[i], l.local_rank,
+                             l.local_size, l.attempt);
+                if (strncmp(l.job_id, places[k] == AT_ID ? "unique-id-" : "", 10) != 0)
+                    fail_msg("(%s): job %s", launchers[i], l.job_id);
+                rcmi_launch_fini(&l);
+            }
+}
+
+/* What was set by hand counts there, and at the launcher's own place all that agrees does. */
+static void not_apart(void **state) {
+    static const struct {
+        const char *env;
+        int rank, size;
+        enum at at;
+        int local_rank, local_size, attempt;
+        const char *id;
+    } all[] = {
+        {"RINGCOMM_JOB_ID=mine TORCHELASTIC_RESTART_COUNT=3", 1, 2, AT_URL, -1, 0, 3, "mine"},
+        {TORCH " RINGCOMM_JOB_ID=mine", 1, 4, AT_URL, -1, 0, 0, "mine"},
+        {TORCH " TORCHELASTIC_RUN_ID=r TORCHELASTIC_RESTART_COUNT=2", 1, 4, AT_ENV, 1, 2, 2, "r"},
+        {TORCH " TORCHELASTIC_RUN_ID=r TORCHELASTIC_RESTART_COUNT=2", 1, 4, AT_MASTER, 1, 2, 2,
+         "r"},
+        {TORCH " LOCAL_WORLD_SIZE=4", 1, 2, AT_ENV, -1, 0, 0, ""},
+        {TORCH " LOCAL_WORLD_SIZE=4", 0, 4, AT_ENV, -1, 0, 0, ""}, /* ranks numbered anew */
+        {OMPI MASTER, 2, 4, AT_ENV, -1, 0, 0, ""},
+        {"LOCAL_RANK=3 LOCAL_WORLD_SIZE=4" MASTER, 1, 2, AT_ENV, -1, 0, 0, ""},
+        {RINGRUN, 1, 4, AT_ENV, 1, 4, 0, "ours"},
+        {RINGRUN, 1, 2, AT_ENV, -1, 0, 0, "ours"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct rcmi_launch l = {0};
+        apart_resolve(all[i].env, all[i].rank, all[i].size, all[i].at, &l);
+        if (l.local_rank != all[i].local_rank || l.local_size != all[i].local_size ||
+            l.attempt != all[i].attempt || strcmp(l.job_id, all[i].id) != 0)
+            fail_msg("(%s) place %d: local rank %d of %d, attempt %d, job %s", all[i].env,
+                     all[i].at, l.local_rank, l.local_size, l.attempt, l.job_id);
+        rcmi_launch_fini(&l);
+    }
+}
+
+static int apart_begin(void **state) {
+    (void)state;
+    return rcm_store_open("hash:", 0, &apart_store) != RCM_OK ||
+           rcm_unique_id_get(&apart_id) != RCM_OK;
+}
+
+static int apart_end(void **state) {
+    (void)state;
+    rcm_store_close(apart_store);
+    return 0;
+}
+
 /* What is shown of it. */
 static void items(void **state) {
     static const struct rcm_launch_item want[] = {
@@ -328,6 +429,7 @@ int main(void) {
         cmocka_unit_test(environments), cmocka_unit_test(pmix_rows),
         cmocka_unit_test(job_ids),      cmocka_unit_test(items),
         cmocka_unit_test(options_win),  cmocka_unit_test(session_directory),
+        cmocka_unit_test(apart),        cmocka_unit_test(not_apart),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, apart_begin, apart_end);
 }

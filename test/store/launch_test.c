@@ -123,15 +123,17 @@ static const struct row rows[] = {
     {TORCH " RINGCOMM_RANK=2 RINGCOMM_LOCAL_RANK=0 RINGCOMM_LOCAL_WORLD_SIZE=1", -1, 0, NULL,
      "tcp://h:29500?rank=2&world_size=4&server=0", NULL, NULL, 2, 4, 0, 1},
     {TORCH " RINGCOMM_RANK=2 RINGCOMM_WORLD_SIZE=5", 0, 7, NULL,
-     "tcp://h:29500?rank=0&world_size=7&server=1", NULL, NULL, 0, 7, 1, 2},
+     "tcp://h:29500?rank=0&world_size=7&server=1", NULL, NULL, 0, 7, -1, 0},
     {TORCH " RINGCOMM_RANK=junk", 3, 0, NULL, "tcp://h:29500?rank=3&world_size=4&server=0", NULL,
-     NULL, 3, 4, 1, 2},
+     NULL, 3, 4, -1, 0},
+    {TORCH " RINGCOMM_RANK=junk", 1, 0, NULL, "tcp://h:29500?rank=1&world_size=4&server=0", NULL,
+     NULL, 1, 4, 1, 2}, /* the same rank: torchrun's local numbers are its own */
     {TORCH " RINGCOMM_RANK= RINGCOMM_URL=", -1, 0, NULL,
      "tcp://h:29500?rank=1&world_size=4&server=0", NULL, NULL, 1, 4, 1, 2}, /* empty: not set */
     {TORCH " RINGCOMM_URL=tcp://n:5", -1, 0, NULL, "tcp://n:5?rank=1&world_size=4&server=0", NULL,
      NULL, 1, 4, 1, 2},
     {TORCH " RINGCOMM_URL=tcp://n:5", 0, 0, "tcp://m:6", "tcp://m:6?rank=0&world_size=4&server=1",
-     NULL, NULL, 0, 4, 1, 2},
+     NULL, NULL, 0, 4, -1, 0},
     {TORCH, -1, 0, "tcp://m:6?server=1", "tcp://m:6?rank=1&world_size=4&server=1", NULL, NULL, 1, 4,
      1, 2},
     {TORCH, -1, 0, "file:///f", "file:///f?rank=1&world_size=4", NULL, NULL, 1, 4, 1, 2},
@@ -139,7 +141,7 @@ static const struct row rows[] = {
     {"", -1, 0, "tcp://m:6?rank=1&world_size=2", "tcp://m:6?rank=1&world_size=2&server=0", NULL,
      NULL, 1, 2, -1, 0},
     {TORCH, -1, 0, "tcp://m:6?rank=0&world_size=2", "tcp://m:6?rank=0&world_size=2&server=1", NULL,
-     NULL, 0, 2, 1, 2}, /* stronger than the launcher's */
+     NULL, 0, 2, -1, 0}, /* stronger than the launcher's, whose local numbers are of rank 1 */
     {"", 1, 2, "tcp://m:6?rank=1&world_size=2", "tcp://m:6?rank=1&world_size=2&server=0", NULL,
      NULL, 1, 2, -1, 0},
     {"RINGCOMM_URL=file:///f?world_size=3 RINGCOMM_RANK=2", -1, 0, NULL,
