@@ -43,20 +43,38 @@ static struct rcm_bytes *bytes_new(size_t n, size_t total, size_t **ret_offsets)
     return bytes;
 }
 
+/* The rank that sends block i of n: one block is the root's. */
+static int block_sender(const struct exchange *x, size_t i, size_t n) {
+    return n == 1 && x->data != RCM_GATHER_V && x->data != RCM_ALL_GATHER_V ? x->root : (int)i;
+}
+
+/* Without memory for n blocks: names the rank that sends the longest. */
+static rcm_status result_fail(const struct exchange *x, const uint64_t *lengths, size_t n,
+                              uint64_t total) {
+    size_t longest = 0;
+    for (size_t i = 1; i < n; i++)
+        if (lengths[i] > lengths[longest])
+            longest = i;
+    const int rank = block_sender(x, longest, n);
+    return rcmi_fail_origin(RCM_ERR_NOMEM, rank,
+                            "no memory for the %llu bytes that come: %llu of them are from rank %d",
+                            (unsigned long long)total, (unsigned long long)lengths[longest], rank);
+}
+
 /* Memory for n blocks of these lengths, which other ranks told. */
 static rcm_status exchange_result(struct exchange *x, const uint64_t *lengths, size_t n) {
     size_t total = 0, *offsets;
     for (size_t i = 0; i < n; i++) {
         if (lengths[i] > SIZE_MAX / 2 - total)
-            return rcmi_fail(RCM_ERR_NOMEM, 0,
-                             "%llu bytes, and %zu before them, are more than "
-                             "memory can hold",
-                             (unsigned long long)lengths[i], total);
+            return rcmi_fail_origin(RCM_ERR_NOMEM, block_sender(x, i, n),
+                                    "%llu bytes from rank %d, and %zu before them, are more than "
+                                    "memory can hold",
+                                    (unsigned long long)lengths[i], block_sender(x, i, n), total);
         total += (size_t)lengths[i];
     }
     x->result = bytes_new(n, total, &offsets);
     if (!x->result)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the %zu bytes that come", total);
+        return result_fail(x, lengths, n, total);
     offsets[0] = 0;
     for (size_t i = 0; i < n; i++)
         offsets[i + 1] = offsets[i] + (size_t)lengths[i];

@@ -266,29 +266,56 @@ static int check_mismatch(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* The last rank cannot have what comes: all are told. */
+static rcm_status call_sized(int form, rcm_comm *comm, const char *mine, size_t bytes,
+                             struct rcm_bytes **got) {
+    const int last = rcm_size(comm) - 1;
+    const void *list[RANKS_MAX];
+    size_t lengths[RANKS_MAX];
+    for (int r = 0; r <= last; r++) {
+        list[r] = mine;
+        lengths[r] = r == last ? bytes : 3;
+    }
+    switch (form) {
+    case 0:
+        return rcm_broadcast_bytes(comm, mine, bytes, 0, got, NULL, NULL);
+    case 1:
+        return rcm_scatter_bytes(comm, list, lengths, 0, got, NULL, NULL);
+    case 2:
+        return rcm_gather_bytes(comm, mine, bytes, last, got, NULL, NULL);
+    default:
+        return rcm_all_gather_bytes(comm, mine, bytes, got, NULL, NULL);
+    }
+}
+
+/* The last rank cannot have what comes, most of it from rank 0: all are told, and of whom it is. */
 static int check_no_memory(rcm_comm *comm, void *arg) {
     const size_t much = (size_t)64 << 20;
+    const int form = *(const int *)arg, rank = rcm_rank(comm), last = rcm_size(comm) - 1;
     char *mine = calloc(1, much);
     struct rcm_bytes *got = NULL;
     struct rlimit all, little;
     int errors = 0;
-    (void)arg;
-    CHECK(errors, rcm_all_gather_bytes(comm, "abc", 3, &got, NULL, NULL) == RCM_OK, "%s",
+    CHECK(errors, call_sized(form, comm, mine, 3, &got) == RCM_OK, "%s",
           rcm_last_error()); /* whose links need memory too */
     free(got);
+    got = NULL;
     getrlimit(RLIMIT_AS, &all);
     little = all;
     little.rlim_cur = much;
-    if (rcm_rank(comm) == rcm_size(comm) - 1)
+    if (rank == last)
         setrlimit(RLIMIT_AS, &little);
-    const rcm_status status = rcm_all_gather_bytes(comm, mine, much, &got, NULL, NULL);
+    rcm_status status = call_sized(form, comm, mine, rank == 0 ? much : 3, &got);
     setrlimit(RLIMIT_AS, &all);
-    CHECK(errors, status == RCM_ERR_NOMEM && !got, "rank %d: %s (%s)", rcm_rank(comm),
+    if (status == RCM_OK && rank != last) /* it needed nothing of the last rank */
+        status = rcm_barrier(comm, NULL, NULL);
+    CHECK(errors, status == RCM_ERR_NOMEM, "rank %d, %s: %s (%s)", rank, names[form],
           rcm_status_name(status), rcm_last_error());
-    CHECK(errors, strstr(rcm_last_error(), "bytes that come"), "rank %d: %s", rcm_rank(comm),
-          rcm_last_error());
+    CHECK(errors,
+          strstr(rcm_last_error(), "bytes that come") &&
+              strstr(rcm_last_error(), "67108864 of them are from rank 0"),
+          "rank %d, %s: %s", rank, names[form], rcm_last_error());
     CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
+    free(got);
     free(mine);
     return errors;
 }
@@ -308,7 +335,8 @@ int main(int argc, char **argv) {
     setenv("RINGCOMM_LOG", "error", 0);
     if (ranks.n > 1)
         errors += ranks_run(&ranks, check_mismatch, NULL);
-    if (ranks.n > 1 && !ranks.threads && !TEST_SANITIZED) /* which live in more address space */
-        errors += ranks_run(&ranks, check_no_memory, NULL);
+    for (int form = 0; form < FORMS; form++)
+        if (ranks.n > 1 && !ranks.threads && !TEST_SANITIZED) /* which live in more address space */
+            errors += ranks_run(&ranks, check_no_memory, &form);
     return errors > 0;
 }
