@@ -39,7 +39,8 @@ struct init {
     int64_t slots, slot_bytes;
     int64_t timeout_ms, warn_after_s;
     rcmi_deadline deadline;
-    struct rcmi_engine *engine; /* a reference of rcm_init's own */
+    struct rcmi_store_budget budget; /* of all calls of the store */
+    struct rcmi_engine *engine;      /* a reference of rcm_init's own */
     bool agreed; /* what is found now, all ranks find: they have exchanged what it is found in */
     char settings[RCMI_SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
 };
@@ -242,19 +243,6 @@ static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
     return status == RCM_OK ? rcmi_node_start(init->engine->node) : status;
 }
 
-static rcm_status init_check(const struct rcm_init_options *options) {
-    if (options && options->rank < -1)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "options->rank is %d, neither a rank nor -1",
-                         options->rank);
-    if (options && options->world_size < 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "options->world_size is %d, neither a number nor 0",
-                         options->world_size);
-    if (options && options->reserved != 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "options->reserved is %d, must be 0",
-                         options->reserved);
-    return RCM_OK;
-}
-
 /* With the thread's error, which stays: makes the others fail too, and leaves the store. */
 static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     const bool own_store = !init->options || !init->options->store;
@@ -275,6 +263,50 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     *rcmi_last_error() = cause;
 }
 
+/* A store that is not ours is not seen again: ranks that come next there do not matter. The job is
+ * complete, so a store that does not answer in time does not fail this rank alone. */
+static rcm_status init_leave_store(struct init *init) {
+    struct rcmi_store_words words;
+    rcmi_store_words_begin(&words);
+    const rcm_status status = rcmi_join_leave(init->store, &init->engine->join);
+    rcmi_store_words_end(&words);
+    if (status != RCM_ERR_TIMEOUT)
+        return status;
+    rcmi_log(RCMI_LOG_WARN, "this rank stays noted in options.store: %s", rcm_last_error());
+    return RCM_OK;
+}
+
+/* From the store to the communicator, within the deadline. */
+static rcm_status init_join(struct init *init, rcm_comm **ret_comm) {
+    const int64_t began = rcmi_now_ns();
+    init->budget.deadline = init->deadline;
+    struct rcmi_store_budget *outer = rcmi_store_budget(&init->budget);
+    rcm_status status = init_store(init);
+    if (status == RCM_OK)
+        status = init_comm(init, ret_comm);
+    if (init->store)
+        status = rcmi_store_slow(&init->budget, init->store, began, status);
+    if (status == RCM_OK && init->options && init->options->store)
+        status = init_leave_store(init);
+    if (status != RCM_OK)
+        init_give_up(init, *ret_comm, status);
+    (void)rcmi_store_budget(outer);
+    return status;
+}
+
+static rcm_status init_check(const struct rcm_init_options *options) {
+    if (options && options->rank < -1)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "options->rank is %d, neither a rank nor -1",
+                         options->rank);
+    if (options && options->world_size < 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "options->world_size is %d, neither a number nor 0",
+                         options->world_size);
+    if (options && options->reserved != 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "options->reserved is %d, must be 0",
+                         options->reserved);
+    return RCM_OK;
+}
+
 static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret_comm) {
     struct init init = {.options = options};
     rcm_comm *comm = NULL;
@@ -290,19 +322,11 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
     rcmi_log(RCMI_LOG_INFO, "rank %d of %d: %s", init.launch.rank, init.launch.world_size,
              init.launch.origin);
     if (status == RCM_OK)
-        status = init_store(&init);
-    if (status == RCM_OK)
-        status = init_comm(&init, &comm);
-    /* A store that is not ours is not seen again: ranks that come next there do not matter.
-     */
-    if (status == RCM_OK && !own_store)
-        status = rcmi_join_leave(init.store, &init.engine->join);
+        status = init_join(&init, &comm);
     if (status == RCM_OK && own_store && init.launch.world_size > 1)
         rcmi_engine_say_through(init.engine);
     if (status == RCM_OK)
         *ret_comm = comm;
-    else
-        init_give_up(&init, comm, status);
     rcmi_engine_release(init.engine);
     free(init.secret);
     rcmi_launch_fini(&init.launch);

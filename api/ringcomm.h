@@ -530,7 +530,8 @@ typedef struct rcm_work rcm_work;
  * that are up (RINGCOMM_IFACE: of this one), on a free port (RINGCOMM_PORTS: of these), with the
  * environment's secret. It need not be a rank. If it is, its rank ends the store with the
  * communicator's end; else the store is there until the process ends. So an id is for one rcm_init
- * of each rank.
+ * of each rank. An id that is used up is refused: in the process that made it by RCM_ERR_INVALID at
+ * once, elsewhere by RCM_ERR_PEER after some seconds in which nothing listens at its addresses.
  */
 #define RCM_UNIQUE_ID_BYTES 128
 struct rcm_unique_id {
@@ -593,6 +594,10 @@ struct rcm_init_options {
  * not come after RINGCOMM_WARN_AFTER seconds are logged; a rank of rank 0's machine, or rank 0,
  * that joined and ended before all had is RCM_ERR_PEER. A rank 0 that ended before this process
  * began may have been of an earlier job, which left its store behind: RCM_ERR_CONFIG, saying both.
+ * Ranks with different TORCHELASTIC_RESTART_COUNTs get RCM_ERR_CONFIG with both counts.
+ * The deadline covers all calls of the store together. A call of options.store that has begun is
+ * waited for; after the deadline others begin only to tell the other ranks, for some seconds. Where
+ * the store was slow, RCM_ERR_TIMEOUT names it and how long its calls took.
  *
  * Source of the environment names: torch.distributed's env:// initialisation, torchrun, and the
  * launchers named.

@@ -79,7 +79,12 @@ static rcm_status custom_blob(void *value, size_t len, const char *name, struct 
 
 static rcm_status custom_set(rcm_store *store, struct rcmi_bytes key, struct rcmi_bytes value) {
     const struct rcm_store_functions *own = own_of(store);
-    const rcm_status status = own->set(own->arg, key.data, value.data, value.len);
+    struct rcmi_store_call call;
+    rcm_status status = rcmi_store_call_begin("set", &call);
+    if (status != RCM_OK)
+        return status;
+    status = own->set(own->arg, key.data, value.data, value.len);
+    rcmi_store_call_end(&call);
     return status == RCM_OK ? status : custom_fail(status, "set", key);
 }
 
@@ -96,8 +101,13 @@ static rcm_status custom_try_get(rcm_store *store, struct rcmi_bytes key,
     const struct rcm_store_functions *own = own_of(store);
     void *value = NULL;
     size_t len = 0;
-    const rcm_status status =
-        custom_result(own->try_get(own->arg, key.data, &value, &len), "try_get", key);
+    struct rcmi_store_call call;
+    rcm_status status = rcmi_store_call_begin("try_get", &call);
+    if (status != RCM_OK)
+        return status;
+    status = own->try_get(own->arg, key.data, &value, &len);
+    rcmi_store_call_end(&call);
+    status = custom_result(status, "try_get", key);
     return status == RCM_OK ? custom_blob(value, len, "try_get", key, ret_value) : status;
 }
 
@@ -189,15 +199,40 @@ static rcm_status own_compare_set(rcm_store *store, struct rcmi_bytes key,
     void *value = NULL;
     size_t len = 0;
     int swapped = 0;
-    rcm_status status =
-        custom_result(own->compare_set(own->arg, key.data, expected.data, expected.len,
-                                       desired.data, desired.len, &swapped, &value, &len),
-                      "compare_set", key);
+    struct rcmi_store_call call;
+    rcm_status status = rcmi_store_call_begin("compare_set", &call);
+    if (status != RCM_OK)
+        return status;
+    status = own->compare_set(own->arg, key.data, expected.data, expected.len, desired.data,
+                              desired.len, &swapped, &value, &len);
+    rcmi_store_call_end(&call);
+    status = custom_result(status, "compare_set", key);
     if (status == RCM_OK)
         status = custom_blob(value, len, "compare_set", key, ret_value);
     if (status == RCM_OK)
         *ret_swapped = swapped != 0;
     return status;
+}
+
+static rcm_status own_add(const struct rcm_store_functions *own, struct rcmi_bytes key,
+                          int64_t delta, int64_t *ret_sum) {
+    struct rcmi_store_call call;
+    rcm_status status = rcmi_store_call_begin("add", &call);
+    if (status != RCM_OK)
+        return status;
+    status = own->add(own->arg, key.data, delta, ret_sum);
+    rcmi_store_call_end(&call);
+    return status == RCM_OK ? status : custom_fail(status, "add", key);
+}
+
+/* Takes back what was added to a lock, also after the deadline. */
+static rcm_status lock_give(const struct rcm_store_functions *own, struct rcmi_bytes key) {
+    struct rcmi_store_call call;
+    int64_t count;
+    rcmi_store_call_enter("add", &call);
+    const rcm_status status = own->add(own->arg, key.data, -1, &count);
+    rcmi_store_call_end(&call);
+    return status == RCM_OK ? status : custom_fail(status, "add", key);
 }
 
 /* Until the lock's count went from 0 to 1 by this call. */
@@ -206,13 +241,13 @@ static rcm_status lock_take(const struct rcm_store_functions *own, struct rcmi_b
     int64_t count = 0;
     int ms = LOOK_MS_FIRST;
     for (;;) {
-        rcm_status status = own->add(own->arg, key.data, 1, &count);
+        rcm_status status = own_add(own, key, 1, &count);
         if (status == RCM_OK && count == 1)
             return RCM_OK;
         if (status == RCM_OK)
-            status = own->add(own->arg, key.data, -1, &count);
+            status = lock_give(own, key);
         if (status != RCM_OK)
-            return custom_fail(status, "add", key);
+            return status;
         if (rcmi_deadline_passed(deadline))
             return rcmi_fail(RCM_ERR_TIMEOUT, 0,
                              "the lock \"%.200s\" in the program's store is held: a process that "
@@ -246,18 +281,19 @@ static rcm_status locked_compare_set(rcm_store *store, struct rcmi_bytes key,
                                      bool *ret_swapped, struct rcm_blob *ret_value) {
     const struct rcm_store_functions *own = own_of(store);
     char text[sizeof LOCK_KEY + RCMI_STORE_KEY_MAX];
-    int64_t count;
     snprintf(text, sizeof text, "%s%s", LOCK_KEY, (const char *)key.data);
     const struct rcmi_bytes lock = {text, strlen(text)};
     rcm_status status = lock_take(own, lock);
     if (status != RCM_OK)
         return status;
     status = swap_locked(store, key, expected, desired, ret_swapped, ret_value);
-    const rcm_status unlocked = own->add(own->arg, lock.data, -1, &count);
+    const struct rcmi_error kept = *rcmi_last_error();
+    const rcm_status unlocked = lock_give(own, lock);
     if (status == RCM_OK && unlocked != RCM_OK) {
         free(ret_value->data);
-        return custom_fail(unlocked, "add", lock);
+        return unlocked;
     }
+    *rcmi_last_error() = kept;
     return status;
 }
 
@@ -335,11 +371,11 @@ static rcm_status custom_add(rcm_store *store, struct rcmi_bytes key, int64_t de
     const struct change change = {make_sum, &addition};
     if (!own->add && !own->compare_set)
         return custom_lacks("add", "add or compare_set");
-    const rcm_status status = own->add ? own->add(own->arg, key.data, delta, &addition.sum)
-                                       : change_value(store, key, &change);
+    const rcm_status status =
+        own->add ? own_add(own, key, delta, &addition.sum) : change_value(store, key, &change);
     if (status == RCM_OK)
         *ret_value = addition.sum;
-    return status == RCM_OK || !own->add ? status : custom_fail(status, "add", key);
+    return status;
 }
 
 static rcm_status make_longer(struct rcmi_bytes key, const struct rcmi_entry *old, void *arg,
@@ -374,9 +410,14 @@ static rcm_status custom_append(rcm_store *store, struct rcmi_bytes key, struct 
 static rcm_status custom_remove(rcm_store *store, struct rcmi_bytes key, bool *ret_deleted) {
     const struct rcm_store_functions *own = own_of(store);
     int deleted = 0;
+    struct rcmi_store_call call;
     if (!own->remove)
         return custom_lacks("delete", "remove");
-    const rcm_status status = own->remove(own->arg, key.data, &deleted);
+    rcm_status status = rcmi_store_call_begin("remove", &call);
+    if (status != RCM_OK)
+        return status;
+    status = own->remove(own->arg, key.data, &deleted);
+    rcmi_store_call_end(&call);
     *ret_deleted = deleted != 0;
     return status == RCM_OK ? status : custom_fail(status, "remove", key);
 }

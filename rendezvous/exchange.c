@@ -78,10 +78,11 @@ static void ranks_text(const bool *present, int n, char *text, size_t size) {
 }
 
 static rcm_status exchange_present(const struct exchange *x, bool *ret_present) {
-    const int64_t patience = rcmi_store_patience(ANSWER_MS);
+    struct rcmi_store_words words;
+    rcmi_store_words_begin(&words);
     const rcm_status status =
         x->store->ops->present(x->store, x->keys, (size_t)x->nranks, ret_present);
-    (void)rcmi_store_patience(patience);
+    rcmi_store_words_end(&words);
     return status;
 }
 
@@ -101,10 +102,13 @@ static bool missing_look(struct exchange *x) {
     }
     ranks_text(present, x->nranks, ranks, sizeof ranks);
     free(present);
+    x->missing[0] = '\0';
+    if (missing == 0)
+        return false;
     double seconds = (double)(rcmi_now_ns() - x->start_ns) / 1e9;
     snprintf(x->missing, sizeof x->missing, "rank%s %s of %d %s not arrived within %.3g s",
              missing == 1 ? "" : "s", ranks, x->nranks, missing == 1 ? "has" : "have", seconds);
-    return missing > 0;
+    return true;
 }
 
 /* Where the store is gone by now, it was asked before that, perhaps. */
@@ -176,7 +180,7 @@ static rcm_status exchange_wait(struct exchange *x) {
         rcmi_deadline until = x->deadline < warn ? x->deadline : warn;
         rcm_status status = exchange_await(x, until < look ? until : look);
         if (rcmi_deadline_passed(x->deadline))
-            return status == RCM_ERR_PEER ? RCM_PENDING : status;
+            return status == RCM_ERR_PEER || status == RCM_ERR_TIMEOUT ? RCM_PENDING : status;
         if (status != RCM_PENDING)
             return status;
         if (rcmi_deadline_passed(warn)) {
@@ -213,6 +217,10 @@ rcm_status rcmi_exchange(rcm_store *store, const char *scope, int rank, int nran
         status = exchange_wait(&x);
     if (status == RCM_OK)
         status = store->ops->multi_get(store, x.keys, (size_t)nranks, deadline, ret_all);
+    if (status == RCM_OK && rcmi_deadline_passed(deadline)) {
+        rcmi_blobs_free(ret_all, (size_t)nranks);
+        status = RCM_PENDING;
+    }
     if (status == RCM_PENDING)
         status = exchange_timeout(&x);
     exchange_fini(&x);

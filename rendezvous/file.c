@@ -25,7 +25,8 @@ static const struct rcmi_bytes cleanup_key = {"cleanup/", 8};
 struct file_store {
     struct rcm_store base;
     int world_size;       /* 0: not told, the file stays */
-    pthread_mutex_t lock; /* guards log */
+    pthread_mutex_t lock; /* guards both */
+    int64_t began;        /* the call that has the lock */
     struct rcmi_file_log log;
 };
 
@@ -57,11 +58,13 @@ static struct rcmi_entry *key_find(struct file_store *f, struct rcmi_bytes key) 
 static struct file_store *file_lock(rcm_store *store) {
     struct file_store *f = (struct file_store *)store;
     pthread_mutex_lock(&f->lock);
+    f->began = rcmi_now_ns();
     return f;
 }
 
 static void file_unlock(struct file_store *f, int *fd) {
     rcmi_fd_close(fd);
+    rcmi_store_counted("a look or change of the file", f->began);
     pthread_mutex_unlock(&f->lock);
 }
 

@@ -16,7 +16,6 @@
 #define TRIES      1000
 #define LEAVING_MS 2000 /* so long may a process of a complete job take to leave */
 #define LOOK_MS    50
-#define WORDS_MS   1000 /* last words to a store that may be gone */
 #define SURE_MS    1500 /* by then the others wait as well, and tell what they have found */
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
@@ -190,12 +189,13 @@ static void join_withdraw(rcm_store *store, struct rcmi_join *join) {
     int deleted;
     if (!join->claimed)
         return;
-    const int64_t patience = rcmi_store_patience(WORDS_MS);
+    struct rcmi_store_words words;
+    rcmi_store_words_begin(&words);
     if (join->before[0] == '\0')
         (void)!rcm_store_delete(store, join->key, &deleted);
     else if (rcmi_join_swap(store, join->key, join->mine, join->before, &swapped, &now) == RCM_OK)
         free(now.data);
-    (void)rcmi_store_patience(patience);
+    rcmi_store_words_end(&words);
     join->claimed = false;
     *rcmi_last_error() = kept;
 }
@@ -269,10 +269,10 @@ static rcm_status job_await(rcm_store *store, const struct rcmi_launch *launch, 
         const rcmi_deadline next = warn < look ? warn : look;
         rcm_status status =
             store->ops->multi_get(store, &name, 1, deadline < next ? deadline : next, ret_value);
+        if ((status == RCM_PENDING || status == RCM_ERR_TIMEOUT) && rcmi_deadline_passed(deadline))
+            return job_missing(store, key, began);
         if (status != RCM_PENDING)
             return status;
-        if (rcmi_deadline_passed(deadline))
-            return job_missing(store, key, began);
         if (rcmi_deadline_passed(warn)) {
             job_warn(launch, warn_ms);
             warn = RCMI_NEVER;
@@ -313,8 +313,10 @@ rcm_status rcmi_join(rcm_store *store, const struct rcmi_launch *launch, rcmi_de
     rcm_status status = join_claim(store, launch, deadline, ret_join, &mine);
     if (status != RCM_OK)
         return status;
-    status = launch->rank == 0 ? job_name(store, &mine, ret_join)
-                               : job_learn(store, launch, deadline, ret_join, &first);
+    status = rcmi_join_note_attempt(store, launch);
+    if (status == RCM_OK)
+        status = launch->rank == 0 ? job_name(store, &mine, ret_join)
+                                   : job_learn(store, launch, deadline, ret_join, &first);
     if (status != RCM_OK) {
         join_withdraw(store, ret_join);
         return status;

@@ -17,6 +17,7 @@
  *   its process is on another machine             either of these: refused, and both are said
  *   rank 0's job is another for sure              two jobs, or a wrong setting: refused
  *   one of us has an id, the other none           two jobs, or a wrong setting: refused
+ *   ranks have different restart counts           two rounds of agents: RCM_ERR_CONFIG
  *   rank 0 has another wire version               two builds of the library: RCM_ERR_MISMATCH
  *
  * A rank that is refused tells the others, who would wait for it: where rank 0 would name the job,
@@ -71,6 +72,15 @@ rcm_status rcmi_join_swap(rcm_store *store, const char *key, const char *expecte
 rcm_status rcmi_join_settle(rcm_store *store, const struct rcmi_launch *launch,
                             const struct rcmi_join *join, const struct rcmi_process *first,
                             rcmi_deadline deadline);
+
+/* ---- join_attempt.c ------------------------------------------------------------------------ */
+
+/* Notes this rank's restart count, if no higher one is noted. */
+rcm_status rcmi_join_note_attempt(rcm_store *store, const struct rcmi_launch *launch);
+/* RCM_ERR_CONFIG names both counts: another rank has another one, and waits. RCM_OK also where the
+ * store does not answer. */
+rcm_status rcmi_join_look_attempts(rcm_store *store, const struct rcmi_launch *launch,
+                                   const struct rcmi_join *join);
 
 /* ---- join_refuse.c ------------------------------------------------------------------------- */
 

@@ -117,6 +117,8 @@ rcm_status rcmi_join_look(rcm_store *store, const struct rcmi_launch *launch,
     rcm_status status = RCM_OK;
     if (look_init(&look) && look_fetch(&look, store) == RCM_OK)
         status = look_judge(&look, store);
+    if (status == RCM_OK)
+        status = rcmi_join_look_attempts(store, launch, join);
     look_fini(&look);
     (void)rcmi_store_patience(patience);
     if (status == RCM_OK)

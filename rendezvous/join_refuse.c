@@ -10,8 +10,7 @@
 #include "url.h"
 
 #define ASK_MS    1000
-#define ANSWER_MS 200  /* for rank 0 to claim its number in the store that it serves */
-#define WORDS_MS  1000 /* last words to a store that may be gone */
+#define ANSWER_MS 200 /* for rank 0 to claim its number in the store that it serves */
 
 /* ---- Telling the others -------------------------------------------------------------------- */
 
@@ -37,12 +36,13 @@ static void generation_refuse(rcm_store *store, int attempt, int64_t generation,
 void rcmi_join_tell(rcm_store *store, const struct rcmi_launch *launch, int64_t first,
                     int64_t last) {
     const struct rcmi_error kept = *rcmi_last_error();
-    const int64_t patience = rcmi_store_patience(WORDS_MS);
+    struct rcmi_store_words words;
     char text[RCMI_REFUSAL_TEXT];
     rcmi_refusal_write(launch->rank, text);
+    rcmi_store_words_begin(&words);
     for (int64_t generation = first; generation <= last; generation++)
         generation_refuse(store, launch->attempt, generation, text);
-    (void)rcmi_store_patience(patience);
+    rcmi_store_words_end(&words);
     *rcmi_last_error() = kept;
 }
 
@@ -76,11 +76,12 @@ void rcmi_join_fail(rcm_store *store, const struct rcmi_join *join) {
     char text[RCMI_REFUSAL_TEXT], key[96];
     if (!join->claimed)
         return;
-    const int64_t patience = rcmi_store_patience(WORDS_MS);
+    struct rcmi_store_words words;
     rcmi_refusal_write(join->rank, text);
+    rcmi_store_words_begin(&words);
     snprintf(key, sizeof key, "%s/rank/all", join->scope);
     refusal_put(store, key, text);
-    (void)rcmi_store_patience(patience);
+    rcmi_store_words_end(&words);
     *rcmi_last_error() = kept;
 }
 

@@ -24,6 +24,7 @@
 #define TRY_MIN_MS 500   /* one place, one try; doubled each time round */
 #define TRY_MAX_MS 8000  /* more than the store's own patience with a server that is silent */
 #define GRACE_MS   10000 /* so long may another program at an uncertain place refuse our secret */
+#define GONE_MS    2000  /* so long is a certain place tried that is empty */
 #define WARN_MS    30000
 
 void rcmi_meet_sleep(int ms, rcmi_deadline deadline) {
@@ -116,10 +117,18 @@ static bool is_final(rcm_status status) {
            status == RCM_ERR_CONFIG || status == RCM_ERR_INVALID || status == RCM_ERR_CANCELED;
 }
 
-/* Each place once. An error about the secret is worth more than one about a place. */
+/* Nothing listens at a place, or another store does. */
+static bool is_empty(rcm_status status) {
+    return status == RCM_ERR_NOT_FOUND ||
+           (status == RCM_ERR_TIMEOUT && rcmi_last_error()->sys_errno == ECONNREFUSED);
+}
+
+/* Each place once; *ret_empty: all of them are. An error about the secret is worth more than one
+ * about a place. */
 static rcm_status places_round(const struct rcmi_places *places, const char *token,
                                const char *secret, int try_ms, rcmi_deadline deadline,
-                               rcm_store **ret_store) {
+                               bool *ret_empty, rcm_store **ret_store) {
+    *ret_empty = true;
     rcm_status last = RCM_ERR_TIMEOUT;
     struct rcmi_error kept = {0};
     for (int i = 0; i < places->n; i++) {
@@ -128,6 +137,7 @@ static rcm_status places_round(const struct rcmi_places *places, const char *tok
             place_try(places->url[i], token, secret, end < deadline ? end : deadline, ret_store);
         if (status == RCM_OK || is_final(status))
             return status;
+        *ret_empty = *ret_empty && is_empty(status);
         if (last != RCM_ERR_AUTH || status == RCM_ERR_AUTH) {
             last = status;
             kept = *rcmi_last_error();
@@ -147,18 +157,32 @@ static rcm_status join_timeout(const struct rcmi_places *places, int64_t start) 
         (double)(rcmi_now_ns() - start) / 1e9, text);
 }
 
+/* The store was served before anybody was told of the places. */
+static rcm_status join_gone(const struct rcmi_places *places, int64_t ms) {
+    char text[sizeof rcmi_last_error()->text];
+    memcpy(text, rcmi_last_error()->text, sizeof text);
+    return rcmi_fail(
+        RCM_ERR_PEER, 0,
+        "the store where the ranks meet is not at %s%s any more, tried for %.1f s: the "
+        "process that served it has ended, or a job has used it up (%.200s)",
+        places->url[0], places->n > 1 ? " or its other addresses" : "", (double)ms / 1e3, text);
+}
+
 rcm_status rcmi_meet_join(const struct rcmi_places *places, const char *token, const char *secret,
                           rcmi_deadline deadline, rcm_store **ret_store) {
     const int64_t start = rcmi_now_ns();
-    bool warned = false;
+    bool warned = false, empty;
     int try_ms = TRY_MIN_MS;
     for (;;) {
-        rcm_status status = places_round(places, token, secret, try_ms, deadline, ret_store);
+        rcm_status status =
+            places_round(places, token, secret, try_ms, deadline, &empty, ret_store);
         int64_t ms = (rcmi_now_ns() - start) / 1000000;
         if (status == RCM_OK || is_final(status))
             return status;
         if (status == RCM_ERR_AUTH && (places->certain || ms > GRACE_MS))
             return status;
+        if (places->certain && empty && ms > GONE_MS)
+            return join_gone(places, ms);
         if (rcmi_deadline_passed(deadline))
             return join_timeout(places, start);
         status = rcmi_store_canceled();

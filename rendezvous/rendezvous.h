@@ -28,6 +28,31 @@ rcm_status rcmi_store_open(const char *url, const char *secret, int64_t timeout_
  * what it was (30 s at first). For last words to a store that may be gone. */
 int64_t rcmi_store_patience(int64_t ms);
 
+/* What a thread's store calls together have to be through by, and how long they took: those that
+ * wait for other ranks are not counted. After the deadline no call begins, and none that can be
+ * bounded takes longer: RCM_ERR_TIMEOUT. */
+struct rcmi_store_budget {
+    rcmi_deadline deadline;
+    int calls;
+    int64_t total_ns, longest_ns;
+    const char *longest; /* "try_get" */
+};
+/* From now on in this thread; NULL: none, as at first. Returns what it was. */
+struct rcmi_store_budget *rcmi_store_budget(struct rcmi_store_budget *budget);
+/* With the thread's error, a timeout: if the calls took much of the time since began_ns, it names
+ * the store and how long they took. Returns status. */
+rcm_status rcmi_store_slow(const struct rcmi_store_budget *budget, const rcm_store *store,
+                           int64_t began_ns, rcm_status status);
+
+/* Last words to a store that may be gone, or slow, also after the budget's deadline: a second for
+ * each call, and one to five for all. */
+struct rcmi_store_words {
+    int64_t patience;
+    struct rcmi_store_budget own, *outer;
+};
+void rcmi_store_words_begin(struct rcmi_store_words *words);
+void rcmi_store_words_end(const struct rcmi_store_words *words);
+
 /* Closing this store takes nothing away that others may still have to find: a file stays, as what
  * is left of a job that failed, so that a rank that comes late learns of it. */
 void rcmi_store_keep(rcm_store *store);

@@ -30,19 +30,8 @@ void *rcmi_store_alloc(size_t size, const struct rcmi_store_ops *ops, const char
 
 #define LATE_MS 1000
 
-/* ---- Patience ------------------------------------------------------------------------------ */
-
-static _Thread_local int64_t patience_ms = RCMI_STORE_TIMEOUT_MS;
-
-rcmi_deadline rcmi_call_deadline(void) {
-    return rcmi_deadline_in(patience_ms);
-}
-
-int64_t rcmi_store_patience(int64_t ms) {
-    int64_t before = patience_ms;
-    patience_ms = ms;
-    return before;
-}
+/* ---- Cancel
+ * -------------------------------------------------------------------------------------- */
 
 static _Thread_local const _Atomic bool *thread_canceled;
 
@@ -137,6 +126,8 @@ const char *rcm_store_url(const rcm_store *store) {
 void rcm_store_close(rcm_store *store) {
     if (!store)
         return;
+    if (store->of_id)
+        rcmi_unique_id_closed(store);
     store->ops->close(store, store->pid != getpid());
     free(store->url);
     free(store);

@@ -80,10 +80,14 @@ struct rcm_store {
     pid_t pid;   /* of the process that opened it */
     bool keep;   /* see rcmi_store_keep */
     bool linger; /* see rcmi_store_linger */
+    bool of_id;  /* of a unique id that this process made: rcmi_unique_id_closed is told */
 };
 
 /* zeroed memory of `size` bytes with its rcm_store filled in; NULL without memory (error set). */
 void *rcmi_store_alloc(size_t size, const struct rcmi_store_ops *ops, const char *url);
+
+/* The store of a unique id is about to be closed: the id is used up. */
+void rcmi_unique_id_closed(const rcm_store *store);
 
 /* The rows. */
 struct rcmi_url;
@@ -98,6 +102,20 @@ rcm_status rcmi_prefix_open(rcm_store *inner, const char *prefix, rcm_store **re
 
 /* Of calls without a timeout of their own; see rcmi_store_patience. */
 rcmi_deadline rcmi_call_deadline(void);
+
+/* One call of a store that has ended is counted in the thread's budget. */
+void rcmi_store_counted(const char *name, int64_t began);
+
+/* Around a function of the program's: begin fails after the deadline of the thread's budget, and
+ * enter does not. Meanwhile the thread has no budget: the program's function may use stores. */
+struct rcmi_store_call {
+    const char *name;
+    int64_t began;
+    struct rcmi_store_budget *budget;
+};
+rcm_status rcmi_store_call_begin(const char *name, struct rcmi_store_call *ret_call);
+void rcmi_store_call_enter(const char *name, struct rcmi_store_call *ret_call);
+void rcmi_store_call_end(const struct rcmi_store_call *call);
 
 /* A fresh blob with a NUL behind it. */
 rcm_status rcmi_blob_copy(struct rcmi_bytes bytes, struct rcm_blob *ret_blob);

@@ -85,6 +85,7 @@ static rcm_status tcp_renew(struct tcp_store *t, rcmi_deadline deadline, struct 
 /* A call of one exchange: `put` has filled conn->out, `get` reads the reply. */
 struct call {
     const char *name;
+    int64_t began;
     struct rcmi_bytes key; /* for the error's text; data NULL: none */
     struct rcmi_conn *conn;
     rcmi_deadline deadline;
@@ -92,7 +93,8 @@ struct call {
 
 static rcm_status call_begin(struct tcp_store *t, const char *name, struct rcmi_bytes key,
                              struct call *ret_call) {
-    *ret_call = (struct call){.name = name, .key = key, .deadline = rcmi_call_deadline()};
+    *ret_call = (struct call){
+        .name = name, .began = rcmi_now_ns(), .key = key, .deadline = rcmi_call_deadline()};
     return tcp_take(t, ret_call->deadline, &ret_call->conn);
 }
 
@@ -106,6 +108,8 @@ static rcm_status call_fail(struct tcp_store *t, const struct call *call) {
 
 /* Ends the call, whatever its status; the status is the call's. */
 static rcm_status call_end(struct tcp_store *t, struct call *call, rcm_status status) {
+    if (call->began) /* not of a wait */
+        rcmi_store_counted(call->name, call->began);
     if (!call->conn)
         return call_fail(t, call);
     tcp_give(t, call->conn, status == RCM_OK);

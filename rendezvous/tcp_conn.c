@@ -406,11 +406,12 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
                          secret ? "its RINGCOMM_SECRET differs from ours, or it has none"
                                 : "it wants a RINGCOMM_SECRET, or it is no store");
     if (worth_retrying(status)) {
-        char text[sizeof rcmi_last_error()->text];
-        memcpy(text, rcmi_last_error()->text, sizeof text);
-        return rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                         "cannot reach the store at %s:%d, tried for %.1f s: %.300s", host, port,
-                         (double)(rcmi_now_ns() - start) / 1e9, text);
+        const struct rcmi_error last = *rcmi_last_error();
+        (void)rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                        "cannot reach the store at %s:%d, tried for %.1f s: %.300s", host, port,
+                        (double)(rcmi_now_ns() - start) / 1e9, last.text);
+        rcmi_last_error()->sys_errno = last.sys_errno; /* whose text is in there */
+        return RCM_ERR_TIMEOUT;
     }
     return rcmi_fail_context("store at %s:%d", host, port);
 }

@@ -86,44 +86,77 @@ static rcm_status id_add_all(struct id *id) {
                                  rcmi_setting("RINGCOMM_IFACE"));
 }
 
-/* ---- Stores that no rank has taken yet ------------------------------------------------------- */
+/* ---- The ids of this process ------------------------------------------------------------------
+ */
+
+#define ENDED_MAX 1000 /* ids that were used up: so many of the last ones are known as such */
+
+enum served_state { SERVED_NONE, SERVED_FREE, SERVED_TAKEN, SERVED_ENDED };
 
 struct served {
     struct served *next;
     char token[TOKEN_TEXT];
-    rcm_store *store;
+    enum served_state state;
+    pid_t pid;        /* of the process that made the id, perhaps the parent of this one */
+    rcm_store *store; /* until it is closed; a rank's from when that took it */
 };
-static struct served *all_served;
+static struct served *all_served;                               /* the newest first */
 static pthread_mutex_t served_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it */
 
 static rcm_status served_put(const char *token, rcm_store *store) {
     struct served *served = malloc(sizeof *served);
     if (!served)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a unique id");
-    *served = (struct served){.store = store};
+    *served = (struct served){.state = SERVED_FREE, .pid = getpid(), .store = store};
     memcpy(served->token, token, TOKEN_TEXT);
     pthread_mutex_lock(&served_lock);
     served->next = all_served;
     all_served = served;
+    store->of_id = true;
     pthread_mutex_unlock(&served_lock);
     return RCM_OK;
 }
 
-/* NULL: it was taken, or is another process's, perhaps the parent's. */
-static rcm_store *served_take(const char *token) {
-    rcm_store *store = NULL;
+/* What has become of an id. FREE: the store is the caller's now. */
+static enum served_state served_take(const char *token, rcm_store **ret_store) {
+    enum served_state state = SERVED_NONE;
     pthread_mutex_lock(&served_lock);
-    struct served **at = &all_served;
-    while (*at && strcmp((*at)->token, token) != 0)
-        at = &(*at)->next;
-    struct served *served = *at;
-    if (served && served->store->pid == getpid()) {
-        store = served->store;
-        *at = served->next;
-        free(served);
+    for (struct served *s = all_served; s && state == SERVED_NONE; s = s->next) {
+        if (s->pid != getpid() || strcmp(s->token, token) != 0)
+            continue;
+        state = s->state;
+        if (state == SERVED_FREE) {
+            *ret_store = s->store;
+            s->state = SERVED_TAKEN;
+        }
     }
     pthread_mutex_unlock(&served_lock);
-    return store;
+    return state;
+}
+
+/* Forgets those that ended before the last ENDED_MAX. With the lock. */
+static void served_trim(void) {
+    int ended = 0;
+    for (struct served **at = &all_served; *at;) {
+        struct served *s = *at;
+        if (s->state == SERVED_ENDED && ++ended > ENDED_MAX) {
+            *at = s->next;
+            free(s);
+        } else {
+            at = &s->next;
+        }
+    }
+}
+
+void rcmi_unique_id_closed(const rcm_store *store) {
+    pthread_mutex_lock(&served_lock);
+    for (struct served *s = all_served; s; s = s->next)
+        if (s->store == store) {
+            s->state = SERVED_ENDED;
+            s->store = NULL;
+        }
+    served_trim();
+    pthread_mutex_unlock(&served_lock);
 }
 
 /* ---- Making one ------------------------------------------------------------------------------ */
@@ -237,7 +270,15 @@ rcm_status rcmi_unique_id_open(const struct rcm_unique_id *given, const char *se
     const rcm_status status = id_take(given, &id, token);
     if (status != RCM_OK)
         return status;
-    *ret_store = served_take(token);
-    *ret_serves = *ret_store != NULL;
-    return *ret_store ? RCM_OK : id_join(&id, token, secret, deadline, ret_store);
+    const enum served_state state = served_take(token, ret_store);
+    *ret_serves = state == SERVED_FREE;
+    if (state == SERVED_FREE)
+        return RCM_OK;
+    if (state == SERVED_ENDED)
+        return rcmi_fail(
+            RCM_ERR_INVALID, 0,
+            "options.unique_id is used up: this process made it, and the rcm_init that "
+            "came with it has failed or its communicator has ended; make a new one "
+            "with rcm_unique_id_get");
+    return id_join(&id, token, secret, deadline, ret_store);
 }

@@ -85,6 +85,11 @@ static void rank_run(const struct job *job, int rank) {
     }
     if (job->id && (job->forgets == 0 || job->forgets != rank))
         setenv("RINGCOMM_JOB_ID", job->id, 1);
+    if (job->counts[rank] > 0) {
+        char text[12];
+        snprintf(text, sizeof text, "%d", job->counts[rank]);
+        setenv("TORCHELASTIC_RESTART_COUNT", text, 1);
+    }
     if (job->late > 0 && job->late == rank)
         goes = job->late_goes;
     if (job->turn && job->turns[rank] == 0)

@@ -61,6 +61,7 @@ struct job {
     _Atomic int *turn;    /* a rank begins when this has reached its number below; NULL: at once */
     int turns[RANKS_MAX]; /* 0: it does not come */
     int pause_us[RANKS_MAX]; /* and after this */
+    int counts[RANKS_MAX];   /* TORCHELASTIC_RESTART_COUNT; 0: as the test's */
     pid_t pids[RANKS_MAX], parent;
     struct told *told;
 };
