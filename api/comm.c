@@ -12,6 +12,7 @@
 #include "page.h"
 #include "sized.h"
 #include "trace_file.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,9 +231,19 @@ void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
     comm_record(comm, &error, NULL);
 }
 
+/* Descriptors of a process: the loop, listeners, the store and what is open for a moment; of each
+ * link control stream, memory and doorbell, or control and data. */
+enum { FDS_BASE = 32, FDS_RANK = 3 };
+
 void rcmi_comm_lose(rcm_comm *comm, int world, const struct rcmi_error *why) {
     const rcm_status status = why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER;
-    if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
+    if (why->sys_errno == EMFILE) /* whose text has the limit */
+        rcmi_fail_origin(why->status, comm->rank,
+                         "rank %d had to give up %.350s; %d ranks need up to %d descriptors beside "
+                         "the program's own",
+                         comm->rank, why->text, comm->engine->nranks,
+                         FDS_BASE + FDS_RANK * comm->engine->nranks);
+    else if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
         rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s", comm->rank,
                          why->text);
     else

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static _Thread_local struct rcmi_error last_error = {.origin = -1};
 
@@ -15,6 +16,14 @@ static void text_append(char *text, const char *more) {
     len = len < room - used ? len : room - used;
     memcpy(text + used, more, len);
     text[used + len] = '\0';
+}
+
+/* Of open files of this process. */
+static const char *limit_text(char *text, size_t cap) {
+    struct rlimit limit = {.rlim_cur = 0};
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(text, cap, " (ulimit -n is %llu)", (unsigned long long)limit.rlim_cur);
+    return text;
 }
 
 /* Formats into a buffer of its own first: the arguments may point into the record. */
@@ -28,6 +37,8 @@ static void error_set(rcm_status status, int sys_errno, int origin, const char *
         char buf[128];
         text_append(text, ": ");
         text_append(text, strerror_r(sys_errno, buf, sizeof buf));
+        if (sys_errno == EMFILE)
+            text_append(text, limit_text(buf, sizeof buf));
     }
     last_error.status = status;
     last_error.sys_errno = sys_errno;

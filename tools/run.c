@@ -168,13 +168,13 @@ static int signals_prepare(struct run_job *job) {
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* Two pipes, two log files and one connection to the store for each rank. */
-static void raise_fd_limit(int nranks) {
+/* To the hard limit: two pipes, two log files and one connection to the store for each rank here,
+ * and up to three descriptors for each other rank there. */
+static void raise_fd_limit(void) {
     struct rlimit limit;
-    rlim_t want = 64 + 6 * (rlim_t)nranks;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= want)
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
         return;
-    limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+    limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         warn("cannot raise the limit of open files to %llu", (unsigned long long)limit.rlim_cur);
 }
@@ -254,7 +254,7 @@ int main(int argc, char **argv) {
     job.keep_going = args.keep_going;
     job.run_id = run_id;
     job.log_dir = args.log_dir;
-    raise_fd_limit(job.nranks);
+    raise_fd_limit();
     if (job.log_dir)
         make_log_dir(job.log_dir);
     find_cores(&job, &args);

@@ -7,13 +7,31 @@
  * that gives no answer is left after a short while in favour of the next, and tried again, longer,
  * until RINGCOMM_PEER_TIMEOUT has passed. A connection that is closed before it was answered means
  * a peer that had too much to do to answer, or too many unidentified connections: it is tried
- * again for a while.
+ * again for a while. So is a way for which this process has no descriptor left: connections hold
+ * more of them while they are set up than later.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include "internal.h"
 #include "log.h"
 
-enum { RETRY_MS = 20, RETRY_MAX_MS = 320, ROUND_MS = 250, FIRST_MS = 1000, LONGER_MAX = 6 };
+enum {
+    RETRY_MS = 20,
+    RETRY_MAX_MS = 320,
+    ROUND_MS = 250,
+    FIRST_MS = 1000,
+    LONGER_MAX = 6,
+    SHORT_MS = 3000
+};
+
+static void dial_later(struct rcmi_link *link, int64_t ms) {
+    rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(ms));
+}
+
+/* With the thread's error: too few descriptors, and set-ups that may give some back. */
+static bool dial_is_short(const struct rcmi_link *link) {
+    return rcmi_last_error()->sys_errno == EMFILE && !rcmi_deadline_passed(link->short_until);
+}
 
 void rcmi_dial_start(struct rcmi_link *link) {
     struct rcmi_node *node = link->node;
@@ -28,16 +46,16 @@ void rcmi_dial_start(struct rcmi_link *link) {
     if (status == RCM_OK)
         status = rcmi_ways_find(link, address);
     free(address);
+    if (link->short_until == 0)
+        link->short_until = rcmi_deadline_in(SHORT_MS);
     link->trying = rcmi_deadline_in(node->peer_timeout_ms);
     link->patience = rcmi_deadline_in(4 * node->peer_timeout_ms);
     if (status == RCM_OK)
         rcmi_dial_continue(link);
+    else if (!link->targets && dial_is_short(link))
+        dial_later(link, RETRY_MS);
     else
         rcmi_link_lose(link);
-}
-
-static void dial_later(struct rcmi_link *link, int64_t ms) {
-    rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(ms));
 }
 
 /* How long the current way may take to be connected. */
@@ -67,10 +85,14 @@ static rcm_status dial_target(struct rcmi_link *link) {
     rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_CONTROL, 0, dial_limit_ms(link), sure);
     if (status == RCM_AGAIN && rcmi_deadline_passed(link->patience))
         return rcmi_fail(RCM_ERR_TIMEOUT, 0, "it does not accept connections");
-    return status;
+    return status == RCM_ERR_RESOURCE && dial_is_short(link) ? RCM_AGAIN : status;
 }
 
 void rcmi_dial_continue(struct rcmi_link *link) {
+    if (!link->targets) {
+        rcmi_dial_start(link);
+        return;
+    }
     while (link->target < link->ntargets) {
         rcm_status status = dial_target(link);
         if (status == RCM_OK)

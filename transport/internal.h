@@ -303,6 +303,7 @@ struct rcmi_link {
     int retries;
     int pause_ms;               /* before the next try; 0: none failed yet */
     rcmi_deadline redial_until; /* a peer that hangs up is dialled again; 0: none did */
+    rcmi_deadline short_until;  /* until then a lack of descriptors may pass; 0: never dialled */
     rcmi_deadline trying;       /* until then ways that gave no answer are tried again */
     rcmi_deadline patience;     /* for a peer that is there but does not come to an end */
     struct rcmi_timer timer;    /* retry, or end of patience, by state */

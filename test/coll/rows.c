@@ -106,10 +106,11 @@ static void move_away(int rank) {
         abort();
 }
 
-/* Loop and listeners, three for each link by TCP. Links by shared memory need four and more. */
+/* Loop, listeners and the store, three for each link by TCP. Links by shared memory need four and
+ * more. */
 static void limit_descriptors(int rank) {
     int fds[64], n = 0;
-    const int wanted = 9 + 3 * (nranks - 1);
+    const int wanted = 10 + 3 * (nranks - 1);
     (void)rank;
     while (n < wanted && (fds[n] = dup(STDIN_FILENO)) >= 0)
         n++;

@@ -411,6 +411,15 @@ def case_few_descriptors():
     true(time.monotonic() - began < 10, 'took too long')
 
 
+def case_limit_of_files():
+    """Ranks get the hard limit of open files, which links to many ranks may take."""
+    limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 777)))
+    done = subprocess.run([RUN, '-n', '2', '--', 'sh', '-c', 'ulimit -n'], capture_output=True,
+                          timeout=LIMIT, preexec_fn=limit)
+    equal(done.returncode, 0, done.stderr)
+    equal(sorted(done.stdout.splitlines()), [b'[0] 777', b'[1] 777'], 'limits')
+
+
 # ---- Binding ------------------------------------------------------------------------------------
 
 

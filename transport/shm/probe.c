@@ -8,9 +8,6 @@
  * Of the segment only the head, a channel and the end take memory; what lies between is a hole,
  * and is mapped without being touched.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,10 +20,10 @@
 /* Written for plans of all kinds, and for each peer. */
 #define CHANNELS         8
 #define CHANNELS_OF_PEER 4
-/* Control stream, the peer's doorbell and segment; listeners, what is open for a moment. */
+/* Control stream, the peer's doorbell and segment; listeners, the store, what is open for a moment.
+ */
 #define FDS_OF_PEER 3
-#define FDS_OTHER   5
-#define FDS_MAX     (PEERS_MAX * FDS_OF_PEER + FDS_OTHER)
+#define FDS_OTHER   6
 #define TOUCHED_MAX ((size_t)1 << 20)
 
 struct trial {
@@ -92,24 +89,6 @@ static rcm_status try_address_space(const struct trial *trial) {
     return status;
 }
 
-static rcm_status try_descriptors(const struct trial *trial, int wanted) {
-    /* Ranks that are threads try one after the other, or they would take each other's. */
-    static pthread_mutex_t trying = PTHREAD_MUTEX_INITIALIZER;
-    rcm_status status = RCM_OK;
-    int fds[FDS_MAX], n = 0;
-    pthread_mutex_lock(&trying);
-    while (n < wanted && (fds[n] = fcntl(trial->memfd, F_DUPFD_CLOEXEC, 0)) >= 0)
-        n++;
-    if (n < wanted)
-        status =
-            rcmi_fail(RCM_ERR_RESOURCE, errno,
-                      "links by shared memory need %d descriptors, and %d can be had", wanted, n);
-    while (n > 0)
-        rcmi_fd_close(&fds[--n]);
-    pthread_mutex_unlock(&trying);
-    return status;
-}
-
 static rcm_status trial_run(struct trial *trial, const struct rcmi_need *need) {
     rcm_status status = try_head(trial);
     if (status == RCM_OK)
@@ -117,7 +96,8 @@ static rcm_status trial_run(struct trial *trial, const struct rcmi_need *need) {
     if (status == RCM_OK)
         status = try_address_space(trial);
     if (status == RCM_OK)
-        status = try_descriptors(trial, peers_of(need) * FDS_OF_PEER + FDS_OTHER);
+        status = rcmi_descriptors_try(
+            "shared memory", rcmi_descriptor_peers(need->nranks) * FDS_OF_PEER + FDS_OTHER);
     rcmi_fd_close(&trial->memfd);
     return status;
 }

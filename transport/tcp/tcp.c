@@ -270,10 +270,26 @@ static void link_fini(void *data) {
         tcp_stream_fini(&link->streams[i]);
 }
 
+/* Listeners, the store, what is open for a moment; for each peer control stream and data; some
+ * links are set up from both ends at once. */
+#define FDS_OTHER     5
+#define FDS_OF_PEER   (1 + TCP_STREAMS)
+#define PEERS_AT_ONCE 4
+
+/* Plans of many ranks have few neighbours: powers of two away, both ways, and the root. */
+static int neighbours(int nranks) {
+    int n = 2;
+    for (int away = 1; away < nranks; away *= 2)
+        n += 2;
+    return n < nranks - 1 ? n : nranks - 1;
+}
+
 static bool tcp_probe(const struct rcmi_need *need, char *reason, size_t cap) {
-    (void)need;
-    snprintf(reason, cap, "sockets always work");
-    return true;
+    const int peers = neighbours(need->nranks);
+    const int wanted = peers * FDS_OF_PEER + peers / PEERS_AT_ONCE + FDS_OTHER;
+    const bool works = need->nranks == 1 || rcmi_descriptors_try("tcp", wanted) == RCM_OK;
+    snprintf(reason, cap, "%s", works ? "sockets always work" : rcm_last_error());
+    return works;
 }
 
 const struct rcmi_transport rcmi_transport_tcp = {

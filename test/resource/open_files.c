@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every limit of open files, one after the other in one set of processes:
+ *     open_files RANKS FROM TO STEP all|RANK
+ * At each the job works, or fails on every rank, and a rank whose limit it is names it. FROM and TO
+ * count from what is open before rcm_init. Nothing stays open.
+ */
+#include <dirent.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "ringcomm.h"
+
+enum { RANKS_MAX = 32, LIMITS_MAX = 128, TIMEOUT_MS = 8000, BLOCK = 100, SPAWN_MS = 600000 };
+
+struct outcome {
+    int status;
+    const char *call; /* what failed */
+    char text[520];
+    int leaked;
+};
+
+static int nranks, first, last, step, victim;
+static char folder[] = "/tmp/ringcomm-open-files-XXXXXX";
+static struct outcome (*outcomes)[RANKS_MAX];
+static int errors;
+
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                        \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fputc('\n', stderr);                                                                   \
+            errors++;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static int count_open(void) {
+    int n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n - 3; /* ".", "..", and the folder itself */
+}
+
+static rlim_t limit_set(rlim_t most) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        abort();
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        abort();
+    return before;
+}
+
+/* ---- What the ranks do --------------------------------------------------------------------- */
+
+static rcm_status do_all_to_all(rcm_comm *comm) {
+    static uint8_t in[RANKS_MAX * BLOCK], out[RANKS_MAX * BLOCK];
+    memset(in, rcm_rank(comm), sizeof in);
+    const rcm_status status = rcm_all_to_all(comm, in, out, BLOCK, RCM_UINT8, NULL, NULL);
+    for (int r = 0; r < rcm_size(comm) && status == RCM_OK; r++)
+        if (out[r * BLOCK] != r || out[r * BLOCK + BLOCK - 1] != r)
+            abort();
+    return status;
+}
+
+/* With several readers, where ranks share memory. */
+static rcm_status do_broadcast(rcm_comm *comm) {
+    int32_t value = rcm_rank(comm) == 0 ? 77 : 0;
+    const rcm_status status = rcm_broadcast(comm, &value, 1, RCM_INT32, 0, NULL, NULL);
+    if (status == RCM_OK && value != 77)
+        abort();
+    return status;
+}
+
+/* A descriptor for a work. */
+static rcm_status do_work_fd(rcm_comm *comm) {
+    int32_t sum = 1;
+    rcm_work *work = NULL;
+    int fd = -1;
+    rcm_status status = rcm_all_reduce(comm, &sum, &sum, 1, RCM_INT32, RCM_SUM, NULL, &work);
+    if (status != RCM_OK)
+        return status;
+    const rcm_status noticed = rcm_work_fd(work, &fd);
+    if (noticed == RCM_OK)
+        (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, TIMEOUT_MS);
+    status = rcm_work_wait(work, -1);
+    if (status == RCM_OK && sum != rcm_size(comm))
+        abort();
+    rcm_work_free(work);
+    return status; /* without a descriptor the work goes on all the same */
+}
+
+static rcm_status do_subset(rcm_comm *comm) {
+    rcm_comm *half = NULL;
+    int ranks[RANKS_MAX], n = 0;
+    for (int r = rcm_rank(comm) % 2; r < rcm_size(comm); r += 2)
+        ranks[n++] = r;
+    rcm_status status = rcm_comm_subset(comm, ranks, n, 0, NULL, &half);
+    if (status == RCM_OK)
+        status = do_all_to_all(half);
+    if (half) {
+        const rcm_status ended = rcm_destroy(half);
+        status = status == RCM_OK ? ended : status;
+    }
+    return status;
+}
+
+static const struct {
+    const char *name;
+    rcm_status (*run)(rcm_comm *comm);
+} calls[] = {{"broadcast", do_broadcast},
+             {"all_to_all", do_all_to_all},
+             {"work_fd", do_work_fd},
+             {"subset", do_subset}};
+
+static void outcome_set(struct outcome *o, const char *call, rcm_status status) {
+    if (status == RCM_OK || o->status != RCM_OK)
+        return;
+    o->status = status;
+    o->call = call;
+    snprintf(o->text, sizeof o->text, "%s", rcm_last_error());
+}
+
+static void job_run(int rank, int i, struct outcome *o) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    char url[100];
+    rcm_comm *comm = NULL;
+    snprintf(url, sizeof url, "file://%s/%d", folder, i);
+    options.rank = rank;
+    options.world_size = nranks;
+    options.url = url;
+    options.timeout_ms = TIMEOUT_MS;
+    outcome_set(o, "init", rcm_init(&options, &comm));
+    for (size_t k = 0; k < sizeof calls / sizeof calls[0] && o->status == RCM_OK; k++)
+        outcome_set(o, calls[k].name, calls[k].run(comm));
+    if (comm)
+        outcome_set(o, "destroy", rcm_destroy(comm));
+}
+
+static int rank_run(int rank, void *arg) {
+    const int open_before = count_open();
+    (void)arg;
+    if (!freopen("/dev/null", "w", stderr)) /* the library logs each failure */
+        abort();
+    for (int i = 0, more = first; more <= last; more += step, i++) {
+        const bool is_victim = victim < 0 || victim == rank;
+        const rlim_t before = is_victim ? limit_set((rlim_t)(open_before + more)) : 0;
+        job_run(rank, i, &outcomes[i][rank]);
+        if (is_victim)
+            limit_set(before);
+        outcomes[i][rank].leaked = count_open() - open_before;
+    }
+    return 0;
+}
+
+/* ---- What came of it ------------------------------------------------------------------------ */
+
+static bool names_limit(const struct outcome *o) {
+    return strstr(o->text, "ulimit -n is ") || strstr(o->text, "descriptors, and");
+}
+
+static bool limit_worked(int i, int more) {
+    int failed = 0, named = 0, at = -1;
+    for (int r = 0; r < nranks; r++) {
+        const struct outcome *o = &outcomes[i][r];
+        CHECK(o->leaked == 0, "%d more: rank %d has %d descriptors more than before", more, r,
+              o->leaked);
+        failed += o->status != RCM_OK;
+        named += o->status != RCM_OK && names_limit(o);
+        at = o->status != RCM_OK && (at < 0 || names_limit(o)) ? r : at;
+    }
+    if (failed == 0)
+        return true;
+    const struct outcome *o = &outcomes[i][at];
+    printf("%d more: %d of %d failed, %d name the limit; rank %d: %s: %s: %s\n", more, failed,
+           nranks, named, at, o->call, rcm_status_name((rcm_status)o->status), o->text);
+    CHECK(named > 0, "%d more: no rank names the limit", more);
+    for (int r = 0; r < nranks && named == 0; r++)
+        fprintf(stderr, "  rank %d: %s: %s\n", r, outcomes[i][r].call ? outcomes[i][r].call : "",
+                outcomes[i][r].text);
+    return false;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 6)
+        return 2;
+    int rank = -1, status = 0, good = 0, n = 0;
+    nranks = atoi(argv[1]);
+    first = atoi(argv[2]);
+    last = atoi(argv[3]);
+    step = atoi(argv[4]);
+    victim = strcmp(argv[5], "all") == 0 ? -1 : atoi(argv[5]);
+    outcomes = mmap(NULL, sizeof *outcomes * LIMITS_MAX, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (outcomes == MAP_FAILED || nranks > RANKS_MAX || (last - first) / step >= LIMITS_MAX ||
+        !mkdtemp(folder))
+        return 2;
+    CHECK(rcm_spawn(nranks, rank_run, NULL, SPAWN_MS, &rank, &status) == RCM_OK,
+          "rank %d ended with status %d: %s", rank, status, rcm_last_error());
+    bool worked = false;
+    for (int more = first; more <= last; more += step, n++) {
+        char path[60];
+        worked = limit_worked(n, more);
+        good += worked;
+        snprintf(path, sizeof path, "%s/%d", folder, n);
+        unlink(path);
+    }
+    CHECK(worked, "it does not work with %d more", last);
+    CHECK(rmdir(folder) == 0, "something is left in %s", folder);
+    printf("%d ranks: %d of %d limits work\n", nranks, good, n);
+    return errors > 0;
+}
