@@ -34,8 +34,7 @@ rcm_comm *rcmi_comm_new(void) {
     comm->completions.fd = -1;
     comm->error.origin = -1;
     snprintf(comm->name, sizeof(comm->name), "world");
-    rcmi_fork_watch();
-    comm->fork_generation = rcmi_fork_generation();
+    comm->fork_generation = rcmi_fork_watch();
     atomic_init(&comm->refs, 1);
     return comm;
 }

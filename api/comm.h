@@ -26,7 +26,7 @@
  *   notice.c                   notice.h      what is called, or made readable, then
  *   work.c                     work.h        an operation in flight
  *   comm.c                     failure.h     the struct of a communicator, its error record
- *   fork.c  sized.c            fork.h sized.h
+ *   sized.c                    sized.h
  *
  * Calls go down in this list. Not here: matching (p2p/), what is found out of a hang (diagnosis/),
  * consensus (agreement/), plans and their executor (algorithms/).

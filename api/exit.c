@@ -22,9 +22,11 @@ static void exit_leave(struct rcmi_engine *engine) {
 
 /* Other threads may go on meanwhile, so an engine may end: it waits for the lock then. */
 static void exit_leave_all(void) {
+    if (!rcmi_fork_is_maker(rcmi_fork_generation()))
+        return; /* a child that no handler saw: the list and the lock are its parent's */
     pthread_mutex_lock(&exit_lock);
     for (struct rcmi_engine *engine = exit_engines; engine; engine = engine->exit_next)
-        if (engine->fork_generation == rcmi_fork_generation())
+        if (rcmi_fork_is_maker(engine->fork_generation))
             exit_leave(engine);
     pthread_mutex_unlock(&exit_lock);
 }
@@ -52,8 +54,7 @@ static void exit_unwatch(struct rcmi_engine *engine) {
 void rcmi_exit_watch(struct rcmi_engine *engine) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, exit_register);
-    rcmi_fork_watch();
-    engine->fork_generation = rcmi_fork_generation();
+    engine->fork_generation = rcmi_fork_watch();
     engine->unwatch = exit_unwatch;
     pthread_mutex_lock(&exit_lock);
     engine->exit_next = exit_engines;

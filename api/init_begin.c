@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "clock.h"
 #include "error.h"
+#include "fork.h"
 #include "loop.h"
 #include "rendezvous.h"
 #include "sized.h"
@@ -23,7 +24,7 @@ struct rcm_init_request {
     struct rcm_init_options options;
     char *strings[STRINGS]; /* that options points to */
     struct rcm_unique_id id;
-    pid_t pid;
+    uint32_t generation; /* base/fork.h */
     _Atomic bool canceled;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t through;
@@ -86,7 +87,7 @@ static struct rcm_init_request *request_new(const struct rcm_init_options *optio
     if (!request)
         return NULL;
     request->options = *options;
-    request->pid = getpid();
+    request->generation = rcmi_fork_watch();
     request->refs = 1;
     request->status = RCM_PENDING;
     pthread_mutex_init(&request->lock, NULL);
@@ -156,7 +157,7 @@ rcm_status rcm_init_begin(const struct rcm_init_options *options, rcm_init_reque
 static rcm_status request_check(const struct rcm_init_request *request, rcm_comm **ret_comm) {
     if (!request || !ret_comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", request ? "ret_comm" : "request");
-    if (request->pid != getpid())
+    if (!rcmi_fork_is_maker(request->generation))
         return rcmi_fail(RCM_ERR_FORKED, 0, "this request belongs to the parent process");
     return RCM_OK;
 }
@@ -201,7 +202,7 @@ rcm_status rcm_init_test(rcm_init_request *request, rcm_comm **ret_comm) {
 void rcm_init_cancel(rcm_init_request *request) {
     if (!request)
         return;
-    if (request->pid != getpid()) {
+    if (!rcmi_fork_is_maker(request->generation)) {
         free(request); /* the rest is the parent's thread's */
         return;
     }

@@ -134,7 +134,8 @@
  * FORK
  *   A communicator belongs to the process that made it, and so do its works, its memory of
  *   rcm_mem_alloc, stores and requests of rcm_init_begin: after fork() the child gets
- *   RCM_ERR_FORKED from every call that takes one of them, and no other rank is told. Exempt are:
+ *   RCM_ERR_FORKED from every call that takes one of them, and no other rank is told. Nothing of
+ *   it happens when the child ends, by exit, return from main, or a signal. Exempt are:
  *   - rcm_destroy, rcm_work_free, rcm_store_close and rcm_init_cancel free the child's copy, in any
  *     order, and close nothing that the child has opened. What the parent's connections and threads
  *     had in memory stays until the child ends.
@@ -143,6 +144,13 @@
  *     return what they return in the parent; rcm_comm_algorithm and rcm_comm_transport return "".
  *   Memory of rcm_mem_alloc may be one with the parent's: what the child writes there the parent
  *   reads. Calls that take none of these work in the child as in any process.
+ *   A child that no handler of pthread_atfork sees (_Fork, raw clone) gets the same, where the
+ *   kernel has MADV_WIPEONFORK (Linux 4.14). A communicator of its own is safe there only where
+ *   the C library allows malloc and threads. Such a child keeps copies of the parent's connections
+ *   until it ends, executes a program or closes them. If the parent is killed before that, the
+ *   other ranks take it for a silent rank: they wait until their deadline.
+ *   A child that shares the parent's memory (vfork, posix_spawn, CLONE_VM) must call nothing but
+ *   exec and _exit: calls there are undefined. An exit there does nothing of the parent's.
  *
  * STRUCTS THAT GROW
  *   begin with uint32_t size, set by the caller to sizeof; the _INIT macros do it. They get new

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "cuda.h"
 #include "error.h"
+#include "fork.h"
 
 #define LIBRARY "libcuda.so.1"
 
@@ -15,19 +16,14 @@
 typedef rcmi_cuda_code (*look_up)(const char *name, void **function, int version, uint64_t flags,
                                   int *status);
 
-/* Under the lock, but for `forked`. */
+/* Under the lock, but for `used_by`. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcmi_cuda library;
 static bool complete;
 static _Atomic(const struct rcmi_cuda *) found; /* &library, or a test's */
-static _Atomic bool used, forked;
+static _Atomic uint32_t used_by;                /* the process that did, or 0: base/fork.h */
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
-
-static void after_fork(void) {
-    if (atomic_load_explicit(&used, memory_order_relaxed))
-        atomic_store_explicit(&forked, true, memory_order_relaxed);
-}
 
 static void lock_take(void) {
     pthread_mutex_lock(&lock);
@@ -37,17 +33,13 @@ static void lock_give(void) {
     pthread_mutex_unlock(&lock);
 }
 
-static void lock_give_in_child(void) {
-    after_fork();
-    pthread_mutex_unlock(&lock);
-}
-
 static void fork_watch(void) {
-    pthread_atfork(lock_take, lock_give, lock_give_in_child);
+    pthread_atfork(lock_take, lock_give, lock_give);
 }
 
 bool rcmi_cuda_forked(void) {
-    return atomic_load_explicit(&forked, memory_order_relaxed);
+    const uint32_t by = atomic_load_explicit(&used_by, memory_order_relaxed);
+    return by != 0 && by != rcmi_fork_generation();
 }
 
 /* ---- Filling the table ----------------------------------------------------------------------- */
@@ -171,7 +163,8 @@ static rcm_status library_init(const struct rcmi_cuda *cuda) {
         return driver_is_stub();
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuInit");
-    atomic_store_explicit(&used, true, memory_order_relaxed);
+    if (atomic_load_explicit(&used_by, memory_order_relaxed) == 0)
+        atomic_store_explicit(&used_by, rcmi_fork_watch(), memory_order_relaxed);
     return RCM_OK;
 }
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include "error.h"
 #include "fd.h"
+#include "fork.h"
 #include "log.h"
 
 enum {
@@ -40,6 +41,7 @@ struct loop_call {
 struct rcmi_loop {
     int epoll_fd, wake_fd;
     pid_t pid; /* of the process that made it */
+    uint32_t generation;
     char name[NAME_BYTES];
     rcmi_deadline (*tick)(void *arg);
     void *tick_arg;
@@ -81,7 +83,7 @@ int rcmi_loop_eventfd(struct rcmi_loop *loop) {
 }
 
 static bool loop_in_child(const struct rcmi_loop *loop) {
-    return loop->pid != getpid();
+    return !rcmi_fork_is_maker(loop->generation);
 }
 
 /* ---- Descriptors that others close ---------------------------------------------------------- */
@@ -332,6 +334,7 @@ rcm_status rcmi_loop_create(const char *name, rcmi_deadline (*tick)(void *arg), 
     loop->tick = tick;
     loop->tick_arg = arg;
     loop->pid = getpid();
+    loop->generation = rcmi_fork_watch();
     loop->calls_end = &loop->calls;
     snprintf(loop->name, sizeof loop->name, "%s", name);
     pthread_mutex_init(&loop->lock, NULL);

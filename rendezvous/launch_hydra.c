@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "error.h"
+#include "fork.h"
 #include "launch_meet.h"
 #include "pmi1.h"
 
@@ -58,23 +59,23 @@ static rcm_status hydra_meeting(const struct rcmi_launch *launch, char **ret_mee
 static struct session {
     pthread_mutex_t lock; /* guards all */
     bool open;
-    pid_t pid; /* who opened it: a child of fork() has only a copy */
-    dev_t dev; /* the socket: if MPI closed it, its number may be another file's by now */
+    uint32_t generation; /* of who opened it: a child has only a copy */
+    dev_t dev;           /* the socket: if MPI closed it, its number may be another file's by now */
     ino_t ino;
     struct rcmi_pmi1 pmi;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool session_is_ours(const struct session *s) {
     struct stat st;
-    return s->open && s->pid == getpid() && fstat(s->pmi.fd, &st) == 0 && st.st_dev == s->dev &&
-           st.st_ino == s->ino;
+    return s->open && rcmi_fork_is_maker(s->generation) && fstat(s->pmi.fd, &st) == 0 &&
+           st.st_dev == s->dev && st.st_ino == s->ino;
 }
 
 static rcm_status session_open(struct session *s, int fd, rcmi_deadline deadline) {
     struct stat st;
     if (session_is_ours(s))
         return RCM_OK;
-    if (s->open && s->pid == getpid())
+    if (s->open && rcmi_fork_is_maker(s->generation))
         return rcmi_fail(RCM_ERR_CONFIG, 0,
                          "the PMI connection (PMI_FD=%d) was closed, by MPI_Finalize perhaps; set "
                          "MASTER_ADDR and MASTER_PORT, or call rcm_init before it",
@@ -87,7 +88,7 @@ static rcm_status session_open(struct session *s, int fd, rcmi_deadline deadline
     rcm_status status = rcmi_pmi1_init(&s->pmi, fd, deadline);
     /* Also after a failure: the server has heard of us and wants a goodbye. */
     s->open = true;
-    s->pid = getpid();
+    s->generation = rcmi_fork_watch();
     s->dev = st.st_dev;
     s->ino = st.st_ino;
     return status;

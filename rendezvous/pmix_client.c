@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "error.h"
+#include "fork.h"
 #include "log.h"
 #include "pmix_abi.h"
 
@@ -188,7 +189,7 @@ static rcm_status pin_run(struct request *request, const struct rcmi_pmix_proc *
 static struct {
     pthread_mutex_t lock; /* guards busy */
     bool busy;
-    pid_t pid; /* who connected; 0: nobody yet. A child of fork() has only a copy */
+    uint32_t generation; /* of who connected; 0: nobody yet. A child has only a copy */
     struct rcmi_pmix_proc me;
 } turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -210,11 +211,11 @@ static void request_free(struct request *request) {
 /* Once for all requests: to the server a rank that says goodbye is gone, and it would not wait for
  * it at the next fence. */
 static rcm_status connect_once(void) {
-    if (turn.pid == getpid())
+    if (rcmi_fork_is_maker(turn.generation))
         return RCM_OK;
     rcm_status status = check(pmix.init(&turn.me, NULL, 0), "PMIx_Init");
     if (status == RCM_OK)
-        turn.pid = getpid();
+        turn.generation = rcmi_fork_watch();
     return status;
 }
 
@@ -370,7 +371,7 @@ rcm_status rcmi_pmix_pin(const char *key, const char *mine, rcmi_deadline deadli
 static rcm_status goodbye_run(struct request *request, const struct rcmi_pmix_proc *me) {
     (void)request;
     (void)me;
-    turn.pid = 0;
+    turn.generation = 0;
     return check(pmix.finalize(NULL, 0), "PMIx_Finalize");
 }
 
@@ -379,7 +380,7 @@ __attribute__((destructor)) static void goodbye(void) {
     struct request *request;
     if (pthread_mutex_trylock(&turn.lock) != 0)
         return;
-    const bool ours = !turn.busy && turn.pid == getpid();
+    const bool ours = !turn.busy && rcmi_fork_is_maker(turn.generation);
     pthread_mutex_unlock(&turn.lock);
     if (!ours || !(request = request_new()))
         return;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "error.h"
+#include "fork.h"
 #include "rendezvous.h"
 #include "settings.h"
 #include "url.h"
@@ -25,6 +26,7 @@ void *rcmi_store_alloc(size_t size, const struct rcmi_store_ops *ops, const char
     store->ops = ops;
     store->url = copy;
     store->pid = getpid();
+    store->generation = rcmi_fork_watch();
     return store;
 }
 
@@ -94,7 +96,7 @@ rcm_status rcm_store_open(const char *url, int64_t timeout_ms, rcm_store **ret_s
 static rcm_status store_check(const rcm_store *store, const char *call) {
     if (!store)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s: store is NULL", call);
-    if (store->pid != getpid())
+    if (!rcmi_fork_is_maker(store->generation))
         return rcmi_fail(RCM_ERR_FORKED, 0,
                          "%s: the store was opened by process %d, before fork(); open it again",
                          call, (int)store->pid);
@@ -128,7 +130,7 @@ void rcm_store_close(rcm_store *store) {
         return;
     if (store->of_id)
         rcmi_unique_id_closed(store);
-    store->ops->close(store, store->pid != getpid());
+    store->ops->close(store, !rcmi_fork_is_maker(store->generation));
     free(store->url);
     free(store);
 }

@@ -76,11 +76,12 @@ struct rcmi_store_ops {
 /* The first member of every kind's own struct. */
 struct rcm_store {
     const struct rcmi_store_ops *ops;
-    char *url;   /* what rcm_store_url returns; malloc'd */
-    pid_t pid;   /* of the process that opened it */
-    bool keep;   /* see rcmi_store_keep */
-    bool linger; /* see rcmi_store_linger */
-    bool of_id;  /* of a unique id that this process made: rcmi_unique_id_closed is told */
+    char *url;           /* what rcm_store_url returns; malloc'd */
+    pid_t pid;           /* of the process that opened it */
+    uint32_t generation; /* of it: base/fork.h */
+    bool keep;           /* see rcmi_store_keep */
+    bool linger;         /* see rcmi_store_linger */
+    bool of_id;          /* of a unique id that this process made: rcmi_unique_id_closed is told */
 };
 
 /* zeroed memory of `size` bytes with its rcm_store filled in; NULL without memory (error set). */

@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include "auth.h"
 #include "error.h"
+#include "fork.h"
 #include "launch_meet.h"
 #include "settings.h"
 #include "store.h"
@@ -97,7 +98,8 @@ struct served {
     struct served *next;
     char token[TOKEN_TEXT];
     enum served_state state;
-    pid_t pid;        /* of the process that made the id, perhaps the parent of this one */
+    uint32_t
+        generation;   /* of the process that made the id (base/fork.h), perhaps this one's parent */
     rcm_store *store; /* until it is closed; a rank's from when that took it */
 };
 static struct served *all_served;                               /* the newest first */
@@ -107,7 +109,8 @@ static rcm_status served_put(const char *token, rcm_store *store) {
     struct served *served = malloc(sizeof *served);
     if (!served)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a unique id");
-    *served = (struct served){.state = SERVED_FREE, .pid = getpid(), .store = store};
+    *served =
+        (struct served){.state = SERVED_FREE, .generation = rcmi_fork_watch(), .store = store};
     memcpy(served->token, token, TOKEN_TEXT);
     pthread_mutex_lock(&served_lock);
     served->next = all_served;
@@ -122,7 +125,7 @@ static enum served_state served_take(const char *token, rcm_store **ret_store) {
     enum served_state state = SERVED_NONE;
     pthread_mutex_lock(&served_lock);
     for (struct served *s = all_served; s && state == SERVED_NONE; s = s->next) {
-        if (s->pid != getpid() || strcmp(s->token, token) != 0)
+        if (!rcmi_fork_is_maker(s->generation) || strcmp(s->token, token) != 0)
             continue;
         state = s->state;
         if (state == SERVED_FREE) {

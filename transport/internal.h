@@ -161,7 +161,7 @@ struct rcmi_node {
     struct rcmi_protocol protocol;  /* of ranks of this host */
     enum rcmi_sharing sharing;
     int64_t peer_timeout_ms;
-    pid_t pid; /* of the process that made it */
+    uint32_t generation; /* of the process that made it: base/fork.h */
     struct rcmi_loop *loop;
     /* Those that may be used, in order of preference, and what of it works here. */
     const struct rcmi_transport *rows[RCMI_TRANSPORTS_MAX];

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "fork.h"
 #include "internal.h"
 #include "log.h"
 #include "process.h"
@@ -200,7 +201,7 @@ rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_n
         return RCM_ERR_NOMEM;
     node->peer_timeout_ms = seconds * 1000;
     node->protocol = rcmi_protocols_of(rcmi_cpu())->of[RCMI_ROOMY];
-    node->pid = getpid();
+    node->generation = rcmi_fork_watch();
     node->own_fd = -1;
     node->poller_fd = -1;
     node->slot_memory_max = (size_t)slot_memory;
@@ -291,7 +292,7 @@ static void node_close(void *arg) {
     struct rcmi_node *node = arg;
     /* Why it ends is told before the connections close, or peers would take the end for the reason.
      * A forked child says nothing on its parent's connections. */
-    if (node->pid == getpid())
+    if (rcmi_fork_is_maker(node->generation))
         rcmi_outbox_flush(node);
     node->closed = true;
     if (node->loop)

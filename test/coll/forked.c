@@ -3,21 +3,31 @@
  * Every function of ringcomm.map in a child of a rank, one child each, while the parent's
  * operations go on:
  *     forked MAP TRANSPORT
+ * in each way to make a child (children.h). With "refuse" behind, the kernel refuses
+ * MADV_WIPEONFORK, and children are of fork() only.
  * Each returns what ringcomm.h says under FORK, blocks nobody, closes no descriptor of the child,
  * and the parent's next operations are right. A function of the map without a line here is an
  * error.
  */
+#include "children.h"
 #include "ranks.h"
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { CHILD_SECONDS = 60, FILES = 64, COUNT = 1 << 16, SMALL = 8 };
+
+static enum child_way ways = CHILD_WAYS;
 
 /* What a rank had when it forked. */
 struct parent {
@@ -366,10 +376,10 @@ static _Noreturn void child_run(const struct call *call, const struct parent *pa
     _exit(errors);
 }
 
-static int child_errors(const struct call *call, const struct parent *parent) {
+static int child_errors(const struct call *call, enum child_way way, const struct parent *parent) {
     int status = 0;
     fflush(NULL);
-    const pid_t pid = fork();
+    const pid_t pid = child_make(way);
     if (pid == 0)
         child_run(call, parent);
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
@@ -377,6 +387,8 @@ static int child_errors(const struct call *call, const struct parent *parent) {
     if (WIFSIGNALED(status))
         fprintf(stderr, "%s in a child: signal %d%s\n", call->name, WTERMSIG(status),
                 WTERMSIG(status) == SIGALRM ? ", it blocked" : "");
+    if (status != 0)
+        fprintf(stderr, "%s failed in a child of %s\n", call->name, child_way_names[way]);
     return status != 0;
 }
 
@@ -396,7 +408,8 @@ static int round_errors(const struct parent *p, int round) {
     CHECK(errors,
           rcm_all_reduce(p->comm, data, data, COUNT, RCM_FLOAT32, RCM_SUM, NULL, &sum) == RCM_OK,
           "%s", rcm_last_error());
-    errors += child_errors(&calls[round], p);
+    for (enum child_way way = 0; way < ways; way++)
+        errors += child_errors(&calls[round], way, p);
     CHECK(errors, rcm_work_wait(sum, -1) == RCM_OK, "after %s: %s", calls[round].name,
           rcm_last_error());
     rcm_work_free(sum);
@@ -478,6 +491,23 @@ static int rank_run(rcm_comm *given, void *arg) {
     return errors + parent_end(&parent, &place);
 }
 
+/* As of a kernel before 4.14. */
+static int refuse_wipe(void) {
+    enum { WIPEONFORK = 18 };
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, WIPEONFORK, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+    ways = CHILD_FORK + 1;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0;
+}
+
 /* ---- The map --------------------------------------------------------------------------------- */
 
 static bool is_called(const char *name) {
@@ -506,10 +536,12 @@ static int map_errors(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: forked MAP TRANSPORT\n");
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: forked MAP TRANSPORT [refuse]\n");
         return 2;
     }
     const struct ranks ranks = {.n = 2, .transport = argv[2], .keep = true};
+    if (argc == 4 && refuse_wipe() != 0)
+        return 77;
     return map_errors(argv[1]) + ranks_run(&ranks, rank_run, NULL) != 0;
 }

@@ -17,11 +17,12 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "fd.h"
+#include "fork.h"
 
 #define EVENTS_MAX 16
 
 bool tcp_forked(const struct tcp_domain *domain) {
-    return domain->pid != getpid();
+    return !rcmi_fork_is_maker(domain->generation);
 }
 
 /* ---- The list of streams ------------------------------------------------------------------- */
@@ -187,7 +188,7 @@ static rcm_status domain_watch(struct tcp_domain *domain) {
 static rcm_status domain_init(void *data, struct rcmi_node *node) {
     struct tcp_domain *domain = data;
     domain->node = node;
-    domain->pid = getpid();
+    domain->generation = rcmi_fork_watch();
     domain->timer = -1;
     domain->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (domain->epoll < 0)

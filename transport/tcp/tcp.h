@@ -176,7 +176,8 @@ struct tcp_link {
 
 struct tcp_domain {
     struct rcmi_node *node;
-    pid_t pid; /* of the process that made it: a forked child must not touch what it shares */
+    uint32_t
+        generation; /* of the process that made it: a forked child must not touch what it shares */
     int epoll;
     struct rcmi_watch watch;
     /* The loop will look at `epoll`. Exchange by tcp_arm, cleared by the loop before it looks. */

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
+#include "fork.h"
 #include "log.h"
 #include "settings.h"
 
@@ -22,7 +23,7 @@ enum {
 };
 
 bool verbs_forked(const struct verbs_domain *domain) {
-    return domain->pid != getpid();
+    return !rcmi_fork_is_maker(domain->generation);
 }
 
 bool verbs_untouchable(const struct verbs_domain *domain) {
@@ -244,7 +245,7 @@ static rcm_status domain_init(void *arg, struct rcmi_node *node) {
     struct verbs_domain *domain = arg;
     char reason[256];
     domain->node = node;
-    domain->pid = getpid();
+    domain->generation = rcmi_fork_watch();
     domain->nranks = rcmi_node_nranks(node);
     domain->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (domain->epoll < 0)

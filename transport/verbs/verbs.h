@@ -163,7 +163,8 @@ struct verbs_port {
 struct verbs_domain {
     struct rcmi_node *node;
     const struct verbs_table *table;
-    pid_t pid; /* of the process that made it: a forked child must not touch what it shares */
+    uint32_t
+        generation; /* of the process that made it: a forked child must not touch what it shares */
     int nranks;
     int64_t peer_timeout_ms;
     int traffic_class, service_level;
