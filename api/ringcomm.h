@@ -122,6 +122,11 @@
  *   Which of the two comes over tcp depends on size, operation and timing.
  *
  * DESCRIPTORS
+ *   The library makes no descriptor below 3, also in a program that closed those, and all are
+ *   close-on-exec. Exempt are those that libraries which it uses make (resolver, libibverbs,
+ *   libcuda, PMIx), and the moment in which the kernel hands one out and it is moved. The log goes
+ *   to descriptor 2 only if that is open when rcm_init is called, has stayed so at each line, and
+ *   is not close-on-exec, as a file or connection that got the number mostly is.
  *   A program that closes descriptors which are not its own (closefrom) closes the library's too:
  *   all ranks get an error, there RCM_ERR_SYSTEM within about a second, with a sentence that says
  *   so. From then on the library leaves the numbers alone, which may be those of other files by
@@ -182,6 +187,20 @@ extern "C" {
 #define RCM_CHECKED __attribute__((warn_unused_result))
 #else
 #define RCM_CHECKED
+#endif
+
+/* Of the _INIT macros: all 0 but size. Designated initialisers are no C++ before C++20, and warn.
+ */
+#ifdef __cplusplus
+#define RCM_SIZED_INIT(type)                                                                       \
+    ([] {                                                                                          \
+        struct type rcm_sized = {};                                                                \
+        rcm_sized.size = sizeof(rcm_sized);                                                        \
+        return rcm_sized;                                                                          \
+    }())
+#else
+#define RCM_SIZED_INIT(type)                                                                       \
+    { .size = sizeof(struct type) }
 #endif
 
 /* ---- Status -------------------------------------------------------------------------------- */
@@ -471,8 +490,7 @@ struct rcm_store_functions {
     rcm_status (*count)(void *arg, size_t *ret_count);
     void (*close)(void *arg); /* by rcm_store_close */
 };
-#define RCM_STORE_FUNCTIONS_INIT                                                                   \
-    { .size = sizeof(struct rcm_store_functions) }
+#define RCM_STORE_FUNCTIONS_INIT RCM_SIZED_INIT(rcm_store_functions)
 /* functions is copied. Caller closes. */
 RCM_CHECKED rcm_status rcm_store_custom(const struct rcm_store_functions *functions,
                                         rcm_store **ret_store);
@@ -569,8 +587,18 @@ struct rcm_init_options {
      * "none". */
     const char *device;
 };
+#ifdef __cplusplus
+#define RCM_INIT_OPTIONS_INIT                                                                      \
+    ([] {                                                                                          \
+        struct rcm_init_options rcm_sized = {};                                                    \
+        rcm_sized.size = sizeof(rcm_sized);                                                        \
+        rcm_sized.rank = -1;                                                                       \
+        return rcm_sized;                                                                          \
+    }())
+#else
 #define RCM_INIT_OPTIONS_INIT                                                                      \
     { .size = sizeof(struct rcm_init_options), .rank = -1 }
+#endif
 
 /*
  * Makes the communicator of all ranks. Collective: every rank calls it, and it returns when all
@@ -696,8 +724,7 @@ struct rcm_error {
     char operation[32]; /* "all_reduce"; "" if not in one */
     char text[512];     /* what happened, in a sentence */
 };
-#define RCM_ERROR_INIT                                                                             \
-    { .size = sizeof(struct rcm_error) }
+#define RCM_ERROR_INIT RCM_SIZED_INIT(rcm_error)
 /* Copies the record; returns its status. Any thread, any time before rcm_destroy. */
 rcm_status rcm_comm_error(const rcm_comm *comm, struct rcm_error *ret_error);
 /* The ranks that were missing from the rcm_monitored_barrier by whose timeout comm failed, the same
@@ -712,7 +739,9 @@ RCM_CHECKED rcm_status rcm_comm_missing(const rcm_comm *comm, int *ret_ranks, si
  * so that rcm_init(NULL, ...) joins them; each exits with fn's result (0..125). The parent serves
  * the store and waits until timeout_ms (<0: for ever); the first failure or the deadline ends the
  * others (SIGTERM, after 3 s SIGKILL). *ret_failed_rank is the first that failed, -1 if none, and
- * *ret_exit its exit status (128 + signal if it was killed). Call it before the process has
+ * *ret_exit its exit status (128 + signal if it was killed). Where SIGCHLD is ignored, or a handler
+ * or another thread collects all children, a rank that returned from fn or called exit reports its
+ * status itself; of one that ended otherwise *ret_exit is 125. Call it before the process has
  * threads. Returns RCM_OK if all exited with 0, RCM_ERR_PEER if one failed, RCM_ERR_TIMEOUT.
  */
 RCM_CHECKED rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), void *arg,
@@ -746,8 +775,7 @@ struct rcm_call {
      * on the legacy default stream. NULL with host memory. */
     void *stream;
 };
-#define RCM_CALL_INIT                                                                              \
-    { .size = sizeof(struct rcm_call) }
+#define RCM_CALL_INIT RCM_SIZED_INIT(rcm_call)
 
 /* Is it done? RCM_OK, RCM_PENDING, or the operation's error. Does not block. */
 rcm_status rcm_work_test(rcm_work *work);
@@ -771,8 +799,7 @@ struct rcm_message {
     uint64_t tag;
     size_t bytes;
 };
-#define RCM_MESSAGE_INIT                                                                           \
-    { .size = sizeof(struct rcm_message) }
+#define RCM_MESSAGE_INIT RCM_SIZED_INIT(rcm_message)
 RCM_CHECKED rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message);
 /*
  * Starts a persistent work, for the first time or again: the operation of the call that made it,
@@ -1436,8 +1463,7 @@ struct rcm_protocol_info {
     const char *origin;        /* RINGCOMM_PROTOCOL, RINGCOMM_TUNING, or "built in for Intel" */
     const char *help;
 };
-#define RCM_PROTOCOL_INFO_INIT                                                                     \
-    { .size = sizeof(struct rcm_protocol_info) }
+#define RCM_PROTOCOL_INFO_INIT RCM_SIZED_INIT(rcm_protocol_info)
 /* The i-th constant as the environment now has it; RCM_ERR_NOT_FOUND past the last, RCM_ERR_CONFIG
  * where rcm_init would fail with it, with the same sentence. Strings live until the next call by
  * the same thread. */
@@ -1485,9 +1511,8 @@ struct rcm_collective_info {
     double busbw_one, busbw_per_rank;
     enum rcm_contributors contributors; /* where it reduces */
 };
-#define RCM_COLLECTIVE_INFO_INIT                                                                   \
-    { .size = sizeof(struct rcm_collective_info) }
-#define RCM_BLOCK_PER_RANK (-1)
+#define RCM_COLLECTIVE_INFO_INIT RCM_SIZED_INIT(rcm_collective_info)
+#define RCM_BLOCK_PER_RANK       (-1)
 /* RCM_ERR_NOT_FOUND past the last. Strings are static. */
 RCM_CHECKED rcm_status rcm_collective_at(size_t i, struct rcm_collective_info *ret_info);
 
@@ -1528,8 +1553,7 @@ struct rcm_counters {
     uint64_t slot_bytes, plan_bytes;
     struct rcm_traffic transports[RCM_COUNTERS_TRANSPORTS];
 };
-#define RCM_COUNTERS_INIT                                                                          \
-    { .size = sizeof(struct rcm_counters) }
+#define RCM_COUNTERS_INIT RCM_SIZED_INIT(rcm_counters)
 /* Since comm was made, also where it has failed; all 0 where this rank is no member. While
  * operations run the numbers are not of one moment. Any thread, but not from a callback while
  * another thread waits for it. Stops no operation. RCM_ERR_INVALID: see STRUCTS THAT GROW. */

@@ -15,7 +15,7 @@ cat >"$dir/alone" <<END
 END
 "$@" -x "$language" "-std=$standard" -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$dir/alone"
 
-# Designated initialisers are an extension in C++ before 20: no -Wpedantic here.
+# As users compile it, outside the folders of the system.
 {
     echo "#include \"$header\""
     echo 'int use(void);'
@@ -27,4 +27,4 @@ END
     echo 'return n; }'
 } >"$dir/macros"
 grep -q RCM_CALL_INIT "$dir/macros"
-"$@" -x "$language" "-std=$standard" -Wall -Werror -fsyntax-only "$dir/macros"
+"$@" -x "$language" "-std=$standard" -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$dir/macros"
