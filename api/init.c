@@ -13,6 +13,7 @@
 #include "engine.h"
 #include "exchange.h"
 #include "exit.h"
+#include "fd.h"
 #include "group.h"
 #include "log.h"
 #include "settings.h"
@@ -51,7 +52,7 @@ struct init {
 static void default_host_id(char *id, size_t cap) {
     char boot[64] = "";
     struct stat ns;
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    FILE *file = rcmi_fopen("/proc/sys/kernel/random/boot_id");
     if (file) {
         if (!fgets(boot, sizeof(boot), file))
             boot[0] = '\0';
@@ -317,6 +318,7 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
     if (status != RCM_OK)
         return status;
     rcmi_log_set_rank(init.launch.rank);
+    (void)rcmi_log_has_stderr();
     rcmi_settings_warn_retired();
     status = init_settings(&init);
     rcmi_log(RCMI_LOG_INFO, "rank %d of %d: %s", init.launch.rank, init.launch.world_size,

@@ -49,7 +49,7 @@ static void completed_count(void) {
 static rcm_status event_make(const char *what, int *fd) {
     if (*fd >= 0)
         return RCM_OK;
-    *fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    *fd = rcmi_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     return *fd >= 0 ? RCM_OK
                     : rcmi_fail(rcmi_status_of_errno(errno), errno, "no descriptor for %s", what);
 }

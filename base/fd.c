@@ -3,6 +3,7 @@
 #include "fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,6 +42,32 @@ void rcmi_fd_own(int fd) {
 static void disown(int fd) {
     if (fd < OWNED_MAX)
         atomic_fetch_and_explicit(&owned[fd / 64], ~(UINT64_C(1) << fd % 64), memory_order_relaxed);
+}
+
+int rcmi_fd_high(int fd) {
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int saved_errno = errno;
+    close(fd);
+    errno = saved_errno;
+    return high;
+}
+
+FILE *rcmi_fopen(const char *path) {
+    int fd = rcmi_fd_high(open(path, O_RDONLY | O_CLOEXEC));
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!file)
+        rcmi_fd_close(&fd);
+    return file;
+}
+
+DIR *rcmi_opendir(const char *path) {
+    int fd = rcmi_fd_high(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir)
+        rcmi_fd_close(&fd);
+    return dir;
 }
 
 static _Thread_local bool distrusted;

@@ -7,12 +7,22 @@
 #ifndef RCMI_FD_H
 #define RCMI_FD_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include "ringcomm.h"
 #include "clock.h"
+
+/* Descriptors 0 to 2 are the program's, also where it closed them: what is written to stderr must
+ * not go into a connection. Whatever makes a descriptor is wrapped: returns fd, or, of one below 3,
+ * a copy (close-on-exec) from 3 on and closes fd; -1 stays -1. Keeps errno. */
+int rcmi_fd_high(int fd);
+/* For reading, likewise. */
+FILE *rcmi_fopen(const char *path);
+DIR *rcmi_opendir(const char *path);
 
 /* Sockets made by this file (listen, accept, connect) are closed in a child that the process forks:
  * a child that keeps its parent's connections open would hide the parent's death from the others.

@@ -3,6 +3,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,8 +25,22 @@ static _Atomic int threshold = LEVEL_UNREAD;
 
 static _Thread_local int thread_rank = -1;
 
+/* A program's streams are not close-on-exec, connections and files that got their numbers mostly
+ * are. Once it was closed, what is there may be anything. */
+bool rcmi_log_has_stderr(void) {
+    static _Atomic bool closed;
+    const int saved_errno = errno;
+    const int flags = fcntl(STDERR_FILENO, F_GETFD);
+    if (flags < 0)
+        atomic_store_explicit(&closed, true, memory_order_relaxed);
+    errno = saved_errno;
+    return !atomic_load_explicit(&closed, memory_order_relaxed) && !(flags & FD_CLOEXEC);
+}
+
 /* What cannot be written (closed, full) is lost: a log must not stop the work. */
 static void log_out(const char *text, size_t len) {
+    if (!rcmi_log_has_stderr())
+        return;
     while (rcmi_write_nosignal(STDERR_FILENO, text, len) < 0 && errno == EINTR)
         ;
 }

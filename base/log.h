@@ -12,6 +12,9 @@
 
 enum rcmi_log_level { RCMI_LOG_ERROR, RCMI_LOG_WARN, RCMI_LOG_INFO, RCMI_LOG_DEBUG };
 
+/* Whether descriptor 2 is stderr, as far as can be told: if it is closed now, never again. */
+bool rcmi_log_has_stderr(void);
+
 bool rcmi_log_enabled(enum rcmi_log_level level);
 
 void rcmi_log(enum rcmi_log_level level, const char *format, ...)

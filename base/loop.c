@@ -339,8 +339,8 @@ rcm_status rcmi_loop_create(const char *name, rcmi_deadline (*tick)(void *arg), 
     snprintf(loop->name, sizeof loop->name, "%s", name);
     pthread_mutex_init(&loop->lock, NULL);
     pthread_cond_init(&loop->called, NULL);
-    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->wake_fd = rcmi_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    loop->epoll_fd = rcmi_fd_high(epoll_create1(EPOLL_CLOEXEC));
     struct epoll_event wake = {.events = EPOLLIN, .data.ptr = loop};
     if (loop->wake_fd < 0 || loop->epoll_fd < 0 ||
         epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &wake) != 0) {

@@ -25,7 +25,7 @@ static const size_t reserve_piece = (size_t)64 << 20;
 /* Memory that could be had now without killing anybody, in bytes; SIZE_MAX if not known. */
 static size_t memory_available(void) {
     char text[4096];
-    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    int fd = rcmi_fd_high(open("/proc/meminfo", O_RDONLY | O_CLOEXEC));
     ssize_t len = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
     rcmi_fd_close(&fd);
     unsigned long long free_kib = 0, swap_kib = 0;
@@ -69,9 +69,9 @@ static rcm_status memfd_reserve(int fd, size_t from, size_t to) {
 static int memfd_open(const char *label) {
     /* Kernels may be set to refuse memory files that could be executed; older ones do not know
      * the flag that says ours cannot. */
-    int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    int fd = rcmi_fd_high(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
     if (fd < 0 && errno == EINVAL)
-        fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        fd = rcmi_fd_high(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     return fd;
 }
 

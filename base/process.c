@@ -19,7 +19,7 @@ static void file_text(const char *path, char *text, size_t cap) {
     int fd;
     ssize_t len = -1;
     do
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = rcmi_fd_high(open(path, O_RDONLY | O_CLOEXEC));
     while (fd < 0 && errno == EINTR);
     while (fd >= 0 && (len = read(fd, text, cap - 1)) < 0 && errno == EINTR)
         ;
@@ -123,7 +123,7 @@ bool rcmi_process_rests(int pid) {
     bool rests = true;
     const struct dirent *entry;
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *dir = opendir(path);
+    DIR *dir = rcmi_opendir(path);
     if (!dir)
         return kill(pid, 0) != 0 && errno == ESRCH;
     while (rests && (entry = readdir(dir)))

@@ -230,7 +230,7 @@ static ssize_t file_read(int fd, char *buf, size_t len) {
 static rcm_status secret_from_file(const char *path, char **ret_secret) {
     char text[SECRET_FILE_MAX + 1];
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = rcmi_fd_high(open(path, O_RDONLY | O_CLOEXEC));
     ssize_t len = fd >= 0 ? file_read(fd, text, sizeof text) : -1;
     if (len < 0) {
         rcm_status status =

@@ -37,7 +37,7 @@ const char *rcmi_sockaddr_text(const struct rcmi_sockaddr *addr, char text[RCMI_
 }
 
 static bool ipv6_usable(void) {
-    int fd = socket(AF_INET6, socket_flags, 0);
+    int fd = rcmi_fd_high(socket(AF_INET6, socket_flags, 0));
     bool usable = fd >= 0;
     rcmi_fd_close(&fd);
     return usable;
@@ -124,7 +124,7 @@ static rcm_status unix_address(const char *name, struct sockaddr_un *ret_addr, s
 rcm_status rcmi_listen(struct rcmi_sockaddr *addr, int *ret_fd) {
     char text[RCMI_ADDR_TEXT];
     const int on = 1, off = 0;
-    int fd = socket(addr->addr.ss_family, socket_flags, 0);
+    int fd = rcmi_fd_high(socket(addr->addr.ss_family, socket_flags, 0));
     if (fd < 0)
         goto fail;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
@@ -155,7 +155,7 @@ rcm_status rcmi_listen_unix(const char *name, int *ret_fd) {
     rcm_status status = unix_address(name, &addr, &len);
     if (status != RCM_OK)
         return status;
-    int fd = socket(AF_UNIX, socket_flags, 0);
+    int fd = rcmi_fd_high(socket(AF_UNIX, socket_flags, 0));
     if (fd < 0 || bind(fd, (const struct sockaddr *)&addr, len) != 0 || listen(fd, INT_MAX) != 0) {
         status = rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot listen on Unix socket '%s'",
                            name);
@@ -221,7 +221,7 @@ static bool accept_may_retry(int sys_errno) {
 rcm_status rcmi_accept(int listen_fd, int *ret_fd) {
     int fd;
     do
-        fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        fd = rcmi_fd_high(accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     while (fd < 0 && accept_may_retry(errno));
     if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return RCM_AGAIN;
@@ -238,7 +238,7 @@ rcm_status rcmi_accept(int listen_fd, int *ret_fd) {
 
 rcm_status rcmi_connect_start(const struct rcmi_sockaddr *addr, int *ret_fd) {
     char text[RCMI_ADDR_TEXT];
-    int fd = socket(addr->addr.ss_family, socket_flags, 0);
+    int fd = rcmi_fd_high(socket(addr->addr.ss_family, socket_flags, 0));
     if (fd >= 0)
         socket_set_nodelay(fd);
     if (fd < 0 || (connect(fd, (const struct sockaddr *)&addr->addr, addr->len) != 0 &&
@@ -259,7 +259,7 @@ rcm_status rcmi_connect_start_unix(const char *name, int *ret_fd) {
     rcm_status status = unix_address(name, &addr, &len);
     if (status != RCM_OK)
         return status;
-    int fd = socket(AF_UNIX, socket_flags, 0);
+    int fd = rcmi_fd_high(socket(AF_UNIX, socket_flags, 0));
     int failed = fd < 0;
     while (!failed && connect(fd, (const struct sockaddr *)&addr, len) != 0) {
         if (errno != EINTR) /* a Unix connect that was interrupted has not begun */
@@ -355,7 +355,7 @@ rcm_status rcmi_send_fds(int sock, const void *buf, size_t len, const int *fds, 
  * had to cut; there is room for MAX_FDS. */
 static rcm_status control_take(struct msghdr *msg, int *ret_fds, int max_fds, int *ret_nfds) {
     int count = 0, made = 0;
-    bool fits = !(msg->msg_flags & MSG_CTRUNC);
+    bool fits = !(msg->msg_flags & MSG_CTRUNC), refused = false;
     for (struct cmsghdr *head = CMSG_FIRSTHDR(msg); head; head = CMSG_NXTHDR(msg, head)) {
         if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
             continue;
@@ -364,7 +364,11 @@ static rcm_status control_take(struct msghdr *msg, int *ret_fds, int max_fds, in
             int fd;
             memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
             made++;
-            if (count < max_fds) {
+            fd = rcmi_fd_high(fd);
+            refused |= fd < 0;
+            if (fd < 0) {
+                fits = false;
+            } else if (count < max_fds) {
                 ret_fds[count++] = fd;
             } else {
                 fits = false;
@@ -377,7 +381,7 @@ static rcm_status control_take(struct msghdr *msg, int *ret_fds, int max_fds, in
     *ret_nfds = fits ? count : 0;
     if (fits)
         return RCM_OK;
-    if ((msg->msg_flags & MSG_CTRUNC) && made < MAX_FDS)
+    if (refused || ((msg->msg_flags & MSG_CTRUNC) && made < MAX_FDS))
         return rcmi_fail(RCM_ERR_RESOURCE, EMFILE, "cannot take a descriptor from a peer");
     return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message came with more than %d descriptors", max_fds);
 }

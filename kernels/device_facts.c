@@ -4,6 +4,7 @@
 #include <string.h>
 #include "device_internal.h"
 #include "error.h"
+#include "fd.h"
 
 /* The first call that fails says so, and later ones are not made. */
 struct asking {
@@ -54,7 +55,7 @@ static int numa_node(const char *bus) {
     char path[96];
     int node = -1;
     snprintf(path, sizeof path, "/sys/bus/pci/devices/%.15s/numa_node", bus);
-    FILE *file = fopen(path, "re");
+    FILE *file = rcmi_fopen(path);
     if (!file)
         return node;
     if (fscanf(file, "%d", &node) != 1)

@@ -53,7 +53,7 @@ static rcm_status log_open(const struct rcmi_file_log *log, enum rcmi_file_mode 
     const rcmi_deadline warn = rcmi_deadline_in(WARN_MS);
     bool warned = false;
     for (;;) {
-        int fd = open(log->path, flags | O_CLOEXEC, 0644);
+        int fd = rcmi_fd_high(open(log->path, flags | O_CLOEXEC, 0644));
         if (fd >= 0) {
             *ret_fd = fd;
             return RCM_OK;

@@ -101,7 +101,7 @@ static rcm_status file_write(const char *path, const char *text, rcmi_deadline d
     if (asprintf(&draft, "%s.new", path) < 0)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a file name");
     rcm_status status;
-    int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = rcmi_fd_high(open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (fd < 0)
         status = rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot create %s", draft);
     else
@@ -120,7 +120,7 @@ static rcm_status file_write(const char *path, const char *text, rcmi_deadline d
 static rcm_status file_read(const char *path, char *text) {
     struct stat st;
     size_t len = 0, got = 1;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = rcmi_fd_high(open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (fd < 0 && errno == ENOENT)
         return RCM_AGAIN;
     if (fd < 0 || fstat(fd, &st) != 0)

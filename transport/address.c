@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include "internal.h"
 #include "process.h"
+#include "fd.h"
 
 static const uint8_t address_magic[4] = {'R', 'C', 'A', '1'};
 
@@ -375,7 +376,7 @@ static uint64_t hash_bytes(const void *bytes, size_t len) { /* FNV-1a */
 rcm_status rcmi_address_where(uint64_t ret_where[2]) {
     char boot[64];
     struct stat ns;
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    FILE *file = rcmi_fopen("/proc/sys/kernel/random/boot_id");
     size_t len = file ? fread(boot, 1, sizeof boot, file) : 0;
     if (file)
         fclose(file);

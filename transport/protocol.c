@@ -292,7 +292,7 @@ void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI
 /* *ret_file NULL: no file is named. What may be waited for without end, as a FIFO, is refused. */
 static rcm_status tuning_open(const char *path, FILE **ret_file) {
     struct stat info;
-    int fd = path[0] ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    int fd = path[0] ? rcmi_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) : -1;
     rcm_status status = RCM_OK;
     *ret_file = NULL;
     if (!path[0])

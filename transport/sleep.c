@@ -18,9 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 #include "internal.h"
+#include "fd.h"
 
 rcm_status rcmi_node_sleep_init(struct rcmi_node *node) {
-    node->poller_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    node->poller_fd = rcmi_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (node->poller_fd < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "no eventfd for a node");
     return RCM_OK;

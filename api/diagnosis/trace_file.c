@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "error.h"
 #include "log.h"
+#include "fd.h"
 
 /* Thread numbers: of each track of a communicator one for operations, and behind it the lanes'. */
 enum { OF_TRACK = 512, OF_COMM = RCMI_TRACE_TRACKS * OF_TRACK, COMMS = INT_MAX / OF_COMM };
@@ -47,7 +48,7 @@ struct rcmi_trace_file {
 
 static FILE *file_open(const struct rcmi_trace_file *file, bool anew) {
     const int flags = O_WRONLY | O_CLOEXEC | (anew ? O_CREAT | O_TRUNC : 0);
-    const int fd = open(file->path, flags, 0666);
+    const int fd = rcmi_fd_high(open(file->path, flags, 0666));
     const bool there = fd >= 0 && (anew || lseek(fd, -(off_t)strlen(TAIL), SEEK_END) >= 0);
     FILE *out = there ? fdopen(fd, "w") : NULL;
     if (!out && fd >= 0)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "log.h"
 #include "settings.h"
+#include "fd.h"
 
 /* ---- The timer ------------------------------------------------------------------------------- */
 
@@ -64,7 +65,7 @@ struct chaos_domain *chaos_domain_find(const struct rcmi_channel *channel) {
 }
 
 static rcm_status domain_timer(struct chaos_domain *chaos) {
-    chaos->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    chaos->timer = rcmi_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     if (chaos->timer < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "no timer for a chaos transport");
     chaos->watch = (struct rcmi_watch){.fd = chaos->timer, .ready = timer_ready, .arg = chaos};

@@ -82,8 +82,15 @@ rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **
         free(peer);
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "no socket for device memory");
     }
-    peer->sock = pair[0];
-    peer->other = pair[1];
+    peer->sock = rcmi_fd_high(pair[0]);
+    peer->other = rcmi_fd_high(pair[1]);
+    if ((peer->sock < 0 || peer->other < 0) && ipc_peer_makes_socket(peer)) {
+        const int sys_errno = errno;
+        rcmi_fd_close(&peer->sock);
+        rcmi_fd_close(&peer->other);
+        free(peer);
+        return rcmi_fail(rcmi_status_of_errno(sys_errno), sys_errno, "no socket for device memory");
+    }
     rcmi_fd_own(peer->sock);
     rcmi_fd_own(peer->other);
     pthread_mutex_init(&peer->lock, NULL);

@@ -190,10 +190,10 @@ static rcm_status domain_init(void *data, struct rcmi_node *node) {
     domain->node = node;
     domain->generation = rcmi_fork_watch();
     domain->timer = -1;
-    domain->epoll = epoll_create1(EPOLL_CLOEXEC);
+    domain->epoll = rcmi_fd_high(epoll_create1(EPOLL_CLOEXEC));
     if (domain->epoll < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "no epoll set for data sockets");
-    domain->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    domain->timer = rcmi_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     if (domain->timer < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "no timer for data sockets");
     int error = pthread_rwlock_init(&domain->streams_lock, NULL);

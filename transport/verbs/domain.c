@@ -15,6 +15,7 @@
 #include "fork.h"
 #include "log.h"
 #include "settings.h"
+#include "fd.h"
 
 enum {
     BEAT_MS = 1000,
@@ -247,7 +248,7 @@ static rcm_status domain_init(void *arg, struct rcmi_node *node) {
     domain->node = node;
     domain->generation = rcmi_fork_watch();
     domain->nranks = rcmi_node_nranks(node);
-    domain->epoll = epoll_create1(EPOLL_CLOEXEC);
+    domain->epoll = rcmi_fd_high(epoll_create1(EPOLL_CLOEXEC));
     if (domain->epoll < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "no epoll set for RDMA");
     domain->table = verbs_table(reason, sizeof reason);

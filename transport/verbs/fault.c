@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fault.h"
+#include "fd.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -10,7 +11,7 @@
 /* The first devices' names, "mlx5_0, mlx5_1"; false: there are none. */
 static bool devices_name(const char *sys, char *text, size_t cap) {
     size_t used = 0;
-    DIR *folder = opendir(sys);
+    DIR *folder = rcmi_opendir(sys);
     text[0] = '\0';
     for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL && used < cap / 2;)
         if (entry->d_name[0] != '.')

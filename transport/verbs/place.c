@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "place.h"
+#include "fd.h"
 #include <dirent.h>
 #include <limits.h>
 #include <sched.h>
@@ -43,7 +44,7 @@ static void line_of(const char *folder, const char *name, char *line, int cap) {
     char path[PATH_MAX];
     line[0] = '\0';
     const int len = snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = len > 0 && (size_t)len < sizeof path ? fopen(path, "re") : NULL;
+    FILE *file = len > 0 && (size_t)len < sizeof path ? rcmi_fopen(path) : NULL;
     if (!file)
         return;
     if (fgets(line, cap, file))
@@ -84,7 +85,7 @@ void verbs_place_of_cpus(struct verbs_place *ret_place) {
     char name[300], list[4096];
     int number, n = 0;
     *ret_place = (struct verbs_place){.numa = -1};
-    DIR *folder = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? opendir(NODES) : NULL;
+    DIR *folder = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? rcmi_opendir(NODES) : NULL;
     for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
         if (sscanf(entry->d_name, "node%d", &number) != 1)
             continue;

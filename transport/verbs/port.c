@@ -22,6 +22,7 @@
 #include "log.h"
 #include "settings.h"
 #include "verbs.h"
+#include "fd.h"
 
 enum { PKEYS_LOOKED_AT = 128 };
 #define FIRST_USERS 0xeffffffdu /* inode of the first user namespace, the same in all kernels */
@@ -332,7 +333,7 @@ bool verbs_ports_probe(const struct rcmi_need *need, char *reason, size_t cap) {
     domain->table = verbs_table(reason, cap);
     domain->nranks = need->nranks;
     verbs_place_of_rank("", &domain->place);
-    domain->epoll = epoll_create1(EPOLL_CLOEXEC);
+    domain->epoll = rcmi_fd_high(epoll_create1(EPOLL_CLOEXEC));
     bool works = domain->table && verbs_may_lock(need, reason, cap);
     if (works && verbs_ports_open(domain) != RCM_OK) {
         snprintf(reason, cap, "%s", rcm_last_error());

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "table.h"
+#include "fd.h"
 #include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -45,7 +46,7 @@ static void gid_attr(const struct ibv_device *device, uint8_t port, const char *
     line[0] = '\0';
     snprintf(path, sizeof path, "%s/ports/%u/gid_attrs/%s/%d", device->ibdev_path, port, what,
              index);
-    FILE *file = fopen(path, "re");
+    FILE *file = rcmi_fopen(path);
     if (!file)
         return;
     if (fgets(line, cap, file))

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""descriptors.py ROOT: every call in the library that makes a descriptor stands in rcmi_fd_high
+(base/fd.h), so that none is below 3, or is rcmi_fopen or rcmi_opendir. A new raw call is an error,
+with its place. Exempt is what is closed in the same function by the C library (getifaddrs,
+getaddrinfo), and what is taken in two steps: see TWO_STEPS."""
+import pathlib
+import re
+import sys
+
+ROOMS = ['base', 'api', 'transport', 'rendezvous', 'kernels', 'algorithms']
+MAKERS = ('open open64 openat creat socket accept accept4 eventfd epoll_create epoll_create1 '
+          'timerfd_create signalfd inotify_init inotify_init1 memfd_create shm_open dup mkstemp '
+          'mkostemp pidfd_open userfaultfd perf_event_open fanotify_init').split()
+SYSTEM = 'pidfd_open memfd_create openat open socket eventfd2 userfaultfd perf_event_open pidfd_getfd'
+NEVER = 'fopen fdopendir opendir tmpfile popen freopen pipe pipe2'.split()
+MAKER = re.compile(r'(?<![\w.>])(?:' + '|'.join(MAKERS) + r')\s*\(|'
+                   r'(?<![\w.>])syscall\s*\(\s*(?:SYS_|__NR_)(?:' + SYSTEM.replace(' ', '|') + r')\b')
+FORBIDDEN = re.compile(r'(?<![\w.>])(?:' + '|'.join(NEVER) + r')\s*\(')
+# Both ends of a pair, the descriptors of a message: each goes through rcmi_fd_high afterwards.
+TWO_STEPS = re.compile(r'(?<![\w.>])(?:socketpair)\s*\(|\bMSG_CMSG_CLOEXEC\b')
+DUPLICATE = re.compile(r'\bF_DUPFD(?:_CLOEXEC)?\s*,\s*(.*?)\)')
+ALLOWED = re.compile(r'rcmi_fd_high\s*\(\s*(?:\(int\)\s*)?$')
+
+
+def code(text):
+    """Without comments and texts, with as many lines."""
+    def blank(match):
+        return re.sub(r'[^\n]', ' ', match[0])
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text,
+                  flags=re.S)
+
+
+def faults(path, text):
+    text = code(text)
+
+    def place(at):
+        return f'{path}:{text.count(chr(10), 0, at) + 1}'
+    wrappers = path.name == 'fd.c'
+    for match in MAKER.finditer(text):
+        if not ALLOWED.search(text[:match.start()]):
+            yield f'{place(match.start())}: {match[0].strip()} is not in rcmi_fd_high()'
+    for match in FORBIDDEN.finditer(text):
+        if not wrappers:
+            yield f'{place(match.start())}: {match[0]}: use rcmi_fopen, rcmi_opendir'
+    for match in DUPLICATE.finditer(text):
+        if match[1].strip() not in ('3', 'STDERR_FILENO + 1'):
+            yield f'{place(match.start())}: {match[0]} may return less than 3'
+    for match in TWO_STEPS.finditer(text):
+        if 'rcmi_fd_high(' not in text:
+            yield f'{place(match.start())}: {match[0]} and no rcmi_fd_high() for what it makes'
+
+
+def check_itself():
+    bad = ['int fd = open(path, 0);', 'fd = accept4(l, 0, 0, 0);', 'FILE *f = fopen(p, "re");',
+           'fd = fcntl(a, F_DUPFD_CLOEXEC, 0);', 'syscall(SYS_pidfd_open, pid, 0);',
+           'socketpair(1, 2, 3, pair);', 'DIR *d = opendir(x);', 'x = dup(1);']
+    good = ['rcmi_fd_high(open(path, 0));', '/* open(x) */ f("open(");', 'rcm_store_open(x, 1, &s);',
+            'row->open(x);', 'rcmi_fd_high((int)syscall(SYS_pidfd_open, pid, 0));',
+            'fcntl(a, F_DUPFD_CLOEXEC, 3);', 'e.messaging.open(x);', 'rcmi_fd_high(\n    socket(1))']
+    path = pathlib.Path('x.c')
+    wrong = [t for t in bad if not list(faults(path, t))] + [t for t in good if list(faults(path, t))]
+    for text in wrong:
+        print(f'the test itself: {text}')
+    return len(wrong)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    files = [f for room in ROOMS for f in sorted((root / room).rglob('*.[ch]'))]
+    found = [fault for f in files for fault in faults(f.relative_to(root), f.read_text())]
+    print('\n'.join(found))
+    print(f'{len(files)} files, {len(found)} faults')
+    sys.exit(bool(found) or check_itself() > 0 or len(files) < 100)
+
+
+main()
