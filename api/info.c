@@ -13,7 +13,7 @@ static struct rcmi_need info_need(void) {
     int64_t slots = 4, slot_bytes = 128 << 10, memory = INT64_MAX;
     (void)!rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, &slots);
     (void)!rcmi_setting_slot_bytes(2, &slot_bytes);
-    (void)!rcmi_setting_int("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, &memory);
+    (void)!rcmi_setting_size("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, &memory);
     return (struct rcmi_need){.nranks = 2,
                               .slots = (uint32_t)slots,
                               .slot_bytes = (size_t)slot_bytes,

@@ -13,13 +13,15 @@
 #include "engine.h"
 #include "exchange.h"
 #include "exit.h"
-#include "fd.h"
 #include "group.h"
 #include "log.h"
+#include "numbers.h"
 #include "settings.h"
 #include "sized.h"
 #include "trace_file.h"
+#include "fd.h"
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +40,7 @@ struct init {
     const char *transports;
     struct rcmi_join join;
     int64_t slots, slot_bytes;
-    int64_t timeout_ms, warn_after_s;
+    int64_t timeout_ms, warn_after_ns;
     rcmi_deadline deadline;
     struct rcmi_store_budget budget; /* of all calls of the store */
     struct rcmi_engine *engine;      /* a reference of rcm_init's own */
@@ -87,7 +89,7 @@ static rcm_status init_agreed_settings(struct init *init) {
 static rcm_status init_settings(struct init *init) {
     const struct rcm_init_options *o = init->options;
     const char *host_id = o && o->host_id ? o->host_id : rcmi_setting("RINGCOMM_HOST_ID");
-    int64_t seconds;
+    int64_t timeout_ns;
     if (strlen(host_id) > RCMI_HOST_ID_MAX)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s has %zu bytes, at most %d",
                          o && o->host_id ? "options->host_id" : "RINGCOMM_HOST_ID", strlen(host_id),
@@ -97,16 +99,17 @@ static rcm_status init_settings(struct init *init) {
     else
         default_host_id(init->host_id, sizeof(init->host_id));
     init->transports = o && o->transport ? o->transport : rcmi_setting("RINGCOMM_TRANSPORT");
-    rcm_status status = rcmi_setting_int("RINGCOMM_TIMEOUT", 1, INT32_MAX, &seconds);
+    rcm_status status = rcmi_setting_duration("RINGCOMM_TIMEOUT", RCMI_SECOND, RCMI_SECOND / 1000,
+                                              INT32_MAX * RCMI_SECOND, &timeout_ns);
     if (status == RCM_OK)
-        status = rcmi_setting_int("RINGCOMM_WARN_AFTER", 0, 1000000, &init->warn_after_s);
+        status = rcmi_setting_warn_after(&init->warn_after_ns);
     if (status == RCM_OK)
         status = rcmi_setting_slot_bytes(init->launch.world_size, &init->slot_bytes);
     if (status == RCM_OK)
         status = rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, &init->slots);
     if (status != RCM_OK)
         return status;
-    init->timeout_ms = o && o->timeout_ms ? o->timeout_ms : seconds * 1000;
+    init->timeout_ms = o && o->timeout_ms ? o->timeout_ms : timeout_ns / 1000000;
     init->deadline = rcmi_deadline_in(init->timeout_ms);
     status = init_agreed_settings(init);
     if (status != RCM_OK)
@@ -227,7 +230,7 @@ static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
     const struct rcmi_comm_settings settings = {
         .epoch = (uint32_t)(init->join.job ^ init->join.job >> 32),
         .timeout_ms = init->timeout_ms,
-        .warn_after_ns = init->warn_after_s * 1000000000,
+        .warn_after_ns = init->warn_after_ns,
         .slot_bytes = (size_t)init->slot_bytes,
         .slots = (uint32_t)init->slots,
         .algorithm = o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM")};
@@ -308,6 +311,15 @@ static rcm_status init_check(const struct rcm_init_options *options) {
     return RCM_OK;
 }
 
+/* By one rank of each host: all have the same environment, mostly, and one line is enough. */
+static void init_warn(const struct rcmi_launch *launch) {
+    (void)rcmi_log_has_stderr();
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    if (launch->local_rank >= 0 ? launch->local_rank == 0 : launch->rank == 0)
+        if (!atomic_flag_test_and_set(&warned))
+            rcmi_settings_warn_names();
+}
+
 static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret_comm) {
     struct init init = {.options = options};
     rcm_comm *comm = NULL;
@@ -318,8 +330,7 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
     if (status != RCM_OK)
         return status;
     rcmi_log_set_rank(init.launch.rank);
-    (void)rcmi_log_has_stderr();
-    rcmi_settings_warn_retired();
+    init_warn(&init.launch);
     status = init_settings(&init);
     rcmi_log(RCMI_LOG_INFO, "rank %d of %d: %s", init.launch.rank, init.launch.world_size,
              init.launch.origin);

@@ -6,14 +6,17 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "error.h"
 #include "fd.h"
 #include "log.h"
+#include "numbers.h"
 
 enum { SECRET_FILE_MAX = 4096 };
 
@@ -40,10 +43,12 @@ static const struct setting_row table[] = {
     {"RINGCOMM_SECRET_FILE", "", "file that holds the secret instead"},
     {"RINGCOMM_PLAIN_STORE", "0", "1: allow a store that proves no secret although one is set"},
     {"RINGCOMM_LOG", "warn", "what goes to stderr: error, warn, info or debug"},
-    {"RINGCOMM_TIMEOUT", "1800", "deadline of an operation in seconds"},
+    {"RINGCOMM_TIMEOUT", "1800",
+     "deadline of an operation, in seconds or with a unit, as 90s, 10m"},
     {"RINGCOMM_WARN_AFTER", "30",
-     "seconds without progress until a warning says who is waited for; 0: never"},
-    {"RINGCOMM_PEER_TIMEOUT", "15", "seconds until a silent host or link counts as lost"},
+     "seconds, or with a unit, without progress until a warning says who is waited for; 0: never"},
+    {"RINGCOMM_PEER_TIMEOUT", "15",
+     "seconds, or with a unit, until a silent host or link counts as lost"},
     {"RINGCOMM_TRANSPORT", "auto", "transports that may be used: auto, or a list of shm,tcp"},
     {"RINGCOMM_CHAOS", "",
      "for tests: what transports chaos:shm, chaos:tcp do wrong, as seed=7,delay=500,fault=cut"},
@@ -70,7 +75,8 @@ static const struct setting_row table[] = {
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},
     {"RINGCOMM_SLOT_MEMORY", "4G", "bytes that the slots of all channels of a rank may have"},
     {"RINGCOMM_SPIN_US", "auto",
-     "microseconds of spinning before sleeping; auto: by CPUs and ranks of this host"},
+     "microseconds, or with a unit, of spinning before sleeping; auto: by CPUs and ranks of this "
+     "host"},
     {"RINGCOMM_PROTOCOL", "",
      "which way data goes by size within a host, as get=64K-,eager=0-32K; ringcomm-info lists the "
      "names; rank 0's counts; empty: by CPU family"},
@@ -81,18 +87,17 @@ static const struct setting_row table[] = {
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 
-static const struct {
-    const char *name, *instead;
-} retired[] = {
-    {"RINGCOMM_FETCH", "RINGCOMM_PROTOCOL=get=never, or get=16K-, says which messages are got"},
-    {"RINGCOMM_PLACE", "ringcomm-run --bind, or the launcher's own option, says where ranks run"},
+/* Of words of ours, which are lower case: capitals mean the same. */
+static const char *const worded[] = {
+    "RINGCOMM_LOG",  "RINGCOMM_TRANSPORT", "RINGCOMM_ALGORITHM", "RINGCOMM_KERNELS",
+    "RINGCOMM_COPY", "RINGCOMM_CUDA_SYNC", "RINGCOMM_PROTOCOL",
 };
 
-void rcmi_settings_warn_retired(void) {
-    for (size_t i = 0; i < sizeof retired / sizeof retired[0]; i++)
-        if (getenv(retired[i].name))
-            rcmi_log(RCMI_LOG_WARN, "%s is set and has no effect: %s", retired[i].name,
-                     retired[i].instead);
+static bool has_words(const char *name) {
+    for (size_t i = 0; i < sizeof worded / sizeof worded[0]; i++)
+        if (strcmp(worded[i], name) == 0)
+            return true;
+    return false;
 }
 
 static const struct setting_row *row_find(const char *name) {
@@ -108,73 +113,108 @@ static const char *env_value(const char *name) {
     return value && *value ? value : NULL;
 }
 
+/* In lower case, of ASCII alone, whatever the locale. Who asked may keep it, and the environment
+ * may change: each text is kept for good. There are few. */
+static const char *in_lower_case(const char *value) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct kept {
+        struct kept *next;
+        char text[];
+    } * all;
+    const size_t len = strlen(value);
+    struct kept *text = malloc(sizeof(*text) + len + 1), *same;
+    if (!text)
+        return value;
+    for (size_t i = 0; i <= len; i++)
+        text->text[i] =
+            (char)(value[i] >= 'A' && value[i] <= 'Z' ? value[i] + 'a' - 'A' : value[i]);
+    pthread_mutex_lock(&lock);
+    for (same = all; same && strcmp(same->text, text->text) != 0;)
+        same = same->next;
+    if (same) {
+        free(text);
+    } else {
+        text->next = all;
+        same = all = text;
+    }
+    pthread_mutex_unlock(&lock);
+    return same->text;
+}
+
 const char *rcmi_setting(const char *name) {
     const struct setting_row *row = row_find(name);
     assert(row && "a setting that is not in the table");
     const char *value = env_value(name);
     if (!row)
         return "";
+    if (value && has_words(name) && strpbrk(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+        return in_lower_case(value);
     return value ? value : row->default_value;
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
 
-static int suffix_shift(char suffix) {
-    switch (suffix) {
-    case 'k':
-    case 'K':
-        return 10;
-    case 'm':
-    case 'M':
-        return 20;
-    case 'g':
-    case 'G':
-        return 30;
-    default:
-        return -1;
-    }
-}
-
-/* Digits and perhaps a suffix, nothing else; false also if it does not fit. */
-static bool size_parse(const char *text, int64_t *ret_value) {
-    int64_t value = 0;
-    const char *c = text;
-    for (; *c >= '0' && *c <= '9'; c++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, *c - '0', &value))
-            return false;
-    if (c == text)
-        return false;
-    if (*c) {
-        int shift = suffix_shift(*c++);
-        if (shift < 0 || *c || value > INT64_MAX >> shift)
-            return false;
-        value <<= shift;
-    }
-    *ret_value = value;
-    return true;
-}
-
 rcm_status rcmi_parse_size(const char *text, int64_t *ret_value) {
-    if (!size_parse(text, ret_value))
+    if (!rcmi_read_size(text, ret_value))
         return rcmi_fail(RCM_ERR_INVALID, 0,
                          "'%s' is no size (a number, perhaps followed by K, M or G)", text);
     return RCM_OK;
 }
 
+static bool in_range(int64_t value, int64_t min, int64_t max, int64_t *ret_value) {
+    if (value < min || value > max)
+        return false;
+    *ret_value = value;
+    return true;
+}
+
 rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t *ret_value) {
     const char *text = rcmi_setting(name);
-    bool negative = *text == '-';
     int64_t value;
-    if (size_parse(text + negative, &value)) {
-        value = negative ? -value : value;
-        if (value >= min && value <= max) {
-            *ret_value = value;
-            return RCM_OK;
-        }
-    }
+    if (rcmi_read_count(text, &value) && in_range(value, min, max, ret_value))
+        return RCM_OK;
     return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%s is no whole number from %lld to %lld", name, text,
                      (long long)min, (long long)max);
+}
+
+rcm_status rcmi_setting_size(const char *name, int64_t min, int64_t max, int64_t *ret_value) {
+    const char *text = rcmi_setting(name);
+    int64_t value;
+    if (rcmi_read_size(text, &value) && in_range(value, min, max, ret_value))
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_CONFIG, 0,
+                     "%s=%s is no size from %lld to %lld bytes (a number, perhaps followed by K, M "
+                     "or G)",
+                     name, text, (long long)min, (long long)max);
+}
+
+rcm_status rcmi_setting_duration(const char *name, int64_t unit_ns, int64_t min_ns, int64_t max_ns,
+                                 int64_t *ret_ns) {
+    char least[RCMI_DURATION_TEXT], most[RCMI_DURATION_TEXT], unit[RCMI_DURATION_TEXT];
+    const char *text = rcmi_setting(name);
+    int64_t ns;
+    if (rcmi_read_duration(text, unit_ns, &ns) && in_range(ns, min_ns, max_ns, ret_ns))
+        return RCM_OK;
+    return rcmi_fail(
+        RCM_ERR_CONFIG, 0,
+        "%s=%s is no duration from %s to %s (a number with us, ms, s, m or h; alone it "
+        "counts %s)",
+        name, text, rcmi_duration_text(min_ns, least), rcmi_duration_text(max_ns, most),
+        rcmi_duration_text(unit_ns, unit));
+}
+
+rcm_status rcmi_setting_peer_timeout(int64_t *ret_ms) {
+    int64_t ns = 0;
+    rcm_status status = rcmi_setting_duration("RINGCOMM_PEER_TIMEOUT", RCMI_SECOND, RCMI_SECOND,
+                                              1000000 * RCMI_SECOND, &ns);
+    if (status == RCM_OK)
+        *ret_ms = ns / 1000000;
+    return status;
+}
+
+rcm_status rcmi_setting_warn_after(int64_t *ret_ns) {
+    return rcmi_setting_duration("RINGCOMM_WARN_AFTER", RCMI_SECOND, 0, 1000000 * RCMI_SECOND,
+                                 ret_ns);
 }
 
 /* A rank has channels to many others where there are many. */
@@ -186,11 +226,11 @@ static int64_t slot_bytes_of(int nranks) {
 }
 
 rcm_status rcmi_setting_slot_bytes(int nranks, int64_t *ret_bytes) {
-    if (strcmp(rcmi_setting("RINGCOMM_SLOT_BYTES"), "auto") == 0) {
+    if (strcasecmp(rcmi_setting("RINGCOMM_SLOT_BYTES"), "auto") == 0) {
         *ret_bytes = slot_bytes_of(nranks);
         return RCM_OK;
     }
-    const rcm_status status = rcmi_setting_int("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, ret_bytes);
+    const rcm_status status = rcmi_setting_size("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, ret_bytes);
     if (status == RCM_OK && *ret_bytes % 64)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SLOT_BYTES=%lld is no multiple of 64",
                          (long long)*ret_bytes);

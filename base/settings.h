@@ -9,13 +9,19 @@
 #include "ringcomm.h"
 
 /* Value of a setting in the table: from the environment, else (also if empty there) its default.
- * Asserts the name. */
+ * Asserts the name. What has words of ours is in lower case. */
 const char *rcmi_setting(const char *name);
-/* Warns of each name in the environment that once was a setting and has no effect any more. */
-void rcmi_settings_warn_retired(void);
-/* As an integer within [min, max]; RCM_ERR_CONFIG names variable, value and range. Sizes take
- * K, M, G. */
+/* Warns of each name in the environment that begins like a setting and is none, or none any more.
+ */
+void rcmi_settings_warn_names(void);
+/* As an integer within [min, max]; RCM_ERR_CONFIG names variable, value and range. A count takes no
+ * suffix, a size K, M, G, a duration us, ms, s, m, h; without one it counts unit_ns. */
 rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t *ret_value);
+rcm_status rcmi_setting_size(const char *name, int64_t min, int64_t max, int64_t *ret_value);
+rcm_status rcmi_setting_duration(const char *name, int64_t unit_ns, int64_t min_ns, int64_t max_ns,
+                                 int64_t *ret_ns);
+rcm_status rcmi_setting_peer_timeout(int64_t *ret_ms);
+rcm_status rcmi_setting_warn_after(int64_t *ret_ns);
 /* RINGCOMM_SLOT_BYTES, in a world of so many ranks. */
 rcm_status rcmi_setting_slot_bytes(int nranks, int64_t *ret_bytes);
 /* Parses "64K", "1M", "3"; RCM_ERR_INVALID otherwise. */

@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -147,11 +148,12 @@ static int spin_setting(void) {
     int us = atomic_load_explicit(&known_spin_us, memory_order_relaxed);
     if (us != -2)
         return us;
-    int64_t value = -1;
-    if (strcmp(rcmi_setting("RINGCOMM_SPIN_US"), "auto") != 0 &&
-        rcmi_setting_int("RINGCOMM_SPIN_US", 0, SPIN_US_MAX, &value) != RCM_OK)
+    int64_t ns = -1000;
+    if (strcasecmp(rcmi_setting("RINGCOMM_SPIN_US"), "auto") != 0 &&
+        rcmi_setting_duration("RINGCOMM_SPIN_US", 1000, 0, SPIN_US_MAX * INT64_C(1000), &ns) !=
+            RCM_OK)
         rcmi_log(RCMI_LOG_WARN, "%s; using auto", rcm_last_error());
-    us = (int)value;
+    us = (int)(ns / 1000);
     atomic_store_explicit(&known_spin_us, us, memory_order_relaxed);
     return us;
 }

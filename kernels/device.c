@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "device_internal.h"
 #include "error.h"
 #include "log.h"
@@ -54,13 +55,13 @@ static rcm_status find_uuid(const char *name, int n, int *ret_ordinal) {
 
 rcm_status rcmi_device_find(const char *name, int local_rank, int *ret_ordinal) {
     int n;
-    if (name && strcmp(name, "none") == 0)
+    if (name && strcasecmp(name, "none") == 0)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                          "no device is to be used: RINGCOMM_DEVICE is none");
     const rcm_status status = rcmi_device_count(&n);
     if (status != RCM_OK)
         return status;
-    if (!name || !*name || strcmp(name, "auto") == 0) {
+    if (!name || !*name || strcasecmp(name, "auto") == 0) {
         *ret_ordinal = (local_rank > 0 ? local_rank : 0) % n;
         return RCM_OK;
     }

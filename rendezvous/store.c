@@ -435,8 +435,8 @@ rcm_status rcm_store_count(rcm_store *store, size_t *ret_count) {
 
 int64_t rcmi_store_warn_ms(void) {
     const struct rcmi_error kept = *rcmi_last_error();
-    int64_t seconds = 30;
-    if (rcmi_setting_int("RINGCOMM_WARN_AFTER", 0, 1000000, &seconds) != RCM_OK)
+    int64_t ns = INT64_C(30000000000);
+    if (rcmi_setting_warn_after(&ns) != RCM_OK)
         *rcmi_last_error() = kept;
-    return seconds * 1000;
+    return ns / 1000000;
 }

@@ -392,8 +392,11 @@ static rcm_status tcp_connect(struct tcp_store *t, bool count_in, rcmi_deadline 
 
 /* With RINGCOMM_PLAIN_STORE=1 a server lets in clients that prove nothing, and a client proves
  * nothing to whatever server there is. */
-static bool plain_store(void) {
-    return strcmp(rcmi_setting("RINGCOMM_PLAIN_STORE"), "1") == 0;
+static rcm_status plain_store(bool *ret_plain) {
+    int64_t plain = 0;
+    const rcm_status status = rcmi_setting_int("RINGCOMM_PLAIN_STORE", 0, 1, &plain);
+    *ret_plain = plain != 0;
+    return status;
 }
 
 /* host: for people and for others; NULL: from where the descriptor is bound. */
@@ -401,12 +404,15 @@ static rcm_status tcp_serve(int listen_fd, const char *host, const char *secret,
                             rcmi_deadline deadline, rcm_store **ret_store) {
     struct rcmi_listen_name name;
     struct rcmi_server *server;
-    rcm_status status = rcmi_listen_name(listen_fd, host, &name);
+    bool plain;
+    rcm_status status = plain_store(&plain);
+    if (status == RCM_OK)
+        status = rcmi_listen_name(listen_fd, host, &name);
     if (status != RCM_OK) {
         rcmi_fd_close(&listen_fd);
         return status;
     }
-    status = rcmi_server_start(listen_fd, secret, plain_store(), &server);
+    status = rcmi_server_start(listen_fd, secret, plain, &server);
     if (status != RCM_OK)
         return status;
     struct tcp_store *t = tcp_create(name.own_host, name.port, name.url, secret);
@@ -453,10 +459,14 @@ rcm_status rcmi_tcp_open(const struct rcmi_url *url, const char *secret, rcmi_de
             "the port that it got (rcm_store_url tells it)",
             url->host);
     const char *host = url->host[0] ? url->host : "localhost";
+    bool plain;
+    status = plain_store(&plain);
+    if (status != RCM_OK)
+        return status;
     char *text = rcmi_url_tcp(host, url->port);
     if (!text)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a store");
-    struct tcp_store *t = tcp_create(host, url->port, text, plain_store() ? NULL : secret);
+    struct tcp_store *t = tcp_create(host, url->port, text, plain ? NULL : secret);
     free(text);
     if (!t)
         return RCM_ERR_NOMEM;

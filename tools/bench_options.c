@@ -332,7 +332,8 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
         return 0;
     case KEY_TIMEOUT:
         if (!tool_parse_seconds(arg, &options->timeout_ms))
-            argp_error(state, "--timeout '%s': not a number of seconds above 0", arg);
+            argp_error(state, "--timeout '%s': no duration above 0, in seconds or as 90s, 10m",
+                       arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared parts of the command line tools: see common.h. */
 #include "common.h"
+#include "units.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -68,8 +69,8 @@ bool tool_parse_seconds(const char *text, int64_t *ret_ms) {
     if (!isdigit((unsigned char)text[0]) && text[0] != '.')
         return false;
     char *end;
-    double seconds = strtod(text, &end);
-    if (*end || !isfinite(seconds) || seconds < 0.001 || seconds > 366.0 * 86400)
+    double seconds = strtod(text, &end) * tool_unit_seconds(end);
+    if (!isfinite(seconds) || seconds < 0.001 || seconds > 366.0 * 86400)
         return false;
     *ret_ms = (int64_t)(seconds * 1000);
     return true;

@@ -23,6 +23,7 @@
 #include "ringcomm.h"
 #include "run/bind.h"
 #include "run/watch.h"
+#include "units.h"
 
 #define RANKS_MAX 16384
 
@@ -96,9 +97,10 @@ static int parse_ranks(const char *text, struct argp_state *state) {
 
 static int64_t parse_seconds(const char *text, struct argp_state *state) {
     char *end;
-    double s = strtod(text, &end);
-    if (end == text || *end != '\0' || !(s >= 0.001 && s <= 1e9))
-        argp_error(state, "--timeout wants seconds above 0, not '%s'", text);
+    double s = strtod(text, &end) * tool_unit_seconds(end);
+    if (end == text || !(s >= 0.001 && s <= 1e9))
+        argp_error(state, "--timeout wants a duration above 0, in seconds or as 90s, 10m, not '%s'",
+                   text);
     return (int64_t)(s * 1000);
 }
 

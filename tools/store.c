@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "ringcomm.h"
+#include "units.h"
 
 #define MAX_ARGS  1024
 #define USAGE     2
@@ -70,8 +71,8 @@ static bool parse_long(const char *text, long min, long max, long *ret) {
 
 static bool parse_seconds(const char *text, int64_t *ret_ms) {
     char *end;
-    double seconds = strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds >= 0 && seconds <= 1e9))
+    double seconds = strtod(text, &end) * tool_unit_seconds(end);
+    if (end == text || !(seconds >= 0 && seconds <= 1e9))
         return false;
     *ret_ms = (int64_t)(seconds * 1000);
     return true;
@@ -85,7 +86,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case 't':
         if (!parse_seconds(arg, &s->timeout_ms))
-            argp_error(state, "--timeout %s is not a number of seconds", arg);
+            argp_error(state, "--timeout %s is no duration, in seconds or as 90s, 10m", arg);
         return 0;
     case 'H':
         s->host = arg;

@@ -47,8 +47,9 @@ static error_t tune_parse(int key, char *arg, struct argp_state *state) {
         parse_transports(o, arg, state);
         return 0;
     case KEY_SECONDS:
-        if (!tool_parse_int(arg, 1, 3600, &o->seconds))
-            argp_error(state, "--seconds %s: want a number from 1 to 3600", arg);
+        if (!tool_parse_seconds(arg, &o->seconds) || o->seconds < 1000 || o->seconds > 3600000)
+            argp_error(state, "--seconds %s: want a duration from 1 to 3600 s", arg);
+        o->seconds /= 1000;
         return 0;
     case ARGP_KEY_ARG:
         return ARGP_ERR_UNKNOWN;

@@ -188,18 +188,18 @@ const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node) {
 }
 
 rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_node **ret_node) {
-    int64_t seconds = 0, slot_memory = 0;
+    int64_t peer_timeout_ms = 0, slot_memory = 0;
     rcm_status status = node_check_config(config);
     if (status == RCM_OK)
-        status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 1000000, &seconds);
+        status = rcmi_setting_peer_timeout(&peer_timeout_ms);
     if (status == RCM_OK)
-        status = rcmi_setting_int("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, &slot_memory);
+        status = rcmi_setting_size("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, &slot_memory);
     if (status != RCM_OK)
         return status;
     struct rcmi_node *node = rcmi_zalloc(sizeof *node);
     if (!node)
         return RCM_ERR_NOMEM;
-    node->peer_timeout_ms = seconds * 1000;
+    node->peer_timeout_ms = peer_timeout_ms;
     node->protocol = rcmi_protocols_of(rcmi_cpu())->of[RCMI_ROOMY];
     node->generation = rcmi_fork_watch();
     node->own_fd = -1;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "device.h"
 #include "error.h"
 #include "fence.h"
@@ -13,7 +14,7 @@
 
 /* Not chosen by the rank's number, when it is needed. */
 static bool is_named(const char *name) {
-    return *name && strcmp(name, "auto") != 0 && strcmp(name, "none") != 0;
+    return *name && strcasecmp(name, "auto") != 0 && strcasecmp(name, "none") != 0;
 }
 
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name) {

@@ -520,6 +520,48 @@ def case_bind_without_hwloc():
     impossible(None, b'this ringcomm-run was built without the library hwloc')
 
 
+# ---- Children that are not ranks, ranks that somebody else collects -----------------------------
+
+
+def case_first_process():
+    """As process 1 of a PID namespace it collects orphans and passes signals on."""
+    wrapper = ['unshare', '--pid', '--fork', '--mount-proc']
+    if subprocess.run([*wrapper, 'true'], capture_output=True).returncode:
+        print('no right to make a PID namespace')
+        sys.exit(77)
+
+    def inside(script, status):
+        done = subprocess.run([*wrapper, RUN, '-n', '2', '--', '/bin/sh', '-c', script],
+                              capture_output=True, timeout=LIMIT)
+        equal((done.returncode, done.stderr if status == 0 else b''), (status, b''), script)
+        return done.stdout
+    orphans = 'for i in 1 2 3 4 5; do sh -c "setsid sleep 0.1 &"; done; sleep 0.5; '
+    # Until all are gone, ten seconds at most; the last line is how many are left.
+    zombies = ('for i in $(seq 100); do n=$(cat /proc/[0-9]*/status 2>/dev/null | '
+               'grep -c "^State:.Z"); [ $n = 0 ] && break; sleep 0.1; done; echo zombies $n')
+    output = inside(orphans + '[ $RANK = 1 ] && { sleep 1; exit 0; }; ' + zombies, 0)
+    equal(output.count(b'zombies 0'), 1, output)
+    inside('trap "exit 7" TERM; [ $RANK = 0 ] && kill -TERM 1; sleep 20 & wait $!', 7)
+
+
+def case_collected():
+    """Whoever starts it may ignore SIGCHLD, which is inherited."""
+    for status in 0, 3:
+        done = subprocess.run([RUN, '-n', '3', '--', '/bin/sh', '-c', f'exit {status}'],
+                              capture_output=True, timeout=LIMIT,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        equal(done.returncode, status, done.stderr)
+
+
+def case_durations():
+    """Bare numbers are seconds; us, ms, s, m, h are units; nothing else is."""
+    for text in '0.2', '200ms', '0.2s', '200000us', '0.003m':
+        equal(sh(1, 'sleep 30', '--timeout', text)[0], 124, text)
+    equal(sh(1, 'exit 0', '--timeout', '1h')[0], 0, '1h')
+    for text in '10M', '1K', '5x', 's', '', 'nan', 'inf', '1 s', '0':
+        equal(sh(1, 'exit 0', '--timeout', text)[0], 2, text)
+
+
 # ---- Idleness -----------------------------------------------------------------------------------
 
 

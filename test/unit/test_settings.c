@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "check.h"
+#include "numbers.h"
 #include "settings.h"
 
 static void test_size_parser(void **state) {
@@ -62,35 +63,115 @@ static void test_values(void **state) {
     unsetenv("RINGCOMM_TRANSPORT");
 }
 
-static void check_range_error(const char *value) {
-    int64_t number = 42;
-    setenv("RINGCOMM_PEER_TIMEOUT", value, 1);
-    check_status(RCM_ERR_CONFIG, rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", -1, 3600, &number));
-    assert_int_equal(number, 42);
-    check_error_names("RINGCOMM_PEER_TIMEOUT");
-    check_error_names(value);
-    check_error_names("-1");
-    check_error_names("3600");
+typedef rcm_status (*number_fn)(int64_t *ret_value);
+
+static rcm_status peer_timeout(int64_t *ret_ms) {
+    return rcmi_setting_peer_timeout(ret_ms);
+}
+static rcm_status timeout_ns(int64_t *ret_ns) {
+    return rcmi_setting_duration("RINGCOMM_TIMEOUT", RCMI_SECOND, 1000000, 3600 * RCMI_SECOND,
+                                 ret_ns);
+}
+static rcm_status spin_ns(int64_t *ret_ns) {
+    return rcmi_setting_duration("RINGCOMM_SPIN_US", 1000, 0, RCMI_SECOND, ret_ns);
+}
+static rcm_status warn_after(int64_t *ret_ns) {
+    return rcmi_setting_warn_after(ret_ns);
+}
+static rcm_status slots(int64_t *ret_value) {
+    return rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, ret_value);
+}
+static rcm_status gid_index(int64_t *ret_value) {
+    return rcmi_setting_int("RINGCOMM_VERBS_GID_INDEX", -1, 255, ret_value);
+}
+static rcm_status slot_memory(int64_t *ret_value) {
+    return rcmi_setting_size("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, ret_value);
 }
 
-static void test_ints(void **state) {
+/* Each kind of number has its suffixes, and refuses those of others. NULL: not set. */
+static void test_kinds(void **state) {
     (void)state;
-    int64_t number = 0;
-    unsetenv("RINGCOMM_PEER_TIMEOUT");
-    check_ok(rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", -1, 3600, &number));
-    assert_int_equal(number, 15);
-    setenv("RINGCOMM_PEER_TIMEOUT", "-1", 1);
-    check_ok(rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", -1, 3600, &number));
-    assert_int_equal(number, -1);
-    setenv("RINGCOMM_PEER_TIMEOUT", "3K", 1);
-    check_ok(rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", -1, 3600, &number));
-    assert_int_equal(number, 3072);
-    check_range_error("3601");
-    check_range_error("-2");
-    check_range_error("--2");
-    check_range_error("fifteen");
-    check_range_error("99999999999999999999");
-    unsetenv("RINGCOMM_PEER_TIMEOUT");
+    static const struct {
+        const char *name;
+        number_fn get;
+        const char *text;
+        int64_t value; /* -2: refused */
+    } cases[] = {
+        {"RINGCOMM_PEER_TIMEOUT", peer_timeout, NULL, 15000},
+        {"RINGCOMM_PEER_TIMEOUT", peer_timeout, "20", 20000},
+        {"RINGCOMM_PEER_TIMEOUT", peer_timeout, "2500ms", 2500},
+        {"RINGCOMM_PEER_TIMEOUT", peer_timeout, "500ms", -2},
+        {"RINGCOMM_PEER_TIMEOUT", peer_timeout, "3K", -2},
+        {"RINGCOMM_PEER_TIMEOUT", peer_timeout, "-1", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "10m", 600 * RCMI_SECOND},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "1h", 3600 * RCMI_SECOND},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "90s", 90 * RCMI_SECOND},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "1.5m", 90 * RCMI_SECOND},
+        {"RINGCOMM_TIMEOUT", timeout_ns, ".25", 250000000},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "10M", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "1G", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "10min", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "10 m", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "m", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "1.m", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "1e3", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "0x10", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "inf", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "3601", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "9223372036854775807h", -2},
+        {"RINGCOMM_TIMEOUT", timeout_ns, "99999999999999999999", -2},
+        {"RINGCOMM_SPIN_US", spin_ns, "50", 50000},
+        {"RINGCOMM_SPIN_US", spin_ns, "50us", 50000},
+        {"RINGCOMM_SPIN_US", spin_ns, "2ms", 2000000},
+        {"RINGCOMM_SPIN_US", spin_ns, "1K", -2},
+        {"RINGCOMM_WARN_AFTER", warn_after, "0", 0},
+        {"RINGCOMM_WARN_AFTER", warn_after, "1m", 60 * RCMI_SECOND},
+        {"RINGCOMM_WARN_AFTER", warn_after, "64K", -2},
+        {"RINGCOMM_SLOTS", slots, "8", 8},
+        {"RINGCOMM_SLOTS", slots, "1K", -2},
+        {"RINGCOMM_SLOTS", slots, "8s", -2},
+        {"RINGCOMM_VERBS_GID_INDEX", gid_index, "-1", -1},
+        {"RINGCOMM_VERBS_GID_INDEX", gid_index, "--1", -2},
+        {"RINGCOMM_SLOT_MEMORY", slot_memory, "64M", 64 << 20},
+        {"RINGCOMM_SLOT_MEMORY", slot_memory, "1h", -2},
+        {"RINGCOMM_SLOT_MEMORY", slot_memory, "-64M", -2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t value = 42;
+        if (cases[i].text)
+            setenv(cases[i].name, cases[i].text, 1);
+        else
+            unsetenv(cases[i].name);
+        const rcm_status status = cases[i].get(&value);
+        print_message("%s=%s: %lld\n", cases[i].name, cases[i].text ? cases[i].text : "",
+                      (long long)value);
+        assert_int_equal(status, cases[i].value == -2 ? RCM_ERR_CONFIG : RCM_OK);
+        assert_true(value == (cases[i].value == -2 ? 42 : cases[i].value));
+        if (status != RCM_OK) {
+            check_error_names(cases[i].name);
+            check_error_names(cases[i].text);
+        }
+        unsetenv(cases[i].name);
+    }
+}
+
+/* Capitals mean the same, also where the locale has another small I; what is kept stays valid. */
+static void test_capitals(void **state) {
+    (void)state;
+    setenv("RINGCOMM_TRANSPORT", "SHM,Tcp", 1);
+    const char *kept = rcmi_setting("RINGCOMM_TRANSPORT");
+    assert_string_equal(kept, "shm,tcp");
+    assert_ptr_equal(kept, rcmi_setting("RINGCOMM_TRANSPORT"));
+    setenv("RINGCOMM_TRANSPORT", "AUTO", 1);
+    assert_string_equal(rcmi_setting("RINGCOMM_TRANSPORT"), "auto");
+    assert_string_equal(kept, "shm,tcp");
+    setenv("RINGCOMM_LOG", "INFO", 1);
+    assert_string_equal(rcmi_setting("RINGCOMM_LOG"), "info");
+    setenv("RINGCOMM_HOST_ID", "Node7", 1); /* a name of the user's */
+    assert_string_equal(rcmi_setting("RINGCOMM_HOST_ID"), "Node7");
+    unsetenv("RINGCOMM_TRANSPORT");
+    unsetenv("RINGCOMM_LOG");
+    unsetenv("RINGCOMM_HOST_ID");
 }
 
 static void file_write(const char *path, const char *text, size_t len) {
@@ -237,12 +318,12 @@ static void test_slot_bytes(void **state) {
 }
 
 /* What the warnings of settings without effect write to stderr. */
-static void capture_retired(char *ret_text, size_t size) {
+static void capture_names(char *ret_text, size_t size) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     const int old = dup(STDERR_FILENO);
     assert_true(old >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
-    rcmi_settings_warn_retired();
+    rcmi_settings_warn_names();
     dup2(old, STDERR_FILENO);
     close(old);
     close(ends[1]); /* a pipe holds some lines */
@@ -257,20 +338,50 @@ static void test_retired(void **state) {
     char text[2000];
     unsetenv("RINGCOMM_FETCH");
     unsetenv("RINGCOMM_PLACE");
-    capture_retired(text, sizeof text);
+    capture_names(text, sizeof text);
     assert_string_equal(text, "");
     setenv("RINGCOMM_FETCH", "always", 1);
-    capture_retired(text, sizeof text);
+    capture_names(text, sizeof text);
     assert_non_null(strstr(text, "RINGCOMM_FETCH"));
     assert_non_null(strstr(text, "RINGCOMM_PROTOCOL")); /* what to set instead */
     assert_null(strstr(text, "RINGCOMM_PLACE"));
     unsetenv("RINGCOMM_FETCH");
     setenv("RINGCOMM_PLACE", "none", 1);
-    capture_retired(text, sizeof text);
+    capture_names(text, sizeof text);
     assert_non_null(strstr(text, "RINGCOMM_PLACE"));
     assert_non_null(strstr(text, "--bind"));
     assert_null(strstr(text, "RINGCOMM_FETCH"));
     unsetenv("RINGCOMM_PLACE");
+}
+
+/* The name, the nearest one, never the value. What begins otherwise or is a tool's is no mistake.
+ */
+static void test_misspelt(void **state) {
+    (void)state;
+    static const char *const names[][2] = {{"RINGCOMM_TIMEOUTS", "RINGCOMM_TIMEOUT"},
+                                           {"RINGCOMM_SECRTE", "RINGCOMM_SECRET"},
+                                           {"RINGCOMM_SLOT_BYTE", "RINGCOMM_SLOT_BYTES"},
+                                           {"RINGCOMM_log", "RINGCOMM_LOG"},
+                                           {"RINGCOMM_INTERFACE", "RINGCOMM_IFACE"}};
+    char text[2000], nearest[100];
+    setenv("RINGCOMM_TIMEOUT", "10m", 1);
+    setenv("RINGCOMM_BENCH_FLIP", "1", 1);
+    setenv("RINGCOMMON", "1", 1);
+    capture_names(text, sizeof text);
+    assert_string_equal(text, "");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        setenv(names[i][0], "swordfish", 1);
+        capture_names(text, sizeof text);
+        snprintf(nearest, sizeof nearest, "nearest name is %s\n", names[i][1]);
+        assert_non_null(strstr(text, names[i][0]));
+        assert_non_null(strstr(text, nearest));
+        assert_null(strstr(text, "swordfish"));
+        assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+        unsetenv(names[i][0]);
+    }
+    unsetenv("RINGCOMM_TIMEOUT");
+    unsetenv("RINGCOMM_BENCH_FLIP");
+    unsetenv("RINGCOMMON");
 }
 
 int main(void) {
@@ -279,14 +390,11 @@ int main(void) {
     unsetenv("RINGCOMM_SECRET_FILE");
     unsetenv("RINGCOMM_TIMEOUT");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_size_parser),
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_ints),
-        cmocka_unit_test(test_secret_file),
-        cmocka_unit_test(test_secret),
-        cmocka_unit_test(test_shown),
-        cmocka_unit_test(test_number_defaults),
-        cmocka_unit_test(test_slot_bytes),
+        cmocka_unit_test(test_size_parser),     cmocka_unit_test(test_values),
+        cmocka_unit_test(test_kinds),           cmocka_unit_test(test_capitals),
+        cmocka_unit_test(test_misspelt),        cmocka_unit_test(test_secret_file),
+        cmocka_unit_test(test_secret),          cmocka_unit_test(test_shown),
+        cmocka_unit_test(test_number_defaults), cmocka_unit_test(test_slot_bytes),
         cmocka_unit_test(test_retired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,10 +38,10 @@ static void option_set(int fd, int level, int name, int value) {
 /* How a dead host or network shows itself is the control stream's business (heartbeat.c): no limit
  * is set here, or a reader that is merely stopped would count as dead once its window is full. */
 static rcm_status options_for_cuts(int fd) {
-    int64_t seconds;
-    rcm_status status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 1000000, &seconds);
+    int64_t ms = 0;
+    rcm_status status = rcmi_setting_peer_timeout(&ms);
     if (status == RCM_OK)
-        rcmi_socket_resend_soon(fd, seconds * 1000);
+        rcmi_socket_resend_soon(fd, ms);
     return status;
 }
 

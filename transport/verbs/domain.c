@@ -202,13 +202,12 @@ static void domain_beat(void *arg) {
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 rcm_status verbs_settings(struct verbs_domain *domain) {
-    int64_t seconds = 0, class = 0, level = 0;
-    rcm_status status = rcmi_setting_int("RINGCOMM_PEER_TIMEOUT", 1, 1000000, &seconds);
+    int64_t class = 0, level = 0;
+    rcm_status status = rcmi_setting_peer_timeout(&domain->peer_timeout_ms);
     if (status == RCM_OK)
         status = rcmi_setting_int("RINGCOMM_VERBS_TRAFFIC_CLASS", 0, 255, &class);
     if (status == RCM_OK)
         status = rcmi_setting_int("RINGCOMM_VERBS_SL", 0, 15, &level);
-    domain->peer_timeout_ms = seconds * 1000;
     domain->traffic_class = (int)class;
     domain->service_level = (int)level;
     return status;
