@@ -13,9 +13,12 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -29,11 +32,20 @@ struct child {
     int pidfd;
 };
 
+/* How a rank ended, in its own words, for a parent whose children somebody else collects. */
+struct report {
+    _Atomic int exit_status; /* NOT_SAID, or what _exit or exit was given */
+    pid_t pid;               /* the rank's: its own children do not report */
+};
+enum { NOT_SAID = -1, SOMEHOW = 125 };
+
 struct spawn {
     int n, running;
     int port;     /* of the store */
     char job[40]; /* the job's id */
     struct child *children;
+    struct report *reports; /* shared with the children */
+    bool unknown;           /* the failed rank left no status */
     struct pollfd *polls;
     int failed_rank, exit_status;
 };
@@ -42,6 +54,12 @@ static void set_number(const char *name, int value) {
     char text[16];
     snprintf(text, sizeof(text), "%d", value);
     setenv(name, text, 1);
+}
+
+static void report_exit(int exit_status, void *report) {
+    struct report *own = report;
+    if (own->pid == getpid())
+        atomic_store(&own->exit_status, exit_status & 0xff);
 }
 
 /* In the child: the environment of a rank, then fn. Does not return. */
@@ -58,9 +76,13 @@ static void child_run(const struct spawn *spawn, int rank, pid_t parent, int (*f
     set_number("RINGCOMM_WORLD_SIZE", spawn->n);
     set_number("RINGCOMM_LOCAL_RANK", rank);
     set_number("RINGCOMM_LOCAL_WORLD_SIZE", spawn->n);
+    spawn->reports[rank].pid = getpid();
+    (void)on_exit(report_exit, &spawn->reports[rank]);
     const int result = fn(rank, arg);
+    const int exit_status = result >= 0 && result <= 125 ? result : 125;
     fflush(NULL);
-    _exit(result >= 0 && result <= 125 ? result : 125);
+    report_exit(exit_status, &spawn->reports[rank]);
+    _exit(exit_status);
 }
 
 /* Listens for the ranks of a job of that name. */
@@ -69,6 +91,45 @@ static rcm_status spawn_name(struct spawn *spawn, int *ret_fd) {
     rcm_status status = rcmi_random(&random, sizeof(random));
     snprintf(spawn->job, sizeof(spawn->job), "spawn-%016" PRIx64, random);
     return status == RCM_OK ? rcmi_store_listen("127.0.0.1", 0, ret_fd, &spawn->port) : status;
+}
+
+/* By descriptor: when somebody else collected it, the number may be another process's. */
+static int child_signal(const struct child *child, int signal) {
+    return child->pidfd >= 0 ? (int)syscall(SYS_pidfd_send_signal, child->pidfd, signal, NULL, 0)
+                             : kill(child->pid, signal);
+}
+
+static int child_wait(const struct child *child, siginfo_t *ret_info) {
+    int failed;
+    do
+        failed = child->pidfd >= 0 ? waitid(P_PIDFD, (id_t)child->pidfd, ret_info, WEXITED)
+                                   : waitid(P_PID, (id_t)child->pid, ret_info, WEXITED);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
+/* Collects rank r, which has ended. Where SIGCHLD is ignored, or a handler or thread waits for all
+ * children, its status is gone. */
+static void spawn_reap(struct spawn *spawn, int r) {
+    siginfo_t info = {0};
+    struct child *child = &spawn->children[r];
+    int exit_status;
+    bool unknown = false;
+    if (child_wait(child, &info) == 0) {
+        exit_status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+    } else {
+        exit_status = atomic_load(&spawn->reports[r].exit_status);
+        unknown = exit_status == NOT_SAID;
+        exit_status = unknown ? SOMEHOW : exit_status;
+    }
+    child->pid = 0;
+    rcmi_fd_close(&child->pidfd);
+    spawn->running--;
+    if (exit_status != 0 && spawn->failed_rank < 0) {
+        spawn->failed_rank = r;
+        spawn->exit_status = exit_status;
+        spawn->unknown = unknown;
+    }
 }
 
 static rcm_status spawn_fork(struct spawn *spawn, int listen_fd, int (*fn)(int, void *),
@@ -86,8 +147,11 @@ static rcm_status spawn_fork(struct spawn *spawn, int listen_fd, int (*fn)(int, 
         }
         spawn->children[r].pid = pid;
         spawn->running++;
-        spawn->children[r].pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec */
-        if (spawn->children[r].pidfd < 0)
+        spawn->children[r].pidfd =
+            rcmi_fd_high((int)syscall(SYS_pidfd_open, pid, 0)); /* close-on-exec */
+        if (spawn->children[r].pidfd < 0 && errno == ESRCH)
+            spawn_reap(spawn, r); /* it has ended, and somebody else collected it */
+        else if (spawn->children[r].pidfd < 0)
             return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot watch rank %d", r);
     }
     return RCM_OK;
@@ -96,26 +160,7 @@ static rcm_status spawn_fork(struct spawn *spawn, int listen_fd, int (*fn)(int, 
 static void spawn_signal(const struct spawn *spawn, int signal) {
     for (int r = 0; r < spawn->n; r++)
         if (spawn->children[r].pid > 0)
-            kill(spawn->children[r].pid, signal);
-}
-
-/* Collects rank r, which has ended. */
-static void spawn_reap(struct spawn *spawn, int r) {
-    int status;
-    pid_t got;
-    while ((got = waitpid(spawn->children[r].pid, &status, 0)) < 0 && errno == EINTR)
-        ;
-    spawn->children[r].pid = 0;
-    rcmi_fd_close(&spawn->children[r].pidfd);
-    spawn->running--;
-    const int exit_status = got < 0               ? 125
-                            : WIFEXITED(status)   ? WEXITSTATUS(status)
-                            : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                                  : 125;
-    if (exit_status != 0 && spawn->failed_rank < 0) {
-        spawn->failed_rank = r;
-        spawn->exit_status = exit_status;
-    }
+            (void)child_signal(&spawn->children[r], signal);
 }
 
 /* Waits for children to end until all have, one failed, or the deadline. */
@@ -168,12 +213,19 @@ static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *a
                                spawn->running, spawn->n, (double)timeout_ms / 1000);
     }
     struct rcmi_error cause = *rcmi_last_error();
-    const int failed_rank = spawn->failed_rank, exit_status = spawn->exit_status;
+    const struct spawn before = *spawn;
     spawn_stop(spawn); /* what ends now was ended from here */
-    spawn->failed_rank = failed_rank;
-    spawn->exit_status = exit_status;
+    spawn->failed_rank = before.failed_rank;
+    spawn->exit_status = before.exit_status;
+    spawn->unknown = before.unknown;
     rcm_store_close(store);
     *rcmi_last_error() = cause;
+    if (status == RCM_OK && spawn->failed_rank >= 0 && spawn->unknown)
+        return rcmi_fail_origin(RCM_ERR_PEER, spawn->failed_rank,
+                                "rank %d ended without a result, by a signal or _exit: this "
+                                "process ignores SIGCHLD or waits for all its children, so that "
+                                "the status is lost",
+                                spawn->failed_rank);
     if (status == RCM_OK && spawn->failed_rank >= 0)
         return rcmi_fail_origin(RCM_ERR_PEER, spawn->failed_rank,
                                 spawn->exit_status > 128 ? "rank %d was killed by signal %d"
@@ -194,14 +246,22 @@ rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), void *arg, int6
     struct spawn spawn = {.n = nranks, .failed_rank = -1};
     spawn.children = calloc((size_t)nranks, sizeof(*spawn.children));
     spawn.polls = calloc((size_t)nranks, sizeof(*spawn.polls));
+    const size_t reports_len = (size_t)nranks * sizeof(*spawn.reports);
+    void *const reports =
+        mmap(NULL, reports_len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     rcm_status status;
-    if (!spawn.children || !spawn.polls) {
+    if (!spawn.children || !spawn.polls || reports == MAP_FAILED) {
         status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", nranks);
     } else {
-        for (int r = 0; r < nranks; r++)
+        spawn.reports = reports;
+        for (int r = 0; r < nranks; r++) {
             spawn.children[r].pidfd = -1;
+            atomic_init(&spawn.reports[r].exit_status, NOT_SAID);
+        }
         status = spawn_run(&spawn, fn, arg, timeout_ms);
     }
+    if (reports != MAP_FAILED)
+        munmap(reports, reports_len);
     free(spawn.children);
     free(spawn.polls);
     if (ret_failed_rank)

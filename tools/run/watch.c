@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,6 +111,25 @@ static void watch_note_end(struct watch *watch, struct run_rank *rank) {
                     (int)rank->pid);
     watch_describe_end(watch, rank);
     run_sink_printf(watch->err, "; the others go on\n");
+}
+
+static bool is_ours(const struct watch *watch, pid_t pid) {
+    bool ours = pid == watch->job->keeper.pid;
+    for (int r = 0; r < watch->job->nranks && !ours; r++)
+        ours = watch->ranks[r].state != RUN_RANK_GONE && watch->ranks[r].pid == pid;
+    return ours;
+}
+
+/* As process 1 of a container, or below a subreaper's mark, the launcher gets children that are not
+ * its own. A rank that has ended is seen first until it is collected; then it is their turn. */
+static void watch_collect_orphans(const struct watch *watch) {
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0 ||
+            is_ours(watch, info.si_pid))
+            return;
+        (void)waitpid(info.si_pid, NULL, WNOHANG);
+    }
 }
 
 static void watch_check_ranks(struct watch *watch) {
@@ -289,6 +309,7 @@ static void watch_loop(struct watch *watch) {
             watch_read_signals(watch);
         watch_check_ranks(watch);
         watch_collect_ranks(watch);
+        watch_collect_orphans(watch);
         watch_deadlines(watch);
     }
 }
