@@ -32,6 +32,7 @@ struct round {
     char transport[64], url[256];
     struct board *board;
     pid_t store, ranks[RANKS_MAX];
+    int64_t frozen_ns;               /* for how long the victim was stopped, and continued */
     int64_t acted_ns;                /* when the fault was done; 0: by the library itself */
     struct strain before[RANKS_MAX]; /* of each rank, then */
     int64_t late_ns;                 /* a rank that was excused, at most */
@@ -150,9 +151,19 @@ static bool wait_started(const struct round *round) {
 
 /* ---- The fault ------------------------------------------------------------------------------ */
 
+/* Far shorter than the deadline: ranks that queue for a processor need some of that, too. */
+static void freeze(struct round *round) {
+    const pid_t victim = round->ranks[round->victim];
+    const int64_t deadline = round->options->deadline_ms, part = random_next(&round->random) % 1000;
+    const int64_t ms = deadline / 16 + part * deadline / 6000;
+    round->frozen_ns = ms * 1000000;
+    kill(victim, SIGSTOP);
+    pause_ms((int)ms);
+    kill(victim, SIGCONT);
+}
+
 static void act(struct round *round) {
     const pid_t victim = round->ranks[round->victim];
-    const int64_t deadline = round->options->deadline_ms;
     usleep((useconds_t)(random_next(&round->random) % 150000));
     for (int r = 0; r < round->n; r++)
         strain_add(&round->before[r], round->ranks[r]);
@@ -167,10 +178,7 @@ static void act(struct round *round) {
         kill(victim, SIGSTOP);
         break;
     case FAULT_FREEZE:
-        kill(victim, SIGSTOP);
-        pause_ms(
-            (int)(deadline / 8 + (int64_t)(random_next(&round->random) % 1000) * deadline / 3000));
-        kill(victim, SIGCONT);
+        freeze(round);
         pause_ms(50);
         atomic_store(&round->board->stop, true);
         break;
@@ -286,11 +294,13 @@ static bool is_excused(struct round *round, int r, int64_t late_ns) {
 }
 
 /* True if a deadline passed that has nothing to do with the fault: before it, or where nothing
- * happens, for want of a processor. */
+ * happens, for want of a processor. A freeze takes its part of the deadline by itself, and whoever
+ * is behind at that moment is named. */
 static bool is_starved(struct round *round, int r, int64_t took_ns) {
     const int64_t deadline_ns = round->options->deadline_ms * 1000000;
     const bool before = round->acted_ns && took_ns < 0;
-    const bool starved = nothing_happens(round->fault) && excuse_ns(round) > deadline_ns;
+    const bool starved =
+        nothing_happens(round->fault) && round->frozen_ns + excuse_ns(round) > deadline_ns;
     if (round->board->seen[r].status != RCM_ERR_TIMEOUT || !(before || starved))
         return false;
     if (deadline_ns > round->late_ns)
