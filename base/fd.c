@@ -105,7 +105,10 @@ int rcmi_fd_unidentified(void) {
  * a deadline of ours. */
 static rcm_status fd_fail(int fd, int sys_errno, const char *verb) {
     rcm_status status = sys_errno == ETIMEDOUT ? RCM_ERR_PEER : rcmi_status_of_errno(sys_errno);
-    return rcmi_fail(status, sys_errno, "cannot %s descriptor %d", verb, fd);
+    char stall[RCMI_STALL_TEXT] = "";
+    if (sys_errno == ETIMEDOUT)
+        rcmi_socket_describe_stall(fd, stall);
+    return rcmi_fail(status, sys_errno, "cannot %s descriptor %d%s", verb, fd, stall);
 }
 
 static ssize_t fd_read_once(int fd, void *buf, size_t len) {
@@ -172,9 +175,13 @@ rcm_status rcmi_fd_poll(int fd, short events, rcmi_deadline deadline) {
             return rcmi_fail(RCM_ERR_SYSTEM, EBADF, "cannot poll descriptor %d", fd);
         if (ready > 0)
             return RCM_OK; /* POLLERR and POLLHUP too: the next read or write says what it is */
-        if (rcmi_deadline_passed(deadline))
-            return rcmi_fail(RCM_ERR_TIMEOUT, 0, "the deadline passed before descriptor %d was %s",
-                             fd, events & POLLIN ? "readable" : "writable");
+        if (rcmi_deadline_passed(deadline)) {
+            char stall[RCMI_STALL_TEXT];
+            rcmi_socket_describe_stall(fd, stall);
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                             "the deadline passed before descriptor %d was %s%s", fd,
+                             events & POLLIN ? "readable" : "writable", stall);
+        }
     }
 }
 

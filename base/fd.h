@@ -95,6 +95,15 @@ rcm_status rcmi_connect_result(int fd);
  * lets it go on for longer than patience_ms; else the pause may grow to the length of the cut. */
 void rcmi_socket_resend_soon(int fd, int64_t patience_ms);
 
+/* Of a connection that stands still: "" or " (why)", where the kernel's counts show that long
+ * packets are lost. Keeps errno. */
+#define RCMI_STALL_MTU                                                                             \
+    "if short ones pass, the MTU of the path is smaller than that of the interfaces: lower "       \
+    "theirs, "                                                                                     \
+    "or set net.ipv4.tcp_mtu_probing=1"
+enum { RCMI_STALL_TEXT = 224 };
+void rcmi_socket_describe_stall(int fd, char text[RCMI_STALL_TEXT]);
+
 /* Sends 1 to 4096 bytes and nfds descriptors (at most 4) over a Unix stream socket in one message,
  * whole or not at all, or receives up to that: RCM_OK, RCM_AGAIN or an error. A received
  * descriptor is the caller's and O_CLOEXEC; *ret_nfds says how many came; more than max_fds is

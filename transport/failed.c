@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Links that fail while their control streams work: a data plane says so, on any thread; the loop
  * thread tells the peer why, and loses the link. What the loss of a link is: link.c. */
+#include <errno.h>
 #include <string.h>
 #include "internal.h"
 
@@ -72,6 +73,15 @@ rcm_status rcmi_link_on_failed(struct rcmi_link *link, const uint8_t *text, size
     return RCM_OK;
 }
 
+/* The kernel gave up a connection to a host that it still hears. */
+static void link_explain(struct rcmi_link *link) {
+    if (link->failure.sys_errno != ETIMEDOUT || !rcmi_link_is_heard(link))
+        return;
+    *rcmi_last_error() = link->failure;
+    (void)rcmi_fail_context("short messages pass, long ones do not");
+    link->failure = *rcmi_last_error();
+}
+
 bool rcmi_links_take_failed(struct rcmi_node *node) {
     pthread_mutex_lock(&node->lock);
     struct rcmi_link *link = node->failed;
@@ -84,6 +94,7 @@ bool rcmi_links_take_failed(struct rcmi_node *node) {
         rcmi_control_drain(link);
         if (!link_has_failed(link))
             continue;
+        link_explain(link);
         link_tell(link);
         *rcmi_last_error() = link->failure;
         rcmi_setup_fail(link);

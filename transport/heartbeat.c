@@ -45,6 +45,12 @@ static int64_t link_heard_ns(const struct rcmi_link *link, int64_t now) {
     return now - ms * MS;
 }
 
+bool rcmi_link_is_heard(const struct rcmi_link *link) {
+    const int64_t now = rcmi_now_ns();
+    return link_beats(link, link->node) &&
+           now - link_heard_ns(link, now) < 2 * beat_interval_ns(link->node);
+}
+
 /* What still waits to be sent is a probe as well. */
 static void link_ask(struct rcmi_link *link) {
     const bool up = rcmi_link_state(link) == RCMI_LINK_UP;

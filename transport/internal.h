@@ -667,6 +667,8 @@ int64_t rcmi_silence_interval(int64_t timeout);
 /* The control stream stands: from now on the link is lost if its peer's host falls silent. */
 void rcmi_heartbeat_start(struct rcmi_link *link);
 void rcmi_heartbeat_stop(struct rcmi_node *node);
+/* Another host, and packets of the control stream came lately. Loop thread. */
+bool rcmi_link_is_heard(const struct rcmi_link *link);
 
 /* ---- message.c ------------------------------------------------------------------------------- */
 

@@ -322,6 +322,66 @@ def case_cut_default():
     lose(['idle', 60], timeout=15, each=1)
 
 
+MTU = r'if short ones pass, the MTU of the path is smaller than that of the interfaces'
+
+
+def two_switches(**families):
+    """Two hosts, and a cable between their bridges."""
+    hosts = net.star(2, **families)
+    net.call('ip', 'link', 'add', 'trunk0', 'type', 'veth', 'peer', 'name', 'trunk1')
+    net.call('ip', 'link', 'set', hosts[1].ports['eth0'][0], 'master', net.bridge('far'))
+    for port, bridge in (('trunk0', 'lan'), ('trunk1', 'far')):
+        net.call('ip', 'link', 'set', port, 'master', bridge, 'up')
+    return hosts
+
+
+def black_hole(hosts, probing=0):
+    """Packets of more than 1280 bytes are lost between the bridges, and no host is told. Without
+    probing kernels give a connection up after 4 attempts here."""
+    retries = 15 if probing else 4
+    for host in hosts:
+        host.call('ip', 'link', 'set', 'eth0', 'gso_max_segs', '1')  # longer ones would pass whole
+        host.call('sysctl', '-qw', f'net.ipv4.tcp_retries2={retries}',
+                  f'net.ipv4.tcp_mtu_probing={probing}')
+    for port in ('trunk0', 'trunk1'):
+        net.call('ip', 'link', 'set', port, 'mtu', '1280')
+
+
+def lose_long(hosts, **more):
+    job = start(hosts, ['loop', 60, 100000], each=1, **more)
+    wait_ready(job)
+    black_hole(hosts)
+    for rank, (text, _) in enumerate(job.finish()):
+        check(value_of(text, 'error', 'status') == 'RCM_ERR_PEER', f'rank {rank}: another status')
+        check(re.search(r'^error .*short messages pass, long ones do not: .* rank \d failed: .*'
+                        rf'packets of 1\d\d\d bytes get no answer; {MTU}', text, re.M),
+              f'rank {rank} does not say it')
+
+
+def case_mtu():
+    lose_long(two_switches())
+
+
+def case_mtu_ipv6():
+    lose_long(two_switches(ipv4=False, ipv6=True), url=f'tcp://[fd77::1]:{STORE}')
+
+
+def case_mtu_store():
+    """From the beginning: what the store answers is lost."""
+    hosts = two_switches()
+    black_hole(hosts)
+    outputs = start(hosts, ['work'], each=1, more={'RINGCOMM_TIMEOUT': '4'}).finish()
+    check(re.search(rf'^error when=init .*store at .*(did not|get no answer); {MTU}', outputs[1][0],
+                    re.M), 'rank 1 does not say it')
+
+
+def case_mtu_probing():
+    """What the error advises helps."""
+    hosts = two_switches()
+    black_hole(hosts, probing=1)
+    all_good(start(hosts, ['work'], each=1))
+
+
 # ---- Nobody is lost -----------------------------------------------------------------------------
 
 def case_idle():

@@ -283,8 +283,7 @@ static rcm_status rx_check(struct tcp_stream *stream, ssize_t got) {
         tcp_fault_receive(stream);
         return RCM_AGAIN;
     }
-    return rcmi_fail_peer(rcmi_status_of_errno(errno), peer, "receiving from rank %d failed: %s",
-                          peer, strerror(errno));
+    return tcp_stream_error(stream, "receiving from");
 }
 
 /* One read. *ret_more: the socket may hold more than was taken. */

@@ -171,6 +171,19 @@ static bool stream_break(struct tcp_stream *stream) {
     return first;
 }
 
+rcm_status tcp_stream_error(const struct tcp_stream *stream, const char *verb) {
+    const int error = errno, peer = stream->link->peer;
+    char stall[RCMI_STALL_TEXT] = "";
+    if (error == ETIMEDOUT)
+        rcmi_socket_describe_stall(stream->fd, stall);
+    const rcm_status status =
+        rcmi_fail_peer(rcmi_status_of_errno(error), peer, "%s rank %d failed: %s%s", verb, peer,
+                       strerror(error), stall);
+    if (stall[0])
+        rcmi_last_error()->sys_errno = error; /* failed.c looks at it */
+    return status;
+}
+
 void tcp_stream_fail(struct tcp_stream *stream) {
     if (stream_break(stream))
         rcmi_node_link_failed(stream->domain->node, stream->link->peer);

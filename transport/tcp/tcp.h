@@ -253,6 +253,8 @@ void tcp_stream_fini(struct tcp_stream *stream);
 /* The socket is of no use any more, for the reason in the thread's error: the framework will lose
  * the link. Any thread, under rx or tx lock but not queue_lock. */
 void tcp_stream_fail(struct tcp_stream *stream);
+/* errno is of a call that moved its data ("sending to"): the thread's error. */
+rcm_status tcp_stream_error(const struct tcp_stream *stream, const char *verb);
 /* Reads and writes what can be. */
 bool tcp_stream_move(struct tcp_stream *stream);
 /* Has epoll report what comes; or no longer, if no thread sleeps on it or may look there. For each

@@ -200,9 +200,7 @@ static bool tx_send(struct tcp_stream *stream) {
     if (sent < 0 && errno == EFAULT && tcp_fault_send(stream))
         return true;
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
-        rcm_status status = rcmi_status_of_errno(errno);
-        status = rcmi_fail_peer(status, stream->link->peer, "sending to rank %d failed: %s",
-                                stream->link->peer, strerror(errno));
+        (void)tcp_stream_error(stream, "sending to");
         tcp_stream_fail(stream);
         return false;
     }
