@@ -12,9 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 #include "clock.h"
+#include "entry.h"
 #include "error.h"
 #include "fork.h"
-#include "loop.h"
+#include "thread.h"
 #include "rendezvous.h"
 #include "sized.h"
 
@@ -120,18 +121,18 @@ static void *request_run(void *arg) {
 }
 
 static rcm_status request_start(struct rcm_init_request *request) {
+    static const struct rcmi_thread_kind kind = {
+        .name = "a thread for rcm_init", .stack_kib = RCMI_STACK_KIB, .detached = true};
     pthread_t thread;
     request->refs++;
-    const int error = rcmi_thread_start(request_run, request, &thread);
-    if (error == 0) {
-        pthread_detach(thread);
-        return RCM_OK;
-    }
-    request->refs--;
-    return rcmi_fail(rcmi_status_of_errno(error), error, "cannot start a thread for rcm_init");
+    const rcm_status status = rcmi_thread_start(&kind, request_run, request, &thread);
+    if (status != RCM_OK)
+        request->refs--;
+    return status;
 }
 
 rcm_status rcm_init_begin(const struct rcm_init_options *options, rcm_init_request **ret_request) {
+    RCMI_ENTRY;
     static const struct rcmi_sized sized = {"options", "RCM_INIT_OPTIONS_INIT",
                                             RCMI_INIT_OPTIONS_SIZE_0,
                                             sizeof(struct rcm_init_options)};
@@ -175,6 +176,7 @@ static void request_await(struct rcm_init_request *request, rcmi_deadline deadli
 }
 
 rcm_status rcm_init_wait(rcm_init_request *request, int64_t timeout_ms, rcm_comm **ret_comm) {
+    RCMI_ENTRY;
     rcm_status status = request_check(request, ret_comm);
     if (status != RCM_OK)
         return status;
@@ -200,6 +202,7 @@ rcm_status rcm_init_test(rcm_init_request *request, rcm_comm **ret_comm) {
 }
 
 void rcm_init_cancel(rcm_init_request *request) {
+    RCMI_ENTRY;
     if (!request)
         return;
     if (!rcmi_fork_is_maker(request->generation)) {

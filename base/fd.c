@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "entry.h"
 #include "error.h"
 #include "sigpipe.h"
 
@@ -85,6 +86,7 @@ bool rcmi_fd_distrusted(void) {
 void rcmi_fd_close(int *fd) {
     if (*fd < 0)
         return;
+    RCMI_ENTRY;
     int saved_errno = errno;
     disown(*fd);
     if (!distrusted)

@@ -3,7 +3,7 @@
 #include "lasting.h"
 #include <errno.h>
 #include <stdlib.h>
-#include "loop.h"
+#include "thread.h"
 
 static void lasting_end(struct rcmi_lasting *call) {
     pthread_mutex_destroy(&call->lock);
@@ -47,11 +47,11 @@ bool rcmi_lasting_run(struct rcmi_lasting *call, rcmi_deadline deadline, rcm_sta
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->changed, NULL);
     call->done = call->left = false;
-    const int error = rcmi_thread_start(lasting_main, call, &thread);
-    if (error != 0) {
+    static const struct rcmi_thread_kind kind = {.name = "a thread for a call that may last",
+                                                 .stack_kib = RCMI_STACK_DRIVER_KIB};
+    *ret_status = rcmi_thread_start(&kind, lasting_main, call, &thread);
+    if (*ret_status != RCM_OK) {
         lasting_end(call);
-        *ret_status = rcmi_fail(rcmi_status_of_errno(error), error,
-                                "cannot start a thread for a call that may last");
         return true;
     }
     if (!lasting_await(call, deadline)) {

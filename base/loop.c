@@ -12,17 +12,18 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "entry.h"
 #include "error.h"
 #include "fd.h"
 #include "fork.h"
 #include "log.h"
+#include "thread.h"
 
 enum {
     BATCH = 64,
@@ -123,6 +124,7 @@ void rcmi_loop_wake(struct rcmi_loop *loop) {
         return; /* whoever noted it first writes, if a write is needed */
     if (!atomic_load_explicit(&loop->sleeping, memory_order_seq_cst) || rcmi_loop_is_broken(loop))
         return;
+    RCMI_ENTRY;
     int saved_errno = errno;
     const uint64_t one = 1;
     while (write(loop->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
@@ -353,33 +355,14 @@ rcm_status rcmi_loop_create(const char *name, rcmi_deadline (*tick)(void *arg), 
     return RCM_OK;
 }
 
-/* Handlers of the application shall not run on a thread it does not know of. Signals of a fault
- * in this thread itself stay, so that crash reports work. */
-static void signals_to_block(sigset_t *ret_set) {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-    sigfillset(ret_set);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        sigdelset(ret_set, faults[i]);
-}
-
-int rcmi_thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret_thread) {
-    sigset_t block, old;
-    signals_to_block(&block);
-    pthread_sigmask(SIG_SETMASK, &block, &old);
-    const int error = pthread_create(ret_thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error;
-}
-
 rcm_status rcmi_loop_start(struct rcmi_loop *loop) {
+    char name[NAME_BYTES + 40];
+    snprintf(name, sizeof name, "the thread of the event loop '%s'", loop->name);
+    const struct rcmi_thread_kind kind = {.name = name, .stack_kib = RCMI_STACK_KIB};
     loop->started = true;
-    const int error = rcmi_thread_start(loop_run, loop, &loop->thread);
-    if (error != 0) {
-        loop->started = false;
-        return rcmi_fail(rcmi_status_of_errno(error), error,
-                         "cannot start the thread of the event loop '%s'", loop->name);
-    }
-    return RCM_OK;
+    const rcm_status status = rcmi_thread_start(&kind, loop_run, loop, &loop->thread);
+    loop->started = status == RCM_OK;
+    return status;
 }
 
 void rcmi_loop_destroy(struct rcmi_loop *loop) {

@@ -19,7 +19,6 @@
 #ifndef RCMI_LOOP_H
 #define RCMI_LOOP_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "ringcomm.h"
@@ -50,8 +49,6 @@ struct rcmi_timer {
 rcm_status rcmi_loop_create(const char *name, rcmi_deadline (*tick)(void *arg), void *arg,
                             struct rcmi_loop **ret_loop);
 rcm_status rcmi_loop_start(struct rcmi_loop *loop);
-/* Starts a thread of the library that is no loop, which blocks all signals likewise. An errno. */
-int rcmi_thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret_thread);
 
 /* Stops and joins the thread, closes what the loop itself owns, frees it. Watched descriptors
  * stay the owner's. Not from the loop's thread. NULL is a no-op. */

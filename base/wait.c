@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include "entry.h"
 #include "log.h"
 #include "settings.h"
 #include "yield.h"
@@ -59,6 +60,7 @@ static void doorbell_wake_threads(struct rcmi_doorbell *doorbell) {
 }
 
 static void doorbell_wake_eventfd(int eventfd) {
+    RCMI_ENTRY;
     const uint64_t one = 1;
     /* Fails only if the counter is full, and then its sleeper is awake already. */
     while (eventfd >= 0 && write(eventfd, &one, sizeof one) < 0 && errno == EINTR)

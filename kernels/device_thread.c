@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "device_internal.h"
 #include "error.h"
-#include "loop.h"
+#include "thread.h"
 
 /* How long it looks without a pause at what the device does, and then between two looks. */
 enum { LOOKS = 200, SLEEP_MIN_NS = 20000, SLEEP_MAX_NS = 500000 };
@@ -323,10 +323,11 @@ rcm_status device_thread_start(struct rcmi_device *d) {
     queue_clear(&d->follows);
     queue_clear(&d->ready);
     queue_clear(&d->later);
-    const int error = rcmi_thread_start(thread_main, d, &d->thread);
-    if (error != 0)
-        return rcmi_fail(rcmi_status_of_errno(error), error, "cannot start the thread of %s",
-                         d->facts.label);
+    static const struct rcmi_thread_kind kind = {.name = "the thread of a CUDA device",
+                                                 .stack_kib = RCMI_STACK_DRIVER_KIB};
+    const rcm_status status = rcmi_thread_start(&kind, thread_main, d, &d->thread);
+    if (status != RCM_OK)
+        return rcmi_fail_context("%s", d->facts.label);
     if (!set_up_await(d))
         return rcmi_fail(RCM_ERR_TIMEOUT, 0, "the CUDA driver has not set up %s in %d seconds",
                          d->facts.label, DEVICE_SETUP_S);

@@ -10,7 +10,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "fork.h"
 #include "log.h"
 #include "pmix_abi.h"
+#include "thread.h"
 
 #define LIBRARY    "libpmix.so.2"
 #define GOODBYE_MS 3000
@@ -238,21 +238,12 @@ static void *request_main(void *arg) {
     return NULL;
 }
 
-/* No handler of the application runs on the thread, nor on those that libpmix starts from it. */
+/* Threads that libpmix starts from it block the signals that it blocks. */
 static rcm_status request_start(struct request *request) {
-    sigset_t all, old;
+    static const struct rcmi_thread_kind kind = {
+        .name = "a thread for PMIx", .stack_kib = RCMI_STACK_DRIVER_KIB, .detached = true};
     pthread_t thread;
-    pthread_attr_t attr;
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(&thread, &attr, request_main, request);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    return error == 0
-               ? RCM_OK
-               : rcmi_fail(rcmi_status_of_errno(error), error, "cannot start a thread for PMIx");
+    return rcmi_thread_start(&kind, request_main, request, &thread);
 }
 
 /* A thread that is left behind returns into this code, which must then not be unloaded. */

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include "thread.h"
 #include "verbs.h"
 
 enum { LOOK_MS = 20 }; /* how often a job that waits looks whether it is still wanted */
@@ -153,11 +154,12 @@ void verbs_connector_free(struct verbs_domain *domain) {
 static rcm_status connector_start(struct verbs_connector *connector) {
     if (connector->started)
         return RCM_OK;
-    const int error = rcmi_thread_start(connector_run, connector, &connector->thread);
-    connector->started = error == 0;
-    return error ? rcmi_fail(rcmi_status_of_errno(error), error,
-                             "no thread that connects queue pairs")
-                 : RCM_OK;
+    static const struct rcmi_thread_kind kind = {.name = "the thread that connects queue pairs",
+                                                 .stack_kib = RCMI_STACK_KIB};
+    const rcm_status status =
+        rcmi_thread_start(&kind, connector_run, connector, &connector->thread);
+    connector->started = status == RCM_OK;
+    return status;
 }
 
 rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *peer) {

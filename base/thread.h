@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads of the library. Each has
+ *   - a stack of a stated size, whatever `ulimit -s` says: the default one may be more than
+ *     RLIMIT_AS, or with mlockall RLIMIT_MEMLOCK, has room for;
+ *   - all signals blocked but those of faults, so that no handler of the application runs on it;
+ *   - the default floating-point environment (entry.h), whatever that of its creator is.
+ *
+ * Not here: what threads do (loop.h is one kind).
+ */
+#ifndef RCMI_THREAD_H
+#define RCMI_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include "ringcomm.h"
+
+enum {
+    RCMI_STACK_KIB = 1024, /* callbacks and operators of the program have that, too */
+    RCMI_STACK_DRIVER_KIB =
+        8192 /* of what calls libpmix, or a CUDA driver that translates kernels */
+};
+
+struct rcmi_thread_kind {
+    const char *name; /* in errors: "the thread of ..." */
+    size_t stack_kib;
+    bool detached;
+};
+
+/* RCM_ERR_RESOURCE names the limit that was reached. */
+rcm_status rcmi_thread_start(const struct rcmi_thread_kind *kind, void *(*run)(void *arg),
+                             void *arg, pthread_t *ret_thread);
+
+#endif
