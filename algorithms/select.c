@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding an algorithm by name, or by price. */
 #include "cost.h"
+#include "entry.h"
 #include "plan.h"
 #include "price.h"
 
@@ -149,6 +150,7 @@ static const struct rcmi_algorithm *selection_cheapest(const struct rcmi_selecti
 rcm_status rcmi_algorithm_select(struct rcmi_selection *selection, enum rcm_collective collective,
                                  size_t bytes, bool ordered,
                                  const struct rcmi_algorithm **ret_algorithm) {
+    RCMI_ENTRY;
     if (!selection->counted[collective]) {
         const rcm_status status = selection_count(selection, collective);
         if (status != RCM_OK)

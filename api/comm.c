@@ -7,6 +7,7 @@
 #include "agreement.h"
 #include "counters.h"
 #include "diagnosis.h"
+#include "entry.h"
 #include "group.h"
 #include "log.h"
 #include "page.h"
@@ -137,11 +138,21 @@ void rcmi_comm_let_go(rcm_comm *comm) {
     rcmi_comm_wake_waiters(comm);
 }
 
+rcm_status rcmi_operator_check(void) {
+    if (!rcmi_in_operator())
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_INVALID, 0,
+                     "an operator's function may issue no operation and not wait: the operation "
+                     "that called it would not end");
+}
+
 rcm_status rcmi_comm_why_not(const rcm_comm *comm) {
     if (!comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");
     if (comm->fork_generation != rcmi_fork_generation())
         return rcmi_fail(RCM_ERR_FORKED, 0, "this communicator belongs to the parent process");
+    if (rcmi_in_operator())
+        return rcmi_operator_check();
     return comm->rank < 0 ? RCMI_ABSENT : rcmi_comm_failure(comm);
 }
 
@@ -352,6 +363,7 @@ rcm_status rcm_comm_missing(const rcm_comm *comm, int *ret_ranks, size_t cap, si
 }
 
 rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
+    RCMI_ENTRY;
     struct rcm_error error = RCM_ERROR_INIT;
     if (!comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "comm is NULL");

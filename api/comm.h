@@ -48,6 +48,7 @@
 #include <stdbool.h>
 #include "choice.h"
 #include "engine.h"
+#include "entry.h"
 #include "exec.h"
 #include "failure.h"
 #include "fork.h"
@@ -89,6 +90,7 @@ struct rcm_comm {
 
     /* The driver's. */
     atomic_flag driving;
+    struct rcmi_entered entry; /* how the driver's thread came */
     struct rcmi_exec *exec;
     struct rcmi_plan_cache *plans;
     struct rcmi_selection *selection;       /* the issuing thread's */
@@ -152,19 +154,24 @@ rcm_comm *rcmi_comm_new(void);
 /* rcmi_comm_why_not, most often without a function call. */
 static inline rcm_status rcmi_comm_usable(const rcm_comm *comm) {
     /* Acquire pairs with the release in comm_record: the record is complete. */
-    if (comm && comm->fork_generation == rcmi_fork_generation() &&
+    if (comm && comm->fork_generation == rcmi_fork_generation() && !rcmi_in_operator() &&
         atomic_load_explicit(&comm->failed, memory_order_acquire) == RCM_OK)
         return RCM_OK;
     return rcmi_comm_why_not(comm);
 }
 
-/* ---- The driver's lock, see above. */
+/* ---- The driver's lock, see above. Whoever has it has entered the library (entry.h). */
 static inline bool rcmi_comm_try_drive(rcm_comm *comm) {
     /* Acquire pairs with the release in rcmi_comm_stop_driving: the driver before is done. */
-    return !atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire);
+    if (atomic_flag_test_and_set_explicit(&comm->driving, memory_order_acquire))
+        return false;
+    rcmi_entry_begin(&comm->entry);
+    return true;
 }
 static inline void rcmi_comm_stop_driving(rcm_comm *comm) {
+    const struct rcmi_entered entry = comm->entry;
     atomic_flag_clear_explicit(&comm->driving, memory_order_release);
+    rcmi_entry_end(&entry);
 }
 
 /* After it stopped: threads that wait and could not drive, since this one did, look themselves.

@@ -5,6 +5,7 @@
  * reads them too; here they are only collected.
  */
 #include "counters.h"
+#include "entry.h"
 #include "error.h"
 #include "sized.h"
 
@@ -44,6 +45,7 @@ static void counters_read(const struct rcmi_counted *counted, struct rcm_counter
 }
 
 rcm_status rcm_comm_counters(rcm_comm *comm, struct rcm_counters *ret_counters) {
+    RCMI_ENTRY;
     static const struct rcmi_sized sized = {"ret_counters", "RCM_COUNTERS_INIT",
                                             RCMI_COUNTERS_SIZE_0, sizeof(struct rcm_counters)};
     struct rcm_counters counters = RCM_COUNTERS_INIT;

@@ -8,6 +8,7 @@
 #include "comm.h"
 #include "diagnosis.h"
 #include "drive.h"
+#include "entry.h"
 #include "group.h"
 #include "p2p.h"
 #include "page.h"
@@ -155,6 +156,7 @@ static rcm_status leave_check(const rcm_comm *comm) {
 }
 
 rcm_status rcm_leave(rcm_comm *comm) {
+    RCMI_ENTRY;
     rcm_status status = leave_check(comm);
     if (status != RCM_OK)
         return status;
@@ -174,6 +176,7 @@ rcm_status rcm_leave(rcm_comm *comm) {
 }
 
 rcm_status rcm_destroy(rcm_comm *comm) {
+    RCMI_ENTRY;
     if (!comm)
         return RCM_OK;
     if (comm->fork_generation != rcmi_fork_generation()) {

@@ -16,6 +16,7 @@
 #include "comm.h"
 #include "deadline.h"
 #include "diagnosis.h"
+#include "entry.h"
 #include "log.h"
 #include "p2p.h"
 #include "page.h"
@@ -392,6 +393,7 @@ static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
 }
 
 static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting) {
+    RCMI_ENTRY;
     rcm_status status;
     /* Seen by the loop thread's tick, which then leaves driving to this thread. */
     atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
@@ -450,6 +452,7 @@ void rcmi_comm_submit(rcm_comm *comm, struct rcm_work *work) {
 
 /* The epilogue of a thread that drove: others may sleep because it did. */
 static void comm_hand_over(rcm_comm *comm) {
+    RCMI_ENTRY;
     rcmi_comm_wake_waiters(comm);
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
@@ -503,6 +506,7 @@ void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run
 }
 
 void rcmi_comm_kick(rcm_comm *comm) {
+    RCMI_ENTRY;
     if (!rcmi_comm_enter(comm))
         return;
     if (rcmi_comm_try_drive(comm)) {

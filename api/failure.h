@@ -54,6 +54,9 @@ bool rcmi_comm_tell_failure(const struct rcm_comm *comm, int rank);
 rcm_status rcmi_comm_failure(const struct rcm_comm *comm);
 /* RCM_OK if operations may be issued on comm; else the thread's error is set. */
 rcm_status rcmi_comm_why_not(const struct rcm_comm *comm);
+/* RCM_ERR_INVALID in an operator's function (entry.h), which is to issue nothing and not to wait.
+ */
+rcm_status rcmi_operator_check(void);
 /* Has rank left comm, or its process ended? comm is equipped. */
 bool rcmi_comm_rank_left(const struct rcm_comm *comm, int rank);
 /* RCM_OK if comm, failed or not, is one of this process, with its engine; else the thread's error

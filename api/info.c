@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the library can say of itself: transports, constants by which a way is chosen, algorithms.
  * Settings: base/settings.c. */
+#include "entry.h"
 #include "error.h"
 #include "plan.h"
 #include "settings.h"
@@ -21,6 +22,7 @@ static struct rcmi_need info_need(void) {
 }
 
 rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
+    RCMI_ENTRY;
     static _Thread_local char reason[256];
     size_t n = 0;
     while (rcmi_transports[n])
@@ -38,6 +40,7 @@ rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
 }
 
 rcm_status rcm_protocol_at(size_t i, struct rcm_protocol_info *ret_info) {
+    RCMI_ENTRY;
     static const struct rcmi_sized sized = {"ret_info", "RCM_PROTOCOL_INFO_INIT",
                                             RCMI_PROTOCOL_SIZE_0, sizeof(struct rcm_protocol_info)};
     static _Thread_local struct rcmi_protocol_item item;

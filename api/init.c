@@ -11,6 +11,7 @@
  */
 #include "auth.h"
 #include "engine.h"
+#include "entry.h"
 #include "exchange.h"
 #include "exit.h"
 #include "group.h"
@@ -347,6 +348,7 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
 }
 
 rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+    RCMI_ENTRY;
     static const struct rcmi_sized sized = {"options", "RCM_INIT_OPTIONS_INIT",
                                             RCMI_INIT_OPTIONS_SIZE_0,
                                             sizeof(struct rcm_init_options)};

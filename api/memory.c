@@ -5,6 +5,7 @@
  * away what an unfinished operation still uses.
  */
 #include "engine.h"
+#include "entry.h"
 #include "failure.h"
 #include "work.h"
 #include <sched.h>
@@ -59,6 +60,9 @@ static bool search_visit(void *arg, struct rcm_work *work) {
  * it. */
 static rcm_status memory_idle(struct rcmi_engine *engine, void *memory, size_t bytes) {
     struct search search = {.begin = (uintptr_t)memory, .end = (uintptr_t)memory + bytes};
+    const rcm_status status = rcmi_operator_check();
+    if (status != RCM_OK)
+        return status;
     while (!rcmi_engine_visit(engine, search_visit, &search) && !search.found[0])
         sched_yield();
     return search.found[0]
@@ -80,6 +84,7 @@ static rcm_status memory_take(const rcm_comm *comm, struct rcmi_engine *engine,
 
 rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
                               void **ret_memory) {
+    RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
     if (status == RCM_OK && !ret_memory)
@@ -98,6 +103,7 @@ rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
 }
 
 rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
+    RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     if (!memory)
         return RCM_OK;
@@ -138,6 +144,7 @@ static rcm_status device_prepare(const rcm_comm *comm, struct rcmi_engine *engin
 }
 
 rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes) {
+    RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
     if (status == RCM_OK)
@@ -148,6 +155,7 @@ rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes) {
 }
 
 rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t bytes) {
+    RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
     if (status == RCM_OK)

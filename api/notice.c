@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "entry.h"
 #include "error.h"
 #include "failure.h"
 #include "fd.h"
@@ -56,6 +57,7 @@ static rcm_status event_make(const char *what, int *fd) {
 
 /* Makes it readable, or not; a descriptor that somebody else has closed is left alone. */
 static void event_set(int fd, bool readable) {
+    RCMI_ENTRY;
     const int saved_errno = errno;
     uint64_t count = 1;
     ssize_t done;
@@ -282,7 +284,10 @@ static void notice_run(struct rcm_work *work) {
     struct rcmi_callback *callbacks = notice_do(work, asked);
     const rcm_status status = notice_status(work);
     pthread_mutex_unlock(lock);
+    struct rcmi_foreign foreign;
+    rcmi_foreign_begin(&foreign);
     callbacks_run(callbacks, status);
+    rcmi_foreign_end(&foreign);
     rcmi_work_unref(work);
 }
 

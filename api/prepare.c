@@ -6,6 +6,7 @@
 #include "collective_bind.h"
 #include "comm.h"
 #include "drive.h"
+#include "entry.h"
 
 struct prepare {
     rcm_comm *comm;
@@ -54,6 +55,7 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
 rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
                                  enum rcm_collective collective, size_t bytes, int root,
                                  const char *algorithm) {
+    RCMI_ENTRY;
     struct rcm_call call = RCM_CALL_INIT;
     struct rcmi_request request = {0};
     struct prepare prepare = {.comm = comm, .bytes = bytes};
@@ -81,6 +83,7 @@ rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
 }
 
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {
+    RCMI_ENTRY;
     struct rcmi_request request = {0};
     const struct rcmi_algorithm *algorithm;
     if (rcmi_comm_usable(comm) != RCM_OK ||

@@ -61,6 +61,18 @@
  *   The result of a reduction has the same bits on every rank, and on every run of the same call
  *   with the same data, number of ranks and settings.
  *
+ * FLOATING-POINT ENVIRONMENT
+ *   Results do not depend on the environment of the thread that calls. A function that waits, moves
+ *   data or computes runs in the default environment: rounding to nearest, denormals kept,
+ *   exceptions masked. When it returns, the thread's control bits are as before (MXCSR on x86-64,
+ *   FPCR on aarch64); flags of exceptions are unspecified. The library's threads run in the default
+ *   environment. GPU kernels keep denormals and round division correctly, too: nvcc compiles them
+ *   without -ftz=true, -prec-div=false and -use_fast_math.
+ *   Functions of the program that the library calls start in the default environment. The changes
+ *   that an operator, or a callback on the library's thread, makes to it are undone afterwards; a
+ *   store's function makes none. A callback that is called at once (rcm_work_on_complete) has the
+ *   environment of the thread that calls.
+ *
  * THREADS
  *   One thread at a time issues or starts collectives on a communicator; a blocking call does so
  *   until it has returned, also for a callback (rcm_work_on_complete). Sends, receives, probes and
@@ -69,6 +81,11 @@
  *   one thread take them in the order in which it posted them. Testing and waiting on works,
  *   canceling them, rcm_abort and rcm_comm_error are legal from any thread at any time.
  *   Communicators are independent of each other.
+ *   No call ends its thread in the middle: pthread_cancel takes effect at the next cancellation
+ *   point behind the call, which ends by its deadline. The thread's cancelability type must be the
+ *   deferred one. Functions of the program that a call runs cannot be canceled either.
+ *   A thread of the library has a stack of 1 MiB, or of 8 MiB where it calls a CUDA driver or
+ *   libpmix, whatever `ulimit -s` is. If one cannot be started, RCM_ERR_RESOURCE names the limit.
  *
  * DEVICE MEMORY
  *   Buffers of a call may be memory of the rank's CUDA device: it is the one of
@@ -387,9 +404,11 @@ RCM_CHECKED rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype);
  * The function is called for any number of elements at a time, from any position on, as aligned as
  * the type or the caller's buffers; in and inout do not overlap. It runs in the thread that
  * calls, waits for, or tests an operation, or in one of the library's, for one communicator in one
- * thread at a time; it calls no function of this library that takes a communicator or a work, and
- * does not wait. context is passed to it, and stays the program's: it is used until the operator is
- * freed and the last work that uses it has ended.
+ * thread at a time, and does not wait. There every function that issues an operation, waits for
+ * one, or makes or ends a communicator is RCM_ERR_INVALID, of whatever communicator. Those that
+ * only answer (rcm_rank, rcm_comm_error), rcm_work_test, rcm_abort and rcm_reduce_local work as
+ * ever. context is passed to it, and stays the program's: it is used until the operator is freed
+ * and the last work that uses it has ended.
  *
  * name: 1 to 23 bytes of ASCII, compared between ranks, as is whether it is commutative. dtype: the
  * only type that it is for, or RCM_ANY_DTYPE. The elements are of these types; an operator that

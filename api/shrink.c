@@ -5,6 +5,7 @@
  */
 #include "agreement.h"
 #include "engine.h"
+#include "entry.h"
 #include "failure.h"
 #include "group.h"
 #include "work.h"
@@ -16,7 +17,8 @@ static rcm_status shrink_check(const rcm_comm *comm, rcm_comm **ret_comm,
                                struct rcmi_engine **ret_engine) {
     if (comm && !ret_comm)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
-    return rcmi_comm_own(comm, ret_engine);
+    const rcm_status status = rcmi_comm_own(comm, ret_engine);
+    return status == RCM_OK ? rcmi_work_may_wait(-1) : status;
 }
 
 /* The ranks that do not know of a failure yet would not come. */
@@ -64,6 +66,7 @@ static rcm_status comm_shrink(struct rcmi_engine *engine, rcm_comm *comm, rcmi_d
 }
 
 rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm **ret_comm) {
+    RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     struct rcm_call room;
     rcm_status status = shrink_check(comm, ret_comm, &engine);

@@ -5,6 +5,7 @@
  */
 #include "auth.h"
 #include "clock.h"
+#include "entry.h"
 #include "error.h"
 #include "fd.h"
 #include "rendezvous.h"
@@ -165,6 +166,7 @@ static void spawn_signal(const struct spawn *spawn, int signal) {
 
 /* Waits for children to end until all have, one failed, or the deadline. */
 static void spawn_wait(struct spawn *spawn, rcmi_deadline deadline, bool until_failure) {
+    RCMI_ENTRY;
     while (spawn->running > 0 && !(until_failure && spawn->failed_rank >= 0)) {
         int n = 0;
         for (int r = 0; r < spawn->n; r++)

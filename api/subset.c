@@ -12,6 +12,7 @@
  */
 #include "agreement.h"
 #include "engine.h"
+#include "entry.h"
 #include "failure.h"
 #include "group.h"
 #include "work.h"
@@ -169,6 +170,7 @@ static rcm_status list_check(const struct making *m) {
 
 rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
                            const struct rcm_call *call, rcm_comm **ret_comm) {
+    RCMI_ENTRY;
     struct making m = {.parent = parent,
                        .ranks = ranks,
                        .n = n,
@@ -233,6 +235,7 @@ static rcm_status split_run(struct making *m, const struct colour *mine, struct 
 
 rcm_status rcm_comm_split(rcm_comm *parent, int colour, int key, const struct rcm_call *call,
                           rcm_comm **ret_comm) {
+    RCMI_ENTRY;
     struct making m = {.parent = parent, .kind = RCMI_CREATION_SPLIT, .call = call};
     const struct colour mine = {.colour = colour, .key = key};
     struct rcm_call room;
@@ -294,11 +297,13 @@ static rcm_status make_chosen(struct making *m,
 
 rcm_status rcm_comm_split_hosts(rcm_comm *parent, const struct rcm_call *call,
                                 rcm_comm **ret_comm) {
+    RCMI_ENTRY;
     struct making m = {.parent = parent, .kind = RCMI_CREATION_SPLIT_HOSTS, .call = call};
     return make_chosen(&m, hosts_choose, ret_comm);
 }
 
 rcm_status rcm_comm_duplicate(rcm_comm *parent, const struct rcm_call *call, rcm_comm **ret_comm) {
+    RCMI_ENTRY;
     struct making m = {.parent = parent, .kind = RCMI_CREATION_DUPLICATE, .call = call};
     return make_chosen(&m, all_choose, ret_comm);
 }

@@ -7,6 +7,7 @@
  * process wakes it.
  */
 #include "drive.h"
+#include "entry.h"
 #include "error.h"
 #include "failure.h"
 #include "notice.h"
@@ -117,6 +118,7 @@ rcm_status rcm_work_test_any(rcm_work *const *works, size_t n, size_t *ret_index
 
 rcm_status rcm_work_wait_any(rcm_work *const *works, size_t n, int64_t timeout_ms,
                              size_t *ret_index) {
+    RCMI_ENTRY;
     struct several s = {.works = works, .n = n};
     const rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
     rcm_status status = several_begin(&s, ret_index);
@@ -135,6 +137,7 @@ rcm_status rcm_work_wait_any(rcm_work *const *works, size_t n, int64_t timeout_m
 }
 
 rcm_status rcm_work_wait_all(rcm_work *const *works, size_t n, int64_t timeout_ms) {
+    RCMI_ENTRY;
     const struct several s = {.works = works, .n = n};
     const rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
     rcm_status status = several_own(&s);
@@ -144,7 +147,7 @@ rcm_status rcm_work_wait_all(rcm_work *const *works, size_t n, int64_t timeout_m
             continue;
         const int64_t left_ms = deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(deadline);
         const rcm_status one = rcm_work_wait(works[i], left_ms);
-        if (one == RCM_PENDING)
+        if (work_status(works[i]) == RCM_PENDING) /* the time passed, or it may not wait */
             status = one;
         else if (one != RCM_OK && !failed)
             failed = works[i];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Works: memory and references. See work.h. */
 #include "work.h"
+#include "entry.h"
 #include "error.h"
+#include "failure.h"
 #include "fork.h"
 #include "loop.h"
 #include <stdlib.h>
@@ -62,6 +64,8 @@ rcm_status rcmi_work_add_template(struct rcm_work *work, const struct rcmi_templ
 }
 
 rcm_status rcmi_work_may_wait(int64_t timeout_ms) {
+    if (timeout_ms != 0 && rcmi_in_operator())
+        return rcmi_operator_check();
     if (timeout_ms == 0 || !rcmi_loop_on_any_thread())
         return RCM_OK;
     return rcmi_fail(RCM_ERR_INVALID, 0,

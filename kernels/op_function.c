@@ -9,6 +9,7 @@
  * other sources lies there; else piece by piece on the stack.
  */
 #include <string.h>
+#include "entry.h"
 #include "kernels.h"
 #include "operator.h"
 
@@ -21,6 +22,17 @@ static bool lies_on_source(const void *dst, const void *const *srcs, int nsrcs) 
     return false;
 }
 
+/* What one call changes in the environment, the next one does not find. */
+static void function_call(const struct rcmi_operator *by, const void *in, void *inout, size_t count,
+                          rcm_dtype dtype) {
+    struct rcmi_foreign foreign;
+    rcmi_foreign_begin(&foreign);
+    rcmi_operator_call_begin();
+    by->function(in, inout, count, dtype, by->context);
+    rcmi_operator_call_end();
+    rcmi_foreign_end(&foreign);
+}
+
 /* Elements from `first` on, into memory that is no source but perhaps the last one. */
 static void function_fold(void *inout, const void *const *srcs, int nsrcs, size_t first,
                           size_t count, const struct rcmi_reduce_context *context) {
@@ -30,7 +42,7 @@ static void function_fold(void *inout, const void *const *srcs, int nsrcs, size_
     if (last != inout)
         memcpy(inout, last, count * width);
     for (int i = nsrcs - 2; i >= 0; i--)
-        by->function((const char *)srcs[i] + at, inout, count, context->dtype, by->context);
+        function_call(by, (const char *)srcs[i] + at, inout, count, context->dtype);
 }
 
 static void function_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,

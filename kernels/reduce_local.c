@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The public face of the kernels: a reduction on this rank alone, which needs no communicator. */
+#include "entry.h"
 #include "error.h"
 #include "kernels.h"
 #include "mem_kind.h"
@@ -51,6 +52,7 @@ static rcm_status reduce_created(void *inout, const void *const *srcs, size_t co
 }
 
 rcm_status rcm_reduce_local(const void *in, void *inout, size_t count, rcm_dtype dtype, rcm_op op) {
+    RCMI_ENTRY;
     const void *const srcs[] = {in, inout};
     rcm_status status = check_type(count, dtype, op);
     if (status != RCM_OK || count == 0)

@@ -2,6 +2,7 @@
 /* rcm_launch_at: what launch.c decides, for people to look at before anything is opened. */
 #include <stdio.h>
 #include <string.h>
+#include "entry.h"
 #include "error.h"
 #include "launcher.h"
 #include "rendezvous.h"
@@ -51,6 +52,7 @@ static void item_tell(const struct rcmi_launch *launch, size_t i, char *text, si
 }
 
 rcm_status rcm_launch_at(size_t i, struct rcm_launch_item *ret_item) {
+    RCMI_ENTRY;
     static _Thread_local char text[1100];
     struct rcmi_launch launch;
     if (!ret_item)

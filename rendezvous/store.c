@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "entry.h"
 #include "error.h"
 #include "fork.h"
 #include "rendezvous.h"
@@ -80,6 +81,7 @@ rcm_status rcmi_store_open(const char *url_text, const char *secret, int64_t tim
 }
 
 rcm_status rcm_store_open(const char *url, int64_t timeout_ms, rcm_store **ret_store) {
+    RCMI_ENTRY;
     char *secret = NULL;
 
     if (!url || !ret_store)
@@ -126,6 +128,7 @@ const char *rcm_store_url(const rcm_store *store) {
 }
 
 void rcm_store_close(rcm_store *store) {
+    RCMI_ENTRY;
     if (!store)
         return;
     if (store->of_id)
@@ -243,6 +246,7 @@ static rcm_status not_found(const rcm_store *store, const char *key) {
 /* ---- Values -------------------------------------------------------------------------------- */
 
 rcm_status rcm_store_set(rcm_store *store, const char *key, const void *value, size_t len) {
+    RCMI_ENTRY;
     struct rcmi_bytes k, v;
     rcm_status status = call_check("rcm_store_set", store, key, &k);
     if (status == RCM_OK)
@@ -251,6 +255,7 @@ rcm_status rcm_store_set(rcm_store *store, const char *key, const void *value, s
 }
 
 rcm_status rcm_store_append(rcm_store *store, const char *key, const void *value, size_t len) {
+    RCMI_ENTRY;
     struct rcmi_bytes k, v;
     rcm_status status = call_check("rcm_store_append", store, key, &k);
     if (status == RCM_OK)
@@ -260,6 +265,7 @@ rcm_status rcm_store_append(rcm_store *store, const char *key, const void *value
 
 rcm_status rcm_store_multi_set(rcm_store *store, const char *const *keys,
                                const struct rcm_blob *values, size_t nkeys) {
+    RCMI_ENTRY;
     const char *call = "rcm_store_multi_set";
     struct rcmi_bytes *k, *v = NULL;
 
@@ -283,6 +289,7 @@ rcm_status rcm_store_multi_set(rcm_store *store, const char *const *keys,
 }
 
 rcm_status rcm_store_try_get(rcm_store *store, const char *key, void **ret_value, size_t *ret_len) {
+    RCMI_ENTRY;
     struct rcmi_bytes k;
     struct rcm_blob value;
     rcm_status status = call_check("rcm_store_try_get", store, key, &k);
@@ -336,6 +343,7 @@ static rcm_status store_fetch(rcm_store *store, const struct rcmi_bytes *keys, s
 
 rcm_status rcm_store_get(rcm_store *store, const char *key, int64_t timeout_ms, void **ret_value,
                          size_t *ret_len) {
+    RCMI_ENTRY;
     struct rcmi_bytes k;
     struct rcm_blob value;
     rcm_status status = call_check("rcm_store_get", store, key, &k);
@@ -352,6 +360,7 @@ rcm_status rcm_store_get(rcm_store *store, const char *key, int64_t timeout_ms, 
 
 rcm_status rcm_store_wait(rcm_store *store, const char *const *keys, size_t nkeys,
                           int64_t timeout_ms) {
+    RCMI_ENTRY;
     struct rcmi_bytes *k;
     if (nkeys == 0)
         return store_check(store, "rcm_store_wait");
@@ -365,6 +374,7 @@ rcm_status rcm_store_wait(rcm_store *store, const char *const *keys, size_t nkey
 
 rcm_status rcm_store_multi_get(rcm_store *store, const char *const *keys, size_t nkeys,
                                int64_t timeout_ms, struct rcm_blob *ret_values) {
+    RCMI_ENTRY;
     struct rcmi_bytes *k;
     if (nkeys == 0)
         return store_check(store, "rcm_store_multi_get");
@@ -379,6 +389,7 @@ rcm_status rcm_store_multi_get(rcm_store *store, const char *const *keys, size_t
 }
 
 rcm_status rcm_store_add(rcm_store *store, const char *key, int64_t delta, int64_t *ret_value) {
+    RCMI_ENTRY;
     struct rcmi_bytes k;
     rcm_status status = call_check("rcm_store_add", store, key, &k);
     if (status == RCM_OK)
@@ -389,6 +400,7 @@ rcm_status rcm_store_add(rcm_store *store, const char *key, int64_t delta, int64
 rcm_status rcm_store_compare_set(rcm_store *store, const char *key, const void *expected,
                                  size_t expected_len, const void *desired, size_t desired_len,
                                  int *ret_swapped, void **ret_value, size_t *ret_len) {
+    RCMI_ENTRY;
     const char *call = "rcm_store_compare_set";
     struct rcmi_bytes k, e, d;
     struct rcm_blob value;
@@ -414,6 +426,7 @@ rcm_status rcm_store_compare_set(rcm_store *store, const char *key, const void *
 }
 
 rcm_status rcm_store_delete(rcm_store *store, const char *key, int *ret_deleted) {
+    RCMI_ENTRY;
     struct rcmi_bytes k;
     bool deleted;
     rcm_status status = call_check("rcm_store_delete", store, key, &k);
@@ -427,6 +440,7 @@ rcm_status rcm_store_delete(rcm_store *store, const char *key, int *ret_deleted)
 }
 
 rcm_status rcm_store_count(rcm_store *store, size_t *ret_count) {
+    RCMI_ENTRY;
     rcm_status status = store_check(store, "rcm_store_count");
     if (status == RCM_OK)
         status = output_check("rcm_store_count", ret_count != NULL);

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "auth.h"
+#include "entry.h"
 #include "error.h"
 #include "fork.h"
 #include "launch_meet.h"
@@ -192,6 +193,7 @@ static rcm_status id_serve(struct id *id, rcm_store **ret_store) {
 }
 
 rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id) {
+    RCMI_ENTRY;
     struct id id = {.magic = "rcm-id", .version = VERSION};
     rcm_store *store = NULL;
     if (!ret_id)
