@@ -255,7 +255,7 @@ static int check_all(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
     if (place_is_host())
-        errors += operators_check_life(comm) + check_all_bits(comm);
+        errors += operators_check_life(comm) + operators_check_calls(comm) + check_all_bits(comm);
     errors += check_kinds(comm);
     if (place_is_host() && rcm_size(comm) > 1)
         errors += operators_check_mismatches(comm);

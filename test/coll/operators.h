@@ -44,7 +44,9 @@ rcm_status problem_call(const struct problem *t, const void *in, void *out,
 /* In words. Valid until this thread calls it again. */
 const char *problem_name(const struct problem *t);
 
-/* operator_life.c: errors found. The latter's ranks have different operators. */
+/* operator_calls.c: errors found. */
+int operators_check_calls(rcm_comm *comm);
+/* operator_life.c: likewise. The ranks of the latter have different operators. */
 int operators_check_life(rcm_comm *comm);
 int operators_check_mismatches(rcm_comm *comm);
 
