@@ -24,6 +24,16 @@ void *rcmi_zalloc(size_t bytes) {
     return memory;
 }
 
+void *rcmi_pages_map(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        (void)rcmi_fail(RCM_ERR_NOMEM, errno, "no memory for %zu bytes", bytes);
+        return NULL;
+    }
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* a wish */
+    return memory;
+}
+
 /* ---- The loop's turn ------------------------------------------------------------------------- */
 
 /* Does what other threads and callbacks left for the loop thread. True if there was anything. */

@@ -405,14 +405,16 @@ static unsigned mask_of(const rcm_comm *comm, int i) {
     return mask & (mask - 1) ? mask : all;
 }
 
-static long resident_kib(void) {
-    long pages = 0, shared = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (!file || fscanf(file, "%*d %ld %ld", &pages, &shared) != 2)
-        pages = shared = 0;
+/* This rank's share of the pages that it has mapped. */
+static long share_kib(void) {
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    char line[200];
+    long kib = 0;
+    while (file && kib == 0 && fgets(line, sizeof line, file))
+        (void)sscanf(line, "Pss: %ld", &kib);
     if (file)
         fclose(file);
-    return (pages - shared) * (sysconf(_SC_PAGESIZE) / 1024);
+    return kib;
 }
 
 /* All live at once, and end in another order than they began. */
@@ -424,18 +426,18 @@ static int many(rcm_comm *comm) {
     for (int i = 0; i < LIVE; i++)
         sum_right(comm, i, &errors);
     const int before = count_entries("/proc/self/fd");
-    const long memory = resident_kib();
+    const long memory = share_kib();
     for (int i = 0; i < LIVE; i++)
         if (mask_of(comm, i) >> rcm_rank(comm) & 1)
             groups[i] = subset_of(comm, mask_of(comm, i), i % 2, (uint64_t)i, &errors);
-    const long idle = resident_kib();
+    const long idle = share_kib();
     for (int i = 0; i < 3 * LIVE; i++)
         if (groups[i * 7 % LIVE])
             sum_right(groups[i * 7 % LIVE], i, &errors);
     if (rcm_rank(comm) == 0 && !threads)
         printf("64 groups of %d ranks: %ld KiB more on rank 0 (%ld before their first use), %d "
                "descriptors more\n",
-               rcm_size(comm), resident_kib() - memory, idle - memory,
+               rcm_size(comm), share_kib() - memory, idle - memory,
                count_entries("/proc/self/fd") - before);
     for (int i = 0; i < LIVE; i++)
         if (groups[i * 11 % LIVE])

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "../row.h"
 #include "../fifo.h"
 
@@ -102,7 +103,7 @@ static rcm_status self_writer_init(struct rcmi_channel *channel, void *const *li
     struct self_channel *self = self_of(channel);
     struct rcmi_fifo_shape shape = rcmi_fifo_shape(channel->slot_bytes, channel->slots, nreaders);
     (void)links;
-    self->memory = rcmi_zalloc(shape.total);
+    self->memory = rcmi_pages_map(shape.total);
     if (!self->memory)
         return RCM_ERR_NOMEM;
     rcmi_fifo_writer_init(&self->fifo.writer, self->memory, &shape);
@@ -175,7 +176,9 @@ static void self_writer_close(struct rcmi_channel *channel) {
 }
 
 static void self_channel_fini(struct rcmi_channel *channel) {
-    free(self_of(channel)->memory);
+    struct self_channel *self = self_of(channel);
+    if (self->memory)
+        munmap(self->memory, self->fifo.writer.shape.total);
 }
 
 /* ---- Data ------------------------------------------------------------------------------------ */

@@ -13,10 +13,6 @@ static struct shm_channel *shm_of(struct rcmi_channel *channel) {
     return (struct shm_channel *)channel;
 }
 
-static size_t round_up(size_t bytes, size_t page) {
-    return (bytes + page - 1) / page * page;
-}
-
 /* ---- Writer ---------------------------------------------------------------------------------- */
 
 /* The doorbells to ring after a commit. */
@@ -41,18 +37,16 @@ rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int
     struct shm_channel *shm = shm_of(channel);
     struct shm_domain *domain = ((const struct shm_link *)links[0])->domain;
     struct rcmi_fifo_shape shape = rcmi_fifo_shape(channel->slot_bytes, channel->slots, nreaders);
-    size_t len = round_up(shape.total, domain->page);
     rcm_status status = writer_wakes(shm, links, nreaders);
     if (status == RCM_OK)
-        status = shm_range_take(domain, len, &shm->at);
+        status = shm_range_take(domain, &shape, &shm->at, &shm->len);
     if (status != RCM_OK)
         return status;
     shm->domain = domain;
-    shm->len = len;
     shm->sent = rcmi_zalloc(channel->slots * sizeof *shm->sent);
     if (!shm->sent)
         return RCM_ERR_NOMEM;
-    status = shm_range_map(domain->memfd, shm->at, len, &shm->memory);
+    status = shm_range_map(domain->memfd, shm->at, shm->len, &shm->memory);
     if (status != RCM_OK)
         return status;
     rcmi_fifo_clear(shm->memory, &shape);

@@ -5,7 +5,6 @@
  * pages fit; where the kernel makes none by itself it is told to collect them afterwards.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -47,13 +46,6 @@ static rcm_status block_map(int fd, size_t at, size_t len, int flags, uint8_t **
 
 /* ---- Ours ------------------------------------------------------------------------------------ */
 
-static void block_punch(const struct shm_domain *domain, const struct shm_block *block) {
-    while (fallocate(domain->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)block->at,
-                     (off_t)block->len) != 0 &&
-           errno == EINTR) {
-    }
-}
-
 rcm_status shm_memory_take(void *arg, size_t bytes, void **ret_memory) {
     struct shm_domain *domain = arg;
     struct shm_block *block = calloc(1, sizeof *block);
@@ -64,7 +56,7 @@ rcm_status shm_memory_take(void *arg, size_t bytes, void **ret_memory) {
     if (status == RCM_OK) {
         status = block_map(domain->memfd, block->at, block->len, MAP_POPULATE, &block->base);
         if (status != RCM_OK)
-            block_punch(domain, block);
+            shm_segment_punch(domain, block->at, block->len);
     }
     if (status != RCM_OK) {
         free(block);
@@ -94,7 +86,7 @@ void shm_memory_give(void *arg, void *base) {
     if (!block)
         return;
     munmap(block->base, block->len);
-    block_punch(domain, block);
+    shm_segment_punch(domain, block->at, block->len);
     free(block);
 }
 

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The segment of a node. Ranges for channels are handed out of what is free (../ranges.h); the
- * segment only grows. Space is reserved when it grows, so that a full machine is an error there and
- * not a signal later.
+ * The segment of a node. Ranges for channels are handed out of what is free (../ranges.h), which is
+ * a hole in the file; the segment only grows. Space is reserved before it is written to, so that a
+ * full machine is an error there and not a signal.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "shm.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 rcm_status shm_segment_init(struct shm_domain *domain) {
     void *base = NULL;
@@ -67,23 +72,84 @@ rcm_status shm_segment_grow(struct shm_domain *domain, size_t align, size_t len,
     return status;
 }
 
-rcm_status shm_range_take(struct shm_domain *domain, size_t len, size_t *ret_at) {
-    if (rcmi_ranges_take(&domain->free, len, ret_at))
-        return RCM_OK;
-    const rcm_status status = shm_segment_grow(domain, domain->page, len, ret_at);
+/* ---- Queues ---------------------------------------------------------------------------------- */
+
+static size_t round_up(size_t bytes, size_t page) {
+    return (bytes + page - 1) / page * page;
+}
+
+/* The pages at both ends of a queue's range that always have memory: counters, headers and the
+ * first lines of the first slot; and what lies behind the slots. The slots between them have memory
+ * from their first message on: most channels carry only messages that travel in headers. */
+static size_t front_of(const struct rcmi_fifo_shape *shape, size_t page) {
+    return round_up(shape->payloads + RCMI_FIFO_INLINE, page);
+}
+
+static size_t back_of(const struct rcmi_fifo_shape *shape, size_t page) {
+    return (shape->payloads + shape->slots * shape->stride - 1) / page * page;
+}
+
+/* The end first: it gives the file its length. */
+static rcm_status range_reserve(const struct shm_domain *domain,
+                                const struct rcmi_fifo_shape *shape, size_t at, size_t len) {
+    const size_t front = front_of(shape, domain->page), back = back_of(shape, domain->page);
+    rcm_status status = rcmi_memfd_grow(domain->memfd, at + back, at + len);
+    if (status == RCM_OK)
+        status = rcmi_memfd_grow(domain->memfd, at, at + front);
     return status == RCM_OK ? RCM_OK : rcmi_fail_context("shared memory for a channel");
 }
 
+rcm_status shm_range_take(struct shm_domain *domain, const struct rcmi_fifo_shape *shape,
+                          size_t *ret_at, size_t *ret_len) {
+    const size_t len = round_up(shape->total, domain->page);
+    size_t at;
+    if (!rcmi_ranges_take(&domain->free, len, &at))
+        at = end_take(domain, domain->page, len);
+    const rcm_status status = range_reserve(domain, shape, at, len);
+    if (status != RCM_OK) {
+        shm_range_give(domain, at, len);
+        return status;
+    }
+    *ret_at = at;
+    *ret_len = len;
+    return RCM_OK;
+}
+
+void shm_segment_punch(const struct shm_domain *domain, size_t at, size_t len) {
+    if (domain->self.pid != (int32_t)getpid())
+        return; /* a forked child drops its copies; the file is its parent's */
+    while (fallocate(domain->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+                     (off_t)len) != 0 &&
+           errno == EINTR) {
+    }
+}
+
 void shm_range_give(struct shm_domain *domain, size_t at, size_t len) {
+    shm_segment_punch(domain, at, len);
     rcmi_ranges_give(&domain->free, at, len);
 }
 
 rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory) {
-    void *memory =
-        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memfd, (off_t)at);
+    void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, (off_t)at);
     if (memory == MAP_FAILED)
         return rcmi_fail(rcmi_status_of_errno(errno), errno,
                          "cannot map %zu bytes of shared memory", len);
     *ret_memory = memory;
+    return RCM_OK;
+}
+
+/* By the thread that writes, so that the pages are on its NUMA node, and at once: each fault would
+ * cost more. Where the kernel is too old for that they are faulted in one by one. */
+rcm_status shm_slot_make(struct shm_channel *shm) {
+    const struct rcmi_fifo_writer *writer = &shm->fifo.writer;
+    const size_t page = shm->domain->page;
+    const size_t first = writer->shape.payloads + shm->nslots * writer->shape.stride;
+    const size_t last = writer->shape.payloads + (writer->index + 1) * writer->shape.stride;
+    const size_t from = first / page * page, to = round_up(last, page);
+    const rcm_status status = rcmi_memfd_grow(shm->domain->memfd, shm->at + from, shm->at + to);
+    if (status != RCM_OK)
+        return rcmi_fail_context("shared memory for the slots of a channel");
+    (void)madvise((uint8_t *)shm->memory + from, to - from, MADV_POPULATE_WRITE);
+    shm->nslots = writer->index + 1;
     return RCM_OK;
 }

@@ -174,6 +174,7 @@ struct shm_channel {
     void *memory;               /* mapped here */
     size_t len;                 /* of memory */
     size_t at;                  /* in the writer's segment */
+    uint32_t nslots;            /* a writer's: so many of the first slots have pages */
     uint64_t number;            /* of the channel among all of its writer, from 1 */
 };
 
@@ -190,13 +191,26 @@ bool shm_probe(const struct rcmi_need *need, char *reason, size_t cap);
 /* segment.c */
 rcm_status shm_segment_init(struct shm_domain *domain);
 void shm_segment_fini(struct shm_domain *domain);
-/* A range of len bytes, a multiple of the page, grown if there is none. */
-rcm_status shm_range_take(struct shm_domain *domain, size_t len, size_t *ret_at);
+/* A range for a queue, whole pages, grown if there is none. Its slots are a hole in the file. */
+rcm_status shm_range_take(struct shm_domain *domain, const struct rcmi_fifo_shape *shape,
+                          size_t *ret_at, size_t *ret_len);
+/* It becomes a hole. */
 void shm_range_give(struct shm_domain *domain, size_t at, size_t len);
+/* Frees the pages of [at, at + len) of our segment, which reads as zeros then. Nothing in a forked
+ * child. */
+void shm_segment_punch(const struct shm_domain *domain, size_t at, size_t len);
 /* len bytes more at its end, at a multiple of align. Any thread. */
 rcm_status shm_segment_grow(struct shm_domain *domain, size_t align, size_t len, size_t *ret_at);
-/* Maps [at, at + len) of a segment, read-write, present. */
+/* Maps [at, at + len) of a segment, read-write. */
 rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory);
+/* Before a writer writes to its next slot: gives the slot pages, if it has none. */
+rcm_status shm_slot_make(struct shm_channel *shm);
+/* Whether that is to be called for a message of len bytes. What travels in a header passes through
+ * the first lines of the slot, and those of the first slot lie beside the headers. */
+static inline bool shm_slot_is_hole(const struct shm_channel *shm, size_t len) {
+    const uint32_t index = shm->fifo.writer.index;
+    return index >= shm->nslots && (index > 0 || len > RCMI_FIFO_INLINE);
+}
 
 /* memory.c */
 rcm_status shm_memory_take(void *domain, size_t bytes, void **ret_memory);

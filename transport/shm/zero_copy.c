@@ -105,6 +105,8 @@ rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
     shm->put = posted_find(shm, len);
     if (shm->put)
         *ret_reserved = (struct rcmi_reserved){.bytes = shm->put, .posted = true};
+    else if (shm_slot_is_hole(shm, len))
+        return shm_slot_make(shm);
     return RCM_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "tcp.h"
 
 #define TCP_PAGE    4096
@@ -28,18 +29,19 @@ static struct tcp_channel *channel_of(struct rcmi_channel *base) {
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
+static size_t memory_len(const struct tcp_channel *channel) {
+    return channel->stride * channel->base.slots;
+}
+
 static rcm_status channel_init(struct tcp_channel *channel, struct tcp_link *link) {
     const struct rcmi_channel *base = &channel->base;
     channel->stream = &link->streams[(base->epoch ^ base->id) % TCP_STREAMS];
     channel->credit.owner = channel;
-    size_t stride = (base->slot_bytes + TCP_PAGE - 1) / TCP_PAGE * TCP_PAGE + TCP_STAGGER;
-    size_t bytes = (stride * base->slots + TCP_PAGE - 1) / TCP_PAGE * TCP_PAGE;
-    channel->stride = stride;
-    channel->memory = aligned_alloc(TCP_PAGE, bytes);
-    if (!channel->memory)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u slots of %zu bytes", base->slots,
-                         base->slot_bytes);
-    return RCM_OK;
+    channel->stride = (base->slot_bytes + TCP_PAGE - 1) / TCP_PAGE * TCP_PAGE + TCP_STAGGER;
+    channel->memory = rcmi_pages_map(memory_len(channel));
+    return channel->memory
+               ? RCM_OK
+               : rcmi_fail_context("%u slots of %zu bytes", base->slots, base->slot_bytes);
 }
 
 static rcm_status channel_list(struct tcp_channel *channel) {
@@ -152,7 +154,8 @@ void tcp_channel_fini(struct rcmi_channel *base) {
     }
     free(channel->messages);
     free(channel->frames);
-    free(channel->memory);
+    if (channel->memory)
+        munmap(channel->memory, memory_len(channel));
     channel->messages = NULL;
     channel->frames = NULL;
     channel->memory = NULL;
