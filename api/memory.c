@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "entry.h"
 #include "failure.h"
+#include "mapped.h"
 #include "work.h"
 #include <sched.h>
 #include <stdio.h>
@@ -130,6 +131,24 @@ static rcm_status range_check(const void *memory, size_t bytes) {
     return RCM_OK;
 }
 
+/* Does what begins at memory go on for so many bytes, as memory of one kind and device? What lies
+ * between the ends of a range of device memory is the driver's to find out. */
+static rcm_status range_lies_behind(const void *memory, size_t bytes) {
+    enum rcmi_mem_kind kind, last_kind;
+    int device, last_device;
+    rcm_status status = rcmi_mem_kind_of(memory, &kind, &device);
+    if (status == RCM_OK)
+        status = rcmi_mem_kind_of((const char *)memory + bytes - 1, &last_kind, &last_device);
+    if (status != RCM_OK)
+        return status;
+    if (kind == last_kind && device == last_device &&
+        (kind != RCMI_MEM_HOST || rcmi_memory_is_readable(memory, bytes)))
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_INVALID, 0,
+                     "bytes is %zu, more than lie behind memory (%p) that can be read", bytes,
+                     memory);
+}
+
 /* Rows can do nothing with device memory before they have the device, nor is it registered anew
  * when they have. */
 static rcm_status device_prepare(const rcm_comm *comm, struct rcmi_engine *engine,
@@ -151,6 +170,8 @@ rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes) {
         status = range_check(memory, bytes);
     if (status == RCM_OK)
         status = device_prepare(comm, engine, memory);
+    if (status == RCM_OK)
+        status = range_lies_behind(memory, bytes);
     return status == RCM_OK ? rcmi_node_memory_register(engine->node, memory, bytes) : status;
 }
 

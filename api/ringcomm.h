@@ -1423,7 +1423,7 @@ RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
  * undefined until then. A forked child does not touch memory that its parent has registered: with
  * RDMA it may not be there.
  *
- * RCM_ERR_INVALID if memory is NULL, or bytes is 0 or more than lie behind it; RCM_ERR_RESOURCE
+ * RCM_ERR_INVALID if memory is NULL, or bytes is 0 or more than can be read there; RCM_ERR_RESOURCE
  * with the limit if there is no room, or for more than 65536 registrations. For device memory the
  * rank's device is opened: RCM_ERR_UNSUPPORTED, with a sentence, if it has none; RCM_ERR_TIMEOUT:
  * the driver has not come back by comm's deadline. Any thread, also after comm has failed. Source:

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static float *block_of(rcm_comm *comm, size_t count, int *errors) {
@@ -34,6 +35,31 @@ static size_t wrong_sums(const float *data, size_t count, int n, int salt) {
     for (size_t i = 0; i < count; i++)
         wrong += data[i] != (float)(n * (n - 1) / 2 + n * (salt + (int)(i % 13)));
     return wrong;
+}
+
+/* Registering more than there is. */
+static int register_beyond(rcm_comm *comm) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const size_t lengths[] = {3 * page + 1,    4 * page,        (size_t)1 << 32,
+                              (size_t)1 << 47, (size_t)1 << 61, SIZE_MAX / 2};
+    int errors = 0;
+    if (pages == MAP_FAILED || munmap(pages + 3 * page, page) != 0)
+        abort();
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        CHECK(errors,
+              rcm_mem_register(comm, pages, lengths[i]) == RCM_ERR_INVALID &&
+                  strstr(rcm_last_error(), "more than lie behind memory"),
+              "%zu bytes: %s", lengths[i], rcm_last_error());
+    CHECK(errors, rcm_mem_register(comm, pages, SIZE_MAX) == RCM_ERR_INVALID, "all bytes");
+    CHECK(errors, rcm_mem_register(comm, pages + 3 * page, 1) == RCM_ERR_INVALID, "a hole");
+    if (mprotect(pages, page, PROT_READ) != 0 || mprotect(pages + 2 * page, page, PROT_NONE) != 0)
+        abort();
+    CHECK(errors, rcm_mem_register(comm, pages, 2 * page + 1) == RCM_ERR_INVALID, "PROT_NONE");
+    CHECK(errors, rcm_mem_register(comm, pages, 2 * page) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, rcm_mem_deregister(comm, pages, 2 * page) == RCM_OK, "%s", rcm_last_error());
+    munmap(pages, 3 * page);
+    return errors;
 }
 
 static int check_misuse(rcm_comm *comm, void *arg) {
@@ -68,6 +94,7 @@ static int check_misuse(rcm_comm *comm, void *arg) {
     CHECK(errors, rcm_mem_free(comm, block) == RCM_OK, "free: %s", rcm_last_error());
     CHECK(errors, rcm_mem_free(comm, block) == RCM_ERR_INVALID, "freed twice");
     (void)block_of(comm, 50000, &errors); /* rcm_destroy frees it */
+    errors += register_beyond(comm);
     return errors;
 }
 
