@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "failure.h"
+#include "memory_room.h"
 #include "uneven.h"
 #include "work.h"
 
@@ -34,7 +35,8 @@ struct exchange {
 /* One block of memory: the struct, n + 1 offsets, the bytes. */
 static struct rcm_bytes *bytes_new(size_t n, size_t total, size_t **ret_offsets) {
     const size_t head = (sizeof(struct rcm_bytes) + (n + 1) * sizeof(size_t) + 15) / 16 * 16;
-    struct rcm_bytes *bytes = total < SIZE_MAX - head ? malloc(head + total) : NULL;
+    const bool room = total < SIZE_MAX - head && rcmi_memory_check(head + total) == RCM_OK;
+    struct rcm_bytes *bytes = room ? malloc(head + total) : NULL;
     if (!bytes)
         return NULL;
     *ret_offsets = (size_t *)(void *)(bytes + 1);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "fd.h"
 
 /* Without /proc: holes are found, by a call that changes nothing. */
 static bool has_no_hole(uintptr_t from, uintptr_t to) {
@@ -23,7 +24,7 @@ bool rcmi_memory_is_readable(const void *memory, size_t bytes) {
     size_t room = 0;
     if (bytes > UINTPTR_MAX - from || !has_no_hole(from, from + bytes))
         return false;
-    FILE *file = fopen("/proc/self/maps", "re");
+    FILE *file = rcmi_fopen("/proc/self/maps");
     bool readable = true;
     while (file && readable && next < from + bytes && getline(&line, &room, file) > 0) {
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c", &begin, &end, &access) != 3 || end <= next)

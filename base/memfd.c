@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "error.h"
+#include "memory_room.h"
 #include "sigpipe.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -22,34 +23,10 @@
 /* Reserved at a time: a signal that arrives meanwhile undoes one piece only. */
 static const size_t reserve_piece = (size_t)64 << 20;
 
-/* Memory that could be had now without killing anybody, in bytes; SIZE_MAX if not known. */
-static size_t memory_available(void) {
-    char text[4096];
-    int fd = rcmi_fd_high(open("/proc/meminfo", O_RDONLY | O_CLOEXEC));
-    ssize_t len = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    rcmi_fd_close(&fd);
-    unsigned long long free_kib = 0, swap_kib = 0;
-    text[len > 0 ? len : 0] = '\0';
-    const char *row = strstr(text, "MemAvailable:"), *swap_row = strstr(text, "SwapFree:");
-    if (!row || sscanf(row, "MemAvailable: %llu", &free_kib) != 1)
-        return SIZE_MAX;
-    if (swap_row)
-        (void)sscanf(swap_row, "SwapFree: %llu", &swap_kib);
-    return (size_t)(free_kib + swap_kib) * 1024;
-}
-
-/* Anonymous shared memory has no limit of its own: without a look first, asking for more than
- * there is would not fail but wake the out-of-memory killer. Small requests do without the look. */
-static rcm_status memfd_check_room(size_t more) {
-    size_t room = more >= reserve_piece ? memory_available() : SIZE_MAX;
-    if (more > room)
-        return rcmi_fail(RCM_ERR_RESOURCE, 0,
-                         "%zu bytes of shared memory are wanted and %zu are available", more, room);
-    return RCM_OK;
-}
-
 static rcm_status memfd_reserve(int fd, size_t from, size_t to) {
-    rcm_status room = memfd_check_room(to - from);
+    /* Anonymous shared memory has no limit of its own: without a look first, asking for more than
+     * there is would not fail but wake the out-of-memory killer. */
+    rcm_status room = rcmi_memory_check(to - from);
     if (room != RCM_OK)
         return room;
     while (from < to) {

@@ -10,16 +10,30 @@
 #include <sys/mman.h>
 #include "internal.h"
 #include "log.h"
+#include "memory_room.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 /* For peers to let go of all memory, and a driver to take it back, at a node's end; the driver goes
  * on with that afterwards. */
 enum { MEMORY_END_MS = 5000 };
 
+/* Its pages are taken at once, where the kernel can be asked for that. */
 static rcm_status plain_take(size_t bytes, void **ret_memory) {
+    const rcm_status status = rcmi_memory_check(bytes);
+    if (status != RCM_OK)
+        return status;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return rcmi_fail(RCM_ERR_NOMEM, errno, "no %zu bytes of memory", bytes);
     (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a wish */
+    if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL && errno != EINTR) {
+        const int error = errno;
+        munmap(memory, bytes);
+        return rcmi_fail(RCM_ERR_RESOURCE, error, "no %zu bytes of memory", bytes);
+    }
     *ret_memory = memory;
     return RCM_OK;
 }
