@@ -32,10 +32,14 @@ struct rcmi_creations;
 struct rcmi_early;
 struct rcmi_trace_file;
 
-/* The CPUs that a rank may use: an affinity mask. */
+/* The CPUs that a rank may use: an affinity mask, and the quota of its control group
+ * (base/cgroup.h). */
 #define RCMI_CPU_BYTES 128 /* 1024 CPUs */
+#define CPU_MILLIONTHS 1e6
 struct rcmi_cpus {
     uint8_t bytes[RCMI_CPU_BYTES];
+    uint64_t quota; /* millionths of a CPU; 0: none */
+    uint64_t group; /* equal on ranks of one host that share the quota */
 };
 
 struct rcmi_engine {

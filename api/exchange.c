@@ -4,6 +4,7 @@
  * See exchange.h. Not here: how ranks wait for each other in a store (rendezvous/).
  */
 #include "exchange.h"
+#include "cgroup.h"
 #include "log.h"
 #include "process.h"
 #include "tuning.h"
@@ -42,6 +43,20 @@ static rcm_status tuning_make(const struct rcmi_engine *engine, char **ret_text)
     return status;
 }
 
+static struct rcmi_cpus cpus_make(void) {
+    struct rcmi_cpus cpus = {.quota = 0};
+    struct rcmi_cgroup_cpus limit;
+    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
+    (void)sched_getaffinity(0, sizeof(cpus.bytes), (cpu_set_t *)(void *)cpus.bytes);
+    rcmi_cgroup_cpus(&limit);
+    if (limit.cpus > 0 && limit.cpus < RCMI_CPU_BYTES * 8) {
+        cpus.quota = (uint64_t)(limit.cpus * CPU_MILLIONTHS + 0.5);
+        cpus.group = limit.group;
+        rcmi_log(RCMI_LOG_INFO, "%s allows %.2f CPUs", limit.file, limit.cpus);
+    }
+    return cpus;
+}
+
 /* What this rank publishes. Free with free. */
 static rcm_status published_make(const struct rcmi_exchange_config *x, char **ret_bytes,
                                  size_t *ret_len) {
@@ -60,8 +75,7 @@ static rcm_status published_make(const struct rcmi_exchange_config *x, char **re
     }
     rcmi_wire_head(mine->head);
     memcpy(mine->settings, x->settings, RCMI_SETTINGS_TEXT);
-    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
-    (void)sched_getaffinity(0, sizeof(mine->cpus), (cpu_set_t *)(void *)&mine->cpus);
+    mine->cpus = cpus_make();
     mine->tuning_len = (uint32_t)text_len;
     mine->reads_others = rcmi_process_reads_others(reason, sizeof(reason));
     if (!mine->reads_others)

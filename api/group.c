@@ -50,20 +50,37 @@ static int cpus_count(const uint8_t *mask) {
     return cpus;
 }
 
+/* Ranks for each CPU that rank's quota allows to it and to those that share it; 0: it has none. */
+static double quota_ranks_per_cpu(const rcm_comm *comm, const char *const *ids, int rank) {
+    const struct rcmi_cpus *all = comm->engine->cpus, *own = &all[comm->world_rank[rank]];
+    int ranks = 0;
+    if (own->quota == 0)
+        return 0;
+    for (int r = 0; r < comm->size; r++) {
+        const struct rcmi_cpus *cpus = &all[comm->world_rank[r]];
+        ranks += cpus->quota > 0 && cpus->group == own->group && strcmp(ids[r], ids[rank]) == 0;
+    }
+    return ranks * CPU_MILLIONTHS / (double)own->quota;
+}
+
 /* Ranks for each CPU of rank's machine: the ranks' masks together tell how many it has. One rank's
- * own mask does not: a launcher may have bound each to one CPU. */
+ * own mask does not: a launcher may have bound each to one CPU. Quotas may allow less. */
 static double machine_ranks_per_cpu(const rcm_comm *comm, const char *const *ids, int rank) {
     unsigned char bits[RCMI_CPU_BYTES] = {0};
+    double most = 0;
     int ranks = 0;
     for (int r = 0; r < comm->size; r++) {
         if (strcmp(ids[r], ids[rank]) != 0)
             continue;
+        const double by_quota = quota_ranks_per_cpu(comm, ids, r);
+        most = by_quota > most ? by_quota : most;
         ranks++;
         for (int byte = 0; byte < RCMI_CPU_BYTES; byte++)
             bits[byte] |= comm->engine->cpus[comm->world_rank[r]].bytes[byte];
     }
     const int cpus = cpus_count(bits);
-    return cpus > 0 ? (double)ranks / cpus : ranks;
+    const double by_mask = cpus > 0 ? (double)ranks / cpus : ranks;
+    return by_mask > most ? by_mask : most;
 }
 
 /* What prices want to know of the machines, the same on all ranks. */
@@ -236,7 +253,8 @@ static rcm_status world_choices(rcm_comm *comm, const char *text) {
 /* How many ranks share CPUs is known only now. */
 static void world_share_cpus(const rcm_comm *comm) {
     struct rcmi_engine *engine = comm->engine;
-    engine->cpu_sharers = comm->ranks_per_cpu <= 1 ? 1 : comm->local_size;
+    const int sharers = comm->local_size > 1 ? comm->local_size : 2; /* of less than one CPU */
+    engine->cpu_sharers = comm->ranks_per_cpu <= 1 ? 1 : sharers;
     engine->budget = rcmi_pause_budget(engine->cpu_sharers);
     rcmi_node_set_protocols(engine->node, &engine->tuning.protocols,
                             engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);

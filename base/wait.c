@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include "cgroup.h"
 #include "entry.h"
 #include "log.h"
 #include "settings.h"
@@ -97,7 +98,7 @@ enum {
 
 /* What the process found out once. Racing first callers measure twice and write nearly the same;
  * each value stands alone, so relaxed order is enough and no other atomic is its partner. */
-static _Atomic int known_cpus;         /* 0: not yet */
+static _Atomic int known_cpus = -1;    /* -1: not yet */
 static _Atomic int known_pause_ps;     /* picoseconds of one cpu_pause; 0: not yet */
 static _Atomic int known_spin_us = -2; /* RINGCOMM_SPIN_US; -1: auto; -2: not yet */
 
@@ -111,10 +112,12 @@ static inline void cpu_pause(void) {
 #endif
 }
 
+/* Whole ones; 0 if a quota allows less. */
 static int cpus_of_process(void) {
     int cpus = atomic_load_explicit(&known_cpus, memory_order_relaxed);
-    if (cpus > 0)
+    if (cpus >= 0)
         return cpus;
+    struct rcmi_cgroup_cpus limit;
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) == 0)
@@ -122,6 +125,9 @@ static int cpus_of_process(void) {
     else /* more CPUs than the set holds */
         cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     cpus = cpus > 0 ? cpus : 1;
+    rcmi_cgroup_cpus(&limit);
+    if (limit.cpus > 0 && limit.cpus < cpus)
+        cpus = (int)limit.cpus;
     atomic_store_explicit(&known_cpus, cpus, memory_order_relaxed);
     return cpus;
 }

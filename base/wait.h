@@ -68,9 +68,9 @@ struct rcmi_pause {
 };
 
 /* How long to spin before sleeping: generous when every rank of this host can have a CPU of its
- * own (CPUs of the affinity mask, read once per process, >= local_ranks), no spinning and more
- * yields when not: there each yield lets another rank run, and that is the fast way. The length
- * of the spin can be set with RINGCOMM_SPIN_US. Cheap: call it before every wait. */
+ * own (CPUs of the affinity mask and the quota, read once per process, >= local_ranks), no spinning
+ * and more yields when not: there each yield lets another rank run, and that is the fast way. The
+ * length of the spin is set with RINGCOMM_SPIN_US. Cheap: call it before every wait. */
 struct rcmi_pause rcmi_pause_budget(int local_ranks);
 
 /* The spins of a pause of so many microseconds, or of what RINGCOMM_SPIN_US says. */

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include "ringcomm.h"
 
-#define RCMI_WIRE_VERSION 13 /* one more with each change of any of these */
+#define RCMI_WIRE_VERSION 14 /* one more with each change of any of these */
 
 #define RCMI_WIRE_HEAD 96
 /* The head of this rank. */
@@ -26,7 +26,7 @@ void rcmi_wire_head(char head[RCMI_WIRE_HEAD]);
 rcm_status rcmi_wire_head_check(const void *bytes, size_t len, int r, int own_rank);
 
 /* RCM_ERR_MISMATCH, whose origin is that rank: "WHO has wire version THEIRS, rank 1 on node8 has
- * 13". theirs 0: it did not say, as before version 8. */
+ * 14". theirs 0: it did not say, as before version 8. */
 rcm_status rcmi_wire_differs(int rank, const char *who, int theirs, int own_rank);
 
 #endif

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "cgroup.h"
 #include "check_frame.h"
 #include "common.h"
 #include "cuda_kernels.h"
@@ -138,11 +139,26 @@ static void info_launch(struct report *report) {
         info_row(report, "launch", "rank", "none", NULL, NULL, rcm_last_error());
 }
 
+/* What control groups allow. */
+static void info_quota(struct report *report) {
+    struct rcmi_cgroup_cpus cpus;
+    struct rcmi_cgroup_memory memory;
+    char text[32] = "none";
+    rcmi_cgroup_cpus(&cpus);
+    if (cpus.cpus > 0)
+        snprintf(text, sizeof(text), "%.2f", cpus.cpus);
+    info_row(report, "cpu", "quota", text, NULL, NULL, cpus.file);
+    rcmi_cgroup_memory(0, &memory);
+    snprintf(text, sizeof(text), memory.file[0] ? "%" PRIu64 : "none", memory.limit);
+    info_row(report, "memory", "limit", text, NULL, NULL, memory.file);
+}
+
 static void info_cpus(struct report *report) {
     char list[256], model[128], count[16];
     snprintf(count, sizeof(count), "%d", tool_cpus(list, sizeof(list)));
     tool_cpu_model(model, sizeof(model));
     info_row(report, "cpu", "allowed", count, NULL, NULL, list);
+    info_quota(report);
     info_row(report, "cpu", "model", NULL, NULL, NULL, model);
 }
 

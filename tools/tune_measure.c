@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "cgroup.h"
 #include "common.h"
 #include "error.h"
 
@@ -30,8 +31,16 @@ struct world {
     int host_of[TUNE_RANKS_MAX];
 };
 
-static void world_make(struct world *w, int nranks, bool tcp) {
+/* That this process may use. */
+static double cpus_of_machine(void) {
     char list[256];
+    struct rcmi_cgroup_cpus limit;
+    const double cpus = tool_cpus(list, sizeof(list));
+    rcmi_cgroup_cpus(&limit);
+    return limit.cpus > 0 && limit.cpus < cpus ? limit.cpus : cpus;
+}
+
+static void world_make(struct world *w, int nranks, bool tcp) {
     *w = (struct world){.nranks = nranks, .tcp = tcp};
     for (int r = 0; r < nranks; r++)
         w->host_of[r] = tcp ? r : 0;
@@ -39,7 +48,7 @@ static void world_make(struct world *w, int nranks, bool tcp) {
                                    .nhosts = tcp ? nranks : 1,
                                    .host_of = w->host_of,
                                    .loopback = true,
-                                   .ranks_per_cpu = (double)nranks / tool_cpus(list, sizeof(list))};
+                                   .ranks_per_cpu = nranks / cpus_of_machine()};
 }
 
 /* Bytes of the larger buffer with whole elements in each block; 0 for what has no data. */

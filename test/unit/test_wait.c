@@ -7,12 +7,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "cgroup.h"
 #include "check.h"
 #include "wait.h"
 
@@ -343,6 +346,27 @@ static void test_ring_armed_only(void **state) {
 
 /* ---- Pauses --------------------------------------------------------------------------------- */
 
+/* A tree of files in which the control group of this process has a quota of CPUs. */
+static void quota_make(const char *tree, const char *cpu_max) {
+    static const struct {
+        const char *folder, *name, *text;
+    } files[] = {{"/proc", NULL, NULL},
+                 {"/proc/self", "cgroup", "0::/\n"},
+                 {"/proc/self", "mountinfo", "30 1 0:26 / /g rw - cgroup2 cgroup2 rw\n"},
+                 {"/g", "cpu.max", NULL}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s%s", tree, files[i].folder);
+        (void)mkdir(path, 0700);
+        if (!files[i].name)
+            continue;
+        snprintf(path, sizeof path, "%s%s/%s", tree, files[i].folder, files[i].name);
+        FILE *file = fopen(path, "we");
+        if (!file || fputs(files[i].text ? files[i].text : cpu_max, file) < 0 || fclose(file) != 0)
+            abort();
+    }
+}
+
 /* The setting and the CPUs are read once per process: each question is put in a forked child,
  * which is narrowed to one CPU if `narrow`. The answer comes back as exit status. */
 static int pause_ask(const char *spin_us, bool narrow, int (*question)(void)) {
@@ -419,6 +443,36 @@ static int ask_bytes_set(void) {
     return many.spins == set.spins && many.yields == set.yields;
 }
 
+/* No CPU of its own, one, two; whatever the affinity mask has. */
+static int ask_half(void) {
+    const struct rcmi_pause alone = rcmi_pause_budget(1);
+    return alone.spins == 0 && alone.yields > 0;
+}
+
+static int ask_one(void) {
+    const struct rcmi_pause alone = rcmi_pause_budget(1), shared = rcmi_pause_budget(2);
+    return alone.spins > 100 && shared.spins == 0;
+}
+
+static void test_pause_quota(void **state) {
+    char tree[] = "/tmp/ringcomm-wait-XXXXXX", command[64];
+    (void)state;
+    assert_non_null(mkdtemp(tree));
+    rcmi_cgroup_set_root(tree);
+    assert_int_equal(pause_ask(NULL, true, ask_one), 1); /* no limit: one CPU of the mask */
+    quota_make(tree, "50000 100000\n");
+    assert_int_equal(pause_ask(NULL, false, ask_half), 1);
+    quota_make(tree, "150000 100000\n");
+    assert_int_equal(pause_ask(NULL, false, ask_one), 1);
+    quota_make(tree, "100000 100000\n");
+    assert_int_equal(pause_ask(NULL, false, ask_one), 1);
+    quota_make(tree, "6400000 100000\n");
+    assert_int_equal(pause_ask(NULL, true, ask_one), 1);
+    rcmi_cgroup_set_root("");
+    snprintf(command, sizeof command, "rm -r %s", tree);
+    assert_int_equal(system(command), 0);
+}
+
 static void test_pause_budget(void **state) {
     (void)state;
     assert_int_equal(pause_ask(NULL, true, ask_bytes), 1);
@@ -441,12 +495,19 @@ static void test_pause_setting(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pause_budget),    cmocka_unit_test(test_pause_setting),
-        cmocka_unit_test(test_ring_armed_only), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_many_sleepers),   cmocka_unit_test(test_race),
-        cmocka_unit_test(test_threads_sleep),   cmocka_unit_test(test_threads_pause),
-        cmocka_unit_test(test_threads_engine),  cmocka_unit_test(test_processes_sleep),
-        cmocka_unit_test(test_processes_pause), cmocka_unit_test(test_processes_engine),
+        cmocka_unit_test(test_pause_budget),
+        cmocka_unit_test(test_pause_quota),
+        cmocka_unit_test(test_pause_setting),
+        cmocka_unit_test(test_ring_armed_only),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_many_sleepers),
+        cmocka_unit_test(test_race),
+        cmocka_unit_test(test_threads_sleep),
+        cmocka_unit_test(test_threads_pause),
+        cmocka_unit_test(test_threads_engine),
+        cmocka_unit_test(test_processes_sleep),
+        cmocka_unit_test(test_processes_pause),
+        cmocka_unit_test(test_processes_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
