@@ -76,6 +76,9 @@ static bool help_by_slot(struct shm_channel *shm, struct rcmi_fifo_request *requ
     if (!sent || piece >= shm_pieces(sent->len, shm->base.slot_bytes))
         return false;
     const struct shm_span span = shm_span(sent->len, shm->base.slot_bytes, piece);
+    const uint32_t index = (uint32_t)(sent - shm->sent);
+    if (index >= shm->nslots)
+        (void)!shm_slots_make(shm, index); /* else each page comes with its first write */
     rcmi_copy(sent->slot, (const uint8_t *)sent->bytes + span.at, span.len);
     atomic_store_explicit(&request->bounced, word, memory_order_release);
     rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);

@@ -140,16 +140,16 @@ rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory) {
 
 /* By the thread that writes, so that the pages are on its NUMA node, and at once: each fault would
  * cost more. Where the kernel is too old for that they are faulted in one by one. */
-rcm_status shm_slot_make(struct shm_channel *shm) {
+rcm_status shm_slots_make(struct shm_channel *shm, uint32_t index) {
     const struct rcmi_fifo_writer *writer = &shm->fifo.writer;
     const size_t page = shm->domain->page;
     const size_t first = writer->shape.payloads + shm->nslots * writer->shape.stride;
-    const size_t last = writer->shape.payloads + (writer->index + 1) * writer->shape.stride;
+    const size_t last = writer->shape.payloads + (index + 1) * writer->shape.stride;
     const size_t from = first / page * page, to = round_up(last, page);
     const rcm_status status = rcmi_memfd_grow(shm->domain->memfd, shm->at + from, shm->at + to);
     if (status != RCM_OK)
         return rcmi_fail_context("shared memory for the slots of a channel");
     (void)madvise((uint8_t *)shm->memory + from, to - from, MADV_POPULATE_WRITE);
-    shm->nslots = writer->index + 1;
+    shm->nslots = index + 1;
     return RCM_OK;
 }

@@ -203,10 +203,11 @@ void shm_segment_punch(const struct shm_domain *domain, size_t at, size_t len);
 rcm_status shm_segment_grow(struct shm_domain *domain, size_t align, size_t len, size_t *ret_at);
 /* Maps [at, at + len) of a segment, read-write. */
 rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory);
-/* Before a writer writes to its next slot: gives the slot pages, if it has none. */
-rcm_status shm_slot_make(struct shm_channel *shm);
-/* Whether that is to be called for a message of len bytes. What travels in a header passes through
- * the first lines of the slot, and those of the first slot lie beside the headers. */
+/* Gives pages to all of a writer's slots up to number `index`, which has none. */
+rcm_status shm_slots_make(struct shm_channel *shm, uint32_t index);
+/* Whether that is to be called before a message of len bytes is written to the next slot. What
+ * travels in a header passes through the first lines of the slot, and those of the first slot lie
+ * beside the headers. */
 static inline bool shm_slot_is_hole(const struct shm_channel *shm, size_t len) {
     const uint32_t index = shm->fifo.writer.index;
     return index >= shm->nslots && (index > 0 || len > RCMI_FIFO_INLINE);
@@ -277,7 +278,7 @@ bool shm_help(struct rcmi_channel *channel);
 
 /* channel.c */
 /* The error that was set is about nonsense in the memory, which this rank is thought to have
- * written. */
+ * written; or about memory that this rank lacks. */
 rcm_status shm_peer_fault(int rank);
 /* Publishes what the queue was given: rings the readers. */
 void shm_publish(const struct shm_channel *shm);

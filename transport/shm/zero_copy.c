@@ -105,8 +105,8 @@ rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
     shm->put = posted_find(shm, len);
     if (shm->put)
         *ret_reserved = (struct rcmi_reserved){.bytes = shm->put, .posted = true};
-    else if (shm_slot_is_hole(shm, len))
-        return shm_slot_make(shm);
+    else if (shm_slot_is_hole(shm, len) && shm_slots_make(shm, shm->fifo.writer.index) != RCM_OK)
+        return shm_peer_fault(rcmi_node_rank(channel->node));
     return RCM_OK;
 }
 
