@@ -127,7 +127,7 @@ static void link_init(struct side *side) {
     device.posted = device.freed = VERBS_FIRST_ENTRY;
     domain->node = fuzz_node(NULL);
     domain->table = &table;
-    domain->pid = getpid();
+    domain->generation = rcmi_fork_watch();
     domain->nranks = FUZZ_RANKS;
     domain->peer_timeout_ms = 1000;
     domain->links = side->links[0];
