@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The monotonic clock and deadlines on it. No wall-clock time here. */
+/* The monotonic clock and deadlines on it. */
 #include "clock.h"
 
 #include <limits.h>
@@ -19,6 +19,10 @@ int64_t rcmi_now_ns(void) {
 
 int64_t rcmi_tick_ns(void) {
     return clock_ns(CLOCK_MONOTONIC_COARSE);
+}
+
+int64_t rcmi_clock_day_ns(void) {
+    return clock_ns(CLOCK_REALTIME);
 }
 
 rcmi_deadline rcmi_deadline_in(int64_t timeout_ms) {

@@ -14,6 +14,9 @@ int64_t rcmi_now_ns(void);
  */
 int64_t rcmi_tick_ns(void);
 
+/* Nanoseconds since 1970, which may jump: only to compare the clocks of two processes. */
+int64_t rcmi_clock_day_ns(void);
+
 /* Deadline timeout_ms from now; negative means RCMI_NEVER; saturates. */
 rcmi_deadline rcmi_deadline_in(int64_t timeout_ms);
 

@@ -27,15 +27,35 @@ static void file_text(const char *path, char *text, size_t cap) {
     text[len > 0 ? len : 0] = '\0';
 }
 
-/* Both are known and differ. */
-static bool starts_differ(uint64_t a, uint64_t b) {
-    return a != b && a != 0 && b != 0;
+/* Both are known, by one clock, and differ. */
+static bool starts_differ(const struct rcmi_process *a, const struct rcmi_process *b) {
+    return a->start != b->start && a->start != 0 && b->start != 0 && a->time_ns == b->time_ns;
+}
+
+/* Are the numbers in /proc those of this process's namespace? Where it was mounted by another one
+ * (unshare --pid without --mount-proc, a container with the host's /proc) they are other
+ * processes'. */
+static bool proc_is_ours(void) {
+    char text[16] = "";
+    const ssize_t len = readlink("/proc/self", text, sizeof text - 1);
+    return len > 0 && atoi(text) == (int)getpid();
+}
+
+static uint64_t namespace_of(const char *path) {
+    struct stat ns;
+    return stat(path, &ns) == 0 ? ns.st_ino : 0;
+}
+
+uint64_t rcmi_process_time_ns(void) {
+    return namespace_of("/proc/self/ns/time");
 }
 
 /* State letter, parent and start of a process; false if there is no telling. */
 static bool process_stat(int pid, char *ret_state, int *ret_parent, uint64_t *ret_start) {
     char path[40], text[1024];
     unsigned long long start;
+    if (!proc_is_ours())
+        return false;
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     file_text(path, text, sizeof text);
     const char *rest = strrchr(text, ')'); /* behind the program's name, which may hold anything */
@@ -59,12 +79,11 @@ static void text_clean(char *text) {
 
 void rcmi_process_self(struct rcmi_process *ret_process) {
     struct rcmi_process p = {.pid = (int)getpid(), .parent = (int)getppid()};
-    struct stat ns;
     char state;
     int parent;
     (void)process_stat(p.pid, &state, &parent, &p.start);
-    if (stat("/proc/self/ns/pid", &ns) == 0)
-        p.pid_ns = ns.st_ino;
+    p.pid_ns = namespace_of("/proc/self/ns/pid");
+    p.time_ns = rcmi_process_time_ns();
     file_text("/proc/sys/kernel/random/boot_id", p.boot, sizeof p.boot);
     p.boot[strcspn(p.boot, "\n")] = '\0';
     if (gethostname(p.host, sizeof p.host) != 0)
@@ -87,27 +106,27 @@ uint64_t rcmi_process_begun(const struct rcmi_process *process) {
     return process->start != 0 && begun < now ? begun : now;
 }
 
-/* Whether the numbers of the two mean the same processes. */
+/* Whether the numbers of the two mean the same processes. A machine that was cloned while it ran
+ * has all but the host's name from the other. */
 static bool same_place(const struct rcmi_process *a, const struct rcmi_process *b) {
     return a->pid_ns == b->pid_ns && a->pid_ns != 0 && strcmp(a->boot, b->boot) == 0 &&
-           strcmp(a->boot, "-") != 0;
+           strcmp(a->boot, "-") != 0 && strcmp(a->host, b->host) == 0;
 }
 
 enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process) {
-    struct rcmi_process self;
-    uint64_t start = 0;
+    struct rcmi_process self, seen;
     char state = '?';
-    int parent;
     rcmi_process_self(&self);
     if (!same_place(process, &self))
         return RCMI_PROCESS_ELSEWHERE;
-    if (process->pid == self.pid && !starts_differ(process->start, self.start))
+    if (process->pid == self.pid && !starts_differ(process, &self))
         return RCMI_PROCESS_SELF;
     if (process->pid < 1 || (kill(process->pid, 0) != 0 && errno == ESRCH))
         return RCMI_PROCESS_ENDED;
-    if (!process_stat(process->pid, &state, &parent, &start))
+    seen = self; /* its start is told by this process's clock */
+    if (!process_stat(process->pid, &state, &seen.parent, &seen.start))
         return RCMI_PROCESS_RUNS; /* so it seems */
-    if (starts_differ(start, process->start) || state == 'Z' || state == 'X')
+    if (starts_differ(&seen, process) || state == 'Z' || state == 'X')
         return RCMI_PROCESS_ENDED; /* the number is another's now, or waits to be collected */
     return state == 'T' || state == 't' ? RCMI_PROCESS_STOPPED : RCMI_PROCESS_RUNS;
 }

@@ -15,11 +15,16 @@
 
 struct rcmi_process {
     int pid, parent;
-    uint64_t start;  /* clock ticks since the machine started; 0: not known */
-    uint64_t pid_ns; /* of process numbers; 0: not known */
-    char boot[40];   /* the kernel's boot id; "-": not known */
+    uint64_t start;   /* clock ticks since the machine started; 0: not known */
+    uint64_t pid_ns;  /* of process numbers; 0: not known */
+    uint64_t time_ns; /* of clocks, which start counts by (time_namespaces(7)); 0: not known */
+    char boot[40];    /* the kernel's boot id; "-": not known */
     char host[RCMI_PROCESS_NAME + 1];
 };
+
+/* The time namespace of this process: CLOCK_MONOTONIC and CLOCK_BOOTTIME of two processes are one
+ * clock if it is the same. 0: not known, or the kernel has none. */
+uint64_t rcmi_process_time_ns(void);
 
 /* This process. Nothing here fails: what cannot be found out is not known. */
 void rcmi_process_self(struct rcmi_process *ret_process);

@@ -60,6 +60,14 @@ static bool clock_take(const char *word, struct rcmi_member *m) {
     return true;
 }
 
+static bool timens_take(const char *word, struct rcmi_member *m) {
+    int64_t number;
+    if (rcmi_parse_number(word, 0, INT64_MAX, &number) != RCM_OK)
+        return false;
+    m->process.time_ns = (uint64_t)number;
+    return true;
+}
+
 static bool wire_take(const char *word, struct rcmi_member *m) {
     int64_t wire;
     if (rcmi_parse_number(word, 1, INT_MAX, &wire) != RCM_OK)
@@ -78,6 +86,8 @@ static bool member_take_more(char *rest, struct rcmi_member *m) {
         if (strncmp(word, "wire=", 5) == 0 && !wire_take(value + 1, m))
             return false;
         if (strncmp(word, "clock=", 6) == 0 && !clock_take(value + 1, m))
+            return false;
+        if (strncmp(word, "timens=", 7) == 0 && !timens_take(value + 1, m))
             return false;
         if (strncmp(word, "id=", 3) == 0 && !name_copy(value + 1, m->job_id, sizeof m->job_id))
             return false;
@@ -117,16 +127,18 @@ bool rcmi_member_parse(struct rcmi_bytes value, struct rcmi_member *ret_member) 
 
 void rcmi_member_write(const struct rcmi_member *m, char text[RCMI_MEMBER_TEXT]) {
     const struct rcmi_process *p = &m->process;
-    char wire[20] = "", clock[32] = "";
+    char wire[20] = "", clock[32] = "", timens[32] = "";
     if (m->wire > 0)
         snprintf(wire, sizeof wire, " wire=%d", m->wire);
     if (m->joined_clock > 0)
         snprintf(clock, sizeof clock, " clock=%" PRIu64, m->joined_clock);
+    if (p->time_ns > 0)
+        snprintf(timens, sizeof timens, " timens=%" PRIu64, p->time_ns);
     snprintf(text, RCMI_MEMBER_TEXT,
-             "member %" PRId64 " %s %d %d %d %" PRIu64 " %" PRIu64 " %s %" PRId64 " %s%s%s%s%s",
+             "member %" PRId64 " %s %d %d %d %" PRIu64 " %" PRIu64 " %s %" PRId64 " %s%s%s%s%s%s",
              m->generation, m->left ? "left" : "joined", m->world_size, p->pid, p->parent, p->start,
-             p->pid_ns, p->boot, m->joined_at, p->host, wire, clock, m->job_id[0] ? " id=" : "",
-             m->job_id);
+             p->pid_ns, p->boot, m->joined_at, p->host, wire, clock, timens,
+             m->job_id[0] ? " id=" : "", m->job_id);
 }
 
 bool rcmi_job_parse(struct rcmi_bytes value, uint64_t *ret_number, struct rcmi_member *ret_member) {

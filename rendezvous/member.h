@@ -9,8 +9,9 @@
  *
  * Behind HOST stand words NAME=VALUE in any order, of which those that are not known are skipped:
  *
- *   wire=13   the rank's RCMI_WIRE_VERSION
+ *   wire=14   the rank's RCMI_WIRE_VERSION
  *   clock=US  rcmi_process_clock of its machine when it joined
+ *   timens=N  the namespace of its clocks (base/process.h)
  *   id=ID     of the job, if it has one
  *
  * Ranks of different versions read each other's members to find out that they are. So in every

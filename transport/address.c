@@ -27,7 +27,7 @@ enum address_tag {
     TAG_TCP4, /* port, address */
     TAG_TCP6,
     TAG_IFACE, /* number of one of the addresses before, name of its interface */
-    TAG_LIFE,  /* start of the process, namespace of its number */
+    TAG_LIFE,  /* start of the process, namespaces of its number and of its clocks */
     TAG_LACKS, /* why it has no other transports */
 };
 
@@ -56,7 +56,7 @@ static void put_string(struct writer *w, enum address_tag tag, const char *text)
 }
 
 static void put_number(struct writer *w, enum address_tag tag, const uint64_t *values, int count) {
-    uint8_t bytes[16];
+    uint8_t bytes[24];
     for (int i = 0; i < count * 8; i++)
         bytes[i] = (uint8_t)(values[i / 8] >> (i % 8 * 8));
     put_field(w, tag, bytes, (size_t)count * 8);
@@ -103,7 +103,7 @@ rcm_status rcmi_address_write(const struct rcmi_address *address, uint8_t *buf, 
     put_number(&w, TAG_PID, &pid, 1);
     put_number(&w, TAG_JOB, &address->job, 1);
     put_number(&w, TAG_WHERE, address->where, 2);
-    put_number(&w, TAG_LIFE, address->life, 2);
+    put_number(&w, TAG_LIFE, address->life, 3);
     put_string(&w, TAG_TRANSPORTS, address->transports);
     if (address->unix_name[0])
         put_string(&w, TAG_UNIX, address->unix_name);
@@ -219,7 +219,7 @@ static bool get_field(const struct field *field, struct rcmi_address *address) {
     case TAG_WHERE:
         return get_number(field, address->where, 2);
     case TAG_LIFE:
-        return get_number(field, address->life, 2);
+        return get_number(field, address->life, 3);
     case TAG_UNIX:
         return get_string(field, address->unix_name, sizeof address->unix_name);
     case TAG_TRANSPORTS:
@@ -343,17 +343,23 @@ static bool find_number(const void *blob, size_t len, enum address_tag tag, uint
 }
 
 enum rcmi_process_state rcmi_address_look(const void *blob, size_t len) {
-    uint64_t pid, where[2], life[2], own[2];
+    uint64_t pid, where[2], life[3], own[2];
     struct rcmi_process process;
+    const char *hostname = "";
     if (!find_number(blob, len, TAG_PID, &pid, 1) || pid > INT32_MAX ||
         !find_number(blob, len, TAG_WHERE, where, 2) ||
-        !find_number(blob, len, TAG_LIFE, life, 2) || rcmi_address_where(own) != RCM_OK ||
-        own[0] != where[0])
+        !find_number(blob, len, TAG_LIFE, life, 3) ||
+        find_string(blob, len, TAG_HOSTNAME, &hostname) != RCM_OK)
+        return RCMI_PROCESS_ELSEWHERE;
+    rcmi_address_where(own);
+    if (own[0] != where[0] || own[0] == 0)
         return RCMI_PROCESS_ELSEWHERE;
     rcmi_process_self(&process); /* for the kernel, which is the same */
     process.pid = (int)pid;
     process.start = life[0];
     process.pid_ns = life[1];
+    process.time_ns = life[2];
+    snprintf(process.host, sizeof process.host, "%s", hostname);
     return rcmi_process_look(&process);
 }
 
@@ -373,18 +379,26 @@ static uint64_t hash_bytes(const void *bytes, size_t len) { /* FNV-1a */
     return hash;
 }
 
-rcm_status rcmi_address_where(uint64_t ret_where[2]) {
+bool rcmi_where_is(const uint64_t a[2], const uint64_t b[2]) {
+    return a[0] == b[0] && a[1] == b[1] && a[0] != 0;
+}
+
+bool rcmi_where_may_be(const uint64_t a[2], const uint64_t b[2]) {
+    return rcmi_where_is(a, b) || a[0] == 0 || b[0] == 0;
+}
+
+void rcmi_address_where(uint64_t ret_where[2]) {
     char boot[64];
     struct stat ns;
     FILE *file = rcmi_fopen("/proc/sys/kernel/random/boot_id");
     size_t len = file ? fread(boot, 1, sizeof boot, file) : 0;
     if (file)
         fclose(file);
+    ret_where[0] = ret_where[1] = 0;
     if (len < 32 || stat("/proc/self/ns/net", &ns) != 0)
-        return rcmi_random(ret_where, 2 * sizeof *ret_where);
+        return;
     ret_where[0] = hash_bytes(boot, len);
     ret_where[1] = hash_bytes(&ns.st_ino, sizeof ns.st_ino);
-    return RCM_OK;
 }
 
 bool rcmi_list_has(const char *list, const char *name) {

@@ -56,8 +56,8 @@ struct rcmi_address {
     int pid;
     uint64_t job;
     uint64_t where[2]; /* equal: same network namespace of the same kernel, so loopback works;
-                          where[0]: the kernel */
-    uint64_t life[2];  /* start of the process, namespace of its number; see process.h */
+                          where[0]: the kernel; zeros: not known */
+    uint64_t life[3];  /* start of the process, namespaces of its number and clocks; process.h */
     char unix_name[RCMI_UNIX_NAME_MAX + 1]; /* "": no Unix listener */
     char transports[128];                   /* "shm,tcp" */
     char lacks[RCMI_LACKS_MAX];             /* why not others; for people, may be "" */
@@ -75,8 +75,11 @@ struct rcmi_address_rows {
     const char *host_id, *transports, *lacks;
 };
 rcm_status rcmi_address_rows(const void *blob, size_t len, struct rcmi_address_rows *ret_rows);
-/* Identity of this network namespace; random if it cannot be told. */
-rcm_status rcmi_address_where(uint64_t ret_where[2]);
+/* Identity of this network namespace; zeros if it cannot be told. */
+void rcmi_address_where(uint64_t ret_where[2]);
+/* Do both share one network namespace; may they? */
+bool rcmi_where_is(const uint64_t a[2], const uint64_t b[2]);
+bool rcmi_where_may_be(const uint64_t a[2], const uint64_t b[2]);
 /* Is name an item of a comma list? */
 bool rcmi_list_has(const char *list, const char *name);
 

@@ -166,6 +166,7 @@ static rcm_status node_init_address(struct rcmi_node *node) {
     address->pid = process.pid;
     address->life[0] = process.start;
     address->life[1] = process.pid_ns;
+    address->life[2] = process.time_ns;
     address->job = node->config.job;
     memcpy(address->lacks, node->lacks, sizeof address->lacks);
     for (int i = 0; i < node->ndomains - 1; i++) { /* the last loops back */
@@ -173,9 +174,8 @@ static rcm_status node_init_address(struct rcmi_node *node) {
         snprintf(address->transports + used, sizeof address->transports - used, "%s%s",
                  i ? "," : "", node->domains[i].transport->name);
     }
-    rcm_status status = rcmi_address_where(address->where);
-    if (status == RCM_OK)
-        status = rcmi_listen_open(node, address);
+    rcmi_address_where(address->where);
+    rcm_status status = rcmi_listen_open(node, address);
     if (status == RCM_OK)
         status =
             rcmi_address_write(address, node->address, sizeof node->address, &node->address_len);

@@ -65,10 +65,9 @@ rcm_status rcmi_node_probe(const struct rcmi_node *node, int peer, rcmi_deadline
     rcm_status status = address ? config->lookup(config->arg, peer, &blob, &len) : RCM_ERR_NOMEM;
     if (status == RCM_OK)
         status = rcmi_address_parse(blob, len, address);
-    if (status == RCM_OK)
-        status = rcmi_address_where(where);
     if (status == RCM_OK) {
-        const bool local = address->where[0] == where[0] && address->where[1] == where[1];
+        rcmi_address_where(where);
+        const bool local = rcmi_where_is(address->where, where);
         status = RCM_ERR_NOT_FOUND;
         if (strcmp(address->host_id, config->host_id) == 0 && address->unix_name[0])
             status = probe_unix(address->unix_name, deadline);

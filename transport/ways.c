@@ -5,7 +5,8 @@
  *
  * Order: same-host transports; addresses in a network that this host has an interface in; the rest.
  * Left out: loopback addresses unless the peer shares our network namespace (then they come first),
- * and addresses that this host has itself (bridges of containers are 172.17.0.1 everywhere).
+ * and addresses that this host has itself (bridges of containers are 172.17.0.1 everywhere). Where
+ * a rank does not know its network namespace (no /proc) nothing is left out.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ struct search {
     struct rcmi_link *link;
     const struct rcmi_address *peer;
     bool local; /* same network namespace */
+    bool perhaps_local;
     struct rcmi_interface own[RCMI_ADDRESSES_MAX];
     int nown;
     char reasons[320];
@@ -49,8 +51,8 @@ enum { TURN_LOOPBACK, TURN_NEAR, TURN_FAR, TURNS };
 
 static int address_turn(const struct search *search, const struct rcmi_sockaddr *addr) {
     if (rcmi_sockaddr_loopback(addr))
-        return search->local ? TURN_LOOPBACK : -1;
-    for (int i = 0; i < search->nown && !search->local; i++)
+        return search->local ? TURN_LOOPBACK : search->perhaps_local ? TURN_FAR : -1;
+    for (int i = 0; i < search->nown && !search->perhaps_local; i++)
         if (rcmi_interface_is(&search->own[i], addr))
             return -1;
     for (int i = 0; i < search->nown; i++)
@@ -101,12 +103,11 @@ static rcm_status search_begin(struct search *search) {
     struct rcmi_node *node = search->link->node;
     const struct rcmi_address *peer = search->peer;
     uint64_t where[2];
-    rcm_status status = rcmi_address_where(where);
-    if (status != RCM_OK)
-        return status;
     if (peer->job != node->config.job)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its address is of another job");
-    search->local = peer->where[0] == where[0] && peer->where[1] == where[1];
+    rcmi_address_where(where);
+    search->local = rcmi_where_is(peer->where, where);
+    search->perhaps_local = rcmi_where_may_be(peer->where, where);
     return rcmi_interfaces("", search->own, RCMI_ADDRESSES_MAX, &search->nown);
 }
 

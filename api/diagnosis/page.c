@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing and reading status pages: see page.h. */
 #include "page.h"
+#include "clock.h"
 #include "operator.h"
 #include "error.h"
+#include "process.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,6 +32,8 @@ void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_page_settin
     PUT(size, settings->size);
     PUT(job, settings->job);
     PUT(sharing, settings->sharing);
+    PUT(time_ns, rcmi_process_time_ns());
+    PUT(ahead_ns, rcmi_clock_day_ns() - rcmi_now_ns());
     page_init_protocol(page, settings->protocol);
     PUT(magic, RCMI_PAGE_MAGIC);
 }
@@ -238,12 +242,21 @@ static bool entry_read_label(const struct rcmi_page_comm *page, struct rcmi_page
     return ret_label->epoch != 0 && ret_label->rank >= 0 && ret_label->rank < ret_label->size;
 }
 
+/* Now by the page's clock. That of another time namespace differs by what only the time of day, the
+ * same in all, can tell. */
+static int64_t page_now(const struct rcmi_status_page *page, int64_t now_ns) {
+    if (GET(time_ns) == rcmi_process_time_ns())
+        return now_ns;
+    int64_t now;
+    return __builtin_sub_overflow(rcmi_clock_day_ns(), GET(ahead_ns), &now) ? 0 : now;
+}
+
 bool rcmi_page_read_comm(const void *bytes, int i, int64_t now_ns,
                          struct rcmi_page_label *ret_label, struct rcmi_activity *ret_activity) {
     const struct rcmi_status_page *page = bytes;
     if (!entry_read_label(&page->comms[i], ret_label))
         return false;
-    page_read_activity(&page->comms[i], now_ns, ret_activity);
+    page_read_activity(&page->comms[i], page_now(page, now_ns), ret_activity);
     rcmi_activity_sanitize(ret_activity, ret_label->size);
     return true;
 }

@@ -21,7 +21,7 @@
 #include "protocol.h"
 
 #define RCMI_PAGE_MAGIC                                                                            \
-    0x5243504147453036u /* "RCPAGE06": the number is the version of the layout */
+    0x5243504147453037u /* "RCPAGE07": the number is the version of the layout */
 
 /* What a rank is doing on one communicator. */
 struct rcmi_page_comm {
@@ -73,6 +73,9 @@ struct rcmi_status_page {
         RCMI_PROTOCOL_MAP(RCMI_PAGE_RANGE)
 #undef RCMI_PAGE_RANGE
     } protocol;
+    /* The clock of moved_ns and transfer_ns: its namespace, and what CLOCK_REALTIME was ahead. */
+    _Atomic uint64_t time_ns;
+    _Atomic int64_t ahead_ns;
 
     /* From byte 512 on. A communicator that finds none free is not shown. */
     _Alignas(512) struct rcmi_page_comm comms[RCMI_PAGE_COMMS];

@@ -145,8 +145,8 @@ def address():
         'bad-host-long': address_blob(host=b'h' * 203 + b'\0'),
         'bad-pid': address_blob(pid=u64(U64_MAX)),
         'bad-pid-length': address_blob(pid=b'\1\2\3'),
-        'valid-life': address_blob(extra=address_field(11, u64(8) + u64(9))),
-        'bad-life-length': address_blob(extra=address_field(11, u64(8))),
+        'valid-life': address_blob(extra=address_field(11, u64(8) + u64(9) + u64(10))),
+        'bad-life-length': address_blob(extra=address_field(11, u64(8) + u64(9))),
         'bad-tcp4-length': address_blob(extra=address_field(8, b'\0' * 5)),
         'valid-lacks': good + address_field(12, b'shm cannot be used: x\0'),
         'bad-lacks-unended': good + address_field(12, b'shm'),
@@ -283,7 +283,7 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453036, page_bytes=65536, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453037, page_bytes=65536, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
               algorithm=b'ring', op_name=b'premul_sum', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
               rows=2, sharing=0, epoch=7, name=b'world', ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):

@@ -429,7 +429,7 @@ void case_killed_before_link(void **state) {
 
 /* ---- Looked at ------------------------------------------------------------------------------ */
 
-enum field { LIFE_START, LIFE_NAMESPACE, WHERE_KERNEL, WHERE_NETWORK };
+enum field { LIFE_START, LIFE_NAMESPACE, LIFE_CLOCKS, WHERE_KERNEL, WHERE_NETWORK };
 
 /* What is seen of the child if one of the facts of its address is another. */
 static enum rcmi_process_state look_but(const struct world *world, enum field field) {
@@ -437,9 +437,10 @@ static enum rcmi_process_state look_but(const struct world *world, enum field fi
     uint8_t blob[RCMI_ADDRESS_MAX];
     size_t len = world->address[1].len;
     CHECK_EQ(rcmi_address_parse(world->address[1].blob, len, &address), RCM_OK);
-    uint64_t *const facts[] = {&address.life[0], &address.life[1], &address.where[0],
-                               &address.where[1]};
+    uint64_t *const facts[] = {&address.life[0], &address.life[1], &address.life[2],
+                               &address.where[0], &address.where[1]};
     ++*facts[field];
+    address.life[0] += field == LIFE_CLOCKS; /* by other clocks the start differs, too */
     CHECK_EQ(rcmi_address_write(&address, blob, sizeof blob, &len), RCM_OK);
     return rcmi_address_look(blob, len);
 }
@@ -465,6 +466,7 @@ void case_stopped_seen(void **state) {
     CHECK_EQ(rcmi_address_look(blob, 16), RCMI_PROCESS_ELSEWHERE);
     CHECK_EQ(look_but(world, LIFE_START), RCMI_PROCESS_ENDED);
     CHECK_EQ(look_but(world, LIFE_NAMESPACE), RCMI_PROCESS_ELSEWHERE);
+    CHECK_EQ(look_but(world, LIFE_CLOCKS), RCMI_PROCESS_STOPPED);
     CHECK_EQ(look_but(world, WHERE_KERNEL), RCMI_PROCESS_ELSEWHERE);
     CHECK_EQ(look_but(world, WHERE_NETWORK), RCMI_PROCESS_STOPPED);
     CHECK_EQ(kill(duel.child, SIGCONT), 0);
