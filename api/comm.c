@@ -393,6 +393,10 @@ int rcm_local_rank(const rcm_comm *comm) {
     return comm ? comm->local_rank : -1;
 }
 
+int rcmi_comm_machine_rank(const rcm_comm *comm) {
+    return comm->machine_rank;
+}
+
 int rcm_local_size(const rcm_comm *comm) {
     return comm ? comm->local_size : -1;
 }

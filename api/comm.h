@@ -69,6 +69,7 @@ struct rcm_comm {
     struct rcmi_engine *engine;
     struct rcm_comm *next; /* in engine->comms */
     int rank, size, local_rank, local_size;
+    int machine_rank, machine_size; /* likewise, of its host identity, whatever memory they share */
     uint64_t epoch;
     uint32_t fork_generation;
     _Atomic int64_t timeout_ms; /* relaxed: it is of the calls that follow */

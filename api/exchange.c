@@ -160,18 +160,24 @@ static rcm_status exchange_look(void *arg) {
     return rcmi_join_look(x->store, x->launch, &x->engine->join);
 }
 
-/* Publishes, and fills `all` with what the ranks published: the caller's then. */
-static rcm_status exchange_collect(const struct rcmi_exchange_config *x, struct rcm_blob *all) {
+rcm_status rcmi_engine_collect(const struct rcmi_exchange_config *x, const char *name,
+                               const void *mine, size_t len, struct rcm_blob *ret_all) {
     const struct rcmi_engine *engine = x->engine;
     const struct rcmi_look look = {exchange_look, (void *)x};
-    char scope[80], *mine = NULL;
+    char scope[96];
+    snprintf(scope, sizeof(scope), "%s/%s", engine->join.scope, name);
+    return rcmi_exchange(x->store, scope, engine->rank, engine->nranks, mine, len, x->deadline,
+                         &look, ret_all);
+}
+
+/* Publishes, and fills `all` with what the ranks published: the caller's then. */
+static rcm_status exchange_collect(const struct rcmi_exchange_config *x, struct rcm_blob *all) {
+    char *mine = NULL;
     size_t len = 0;
     const rcm_status status = published_make(x, &mine, &len);
     if (status != RCM_OK)
         return status;
-    snprintf(scope, sizeof(scope), "%s/rank", engine->join.scope);
-    const rcm_status done = rcmi_exchange(x->store, scope, engine->rank, engine->nranks, mine, len,
-                                          x->deadline, &look, all);
+    const rcm_status done = rcmi_engine_collect(x, RCMI_EXCHANGE_RANK, mine, len, all);
     free(mine);
     return done;
 }

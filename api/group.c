@@ -17,14 +17,14 @@
 /* ---- Shape --------------------------------------------------------------------------------- */
 
 /* Numbers hosts by first appearance. A rank that shares no memory is a host of its own: within a
- * host plans rely on shared memory. By what the ranks published, so that all find the same. */
-static int shape_number_hosts(rcm_comm *comm, const char *const *ids,
-                              const struct rcmi_transport *const *memory, int *first) {
+ * host plans rely on shared memory, as all ranks agreed on it. */
+static int shape_number_hosts(rcm_comm *comm, int *first) {
+    const struct rcmi_address_book *book = comm->engine->book;
     int nhosts = 0;
     for (int r = 0; r < comm->size; r++) {
         int host = 0;
-        while (host < nhosts && !(memory[r] && memory[r] == memory[first[host]] &&
-                                  strcmp(ids[first[host]], ids[r]) == 0))
+        while (host < nhosts &&
+               !rcmi_book_shares(book, comm->world_rank[r], comm->world_rank[first[host]]))
             host++;
         if (host == nhosts)
             first[nhosts++] = r;
@@ -34,12 +34,14 @@ static int shape_number_hosts(rcm_comm *comm, const char *const *ids,
 }
 
 static void shape_count_local(rcm_comm *comm, const char *const *ids) {
+    const int own = comm->world_rank[comm->rank];
     for (int r = 0; r < comm->size; r++) {
-        if (strcmp(ids[r], ids[comm->rank]) != 0)
-            continue;
-        if (r < comm->rank)
-            comm->local_rank++;
-        comm->local_size++;
+        const int machine = strcmp(ids[r], ids[comm->rank]) == 0;
+        const int local = rcmi_book_one_host(comm->engine->book, own, comm->world_rank[r]);
+        comm->machine_rank += r < comm->rank ? machine : 0;
+        comm->machine_size += machine;
+        comm->local_rank += r < comm->rank ? local : 0;
+        comm->local_size += local;
     }
 }
 
@@ -99,25 +101,22 @@ static void shape_machines(const rcm_comm *comm, const char *const *ids, struct 
     }
 }
 
-/* From world_rank: groups ranks by host identity for local rank and size and what is known of the
- * machines, and by the memory they share for host_of and shape. */
+/* From world_rank: groups ranks by host identity for what is known of the machines, and by the
+ * memory they share for local rank and size, host_of and shape. */
 static rcm_status comm_shape(rcm_comm *comm) {
     const struct rcmi_address_book *book = comm->engine->book;
     const size_t n = (size_t)comm->size;
     const char **ids = calloc(n, sizeof(*ids));
-    const struct rcmi_transport **memory = calloc(n, sizeof(*memory));
     int *first = calloc(n, sizeof(*first)); /* of each host: its first rank */
     rcm_status status = RCM_OK;
     comm->host_of = calloc(n, sizeof(*comm->host_of));
-    if (!ids || !memory || !first || !comm->host_of)
+    if (!ids || !first || !comm->host_of)
         status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", comm->size);
-    for (int r = 0; status == RCM_OK && r < comm->size; r++) {
-        memory[r] = rcmi_book_memory(book, comm->world_rank[r]);
+    for (int r = 0; status == RCM_OK && r < comm->size; r++)
         status = rcmi_book_host(book, comm->world_rank[r], &ids[r]);
-    }
     if (status == RCM_OK) {
         comm->shape = (struct rcmi_shape){.nranks = comm->size,
-                                          .nhosts = shape_number_hosts(comm, ids, memory, first),
+                                          .nhosts = shape_number_hosts(comm, first),
                                           .host_of = comm->host_of,
                                           .prices = &comm->engine->tuning.prices};
         shape_machines(comm, ids, &comm->shape);
@@ -125,7 +124,6 @@ static rcm_status comm_shape(rcm_comm *comm) {
         comm->ranks_per_cpu = machine_ranks_per_cpu(comm, ids, comm->rank);
     }
     free(ids);
-    free(memory);
     free(first);
     return status;
 }
@@ -253,7 +251,7 @@ static rcm_status world_choices(rcm_comm *comm, const char *text) {
 /* How many ranks share CPUs is known only now. */
 static void world_share_cpus(const rcm_comm *comm) {
     struct rcmi_engine *engine = comm->engine;
-    const int sharers = comm->local_size > 1 ? comm->local_size : 2; /* of less than one CPU */
+    const int sharers = comm->machine_size > 1 ? comm->machine_size : 2; /* of less than one CPU */
     engine->cpu_sharers = comm->ranks_per_cpu <= 1 ? 1 : sharers;
     engine->budget = rcmi_pause_budget(engine->cpu_sharers);
     rcmi_node_set_protocols(engine->node, &engine->tuning.protocols,

@@ -54,6 +54,8 @@ rcm_status rcmi_comm_equip(struct rcm_comm *comm);
 const struct rcmi_members *rcmi_comm_members(const struct rcm_comm *comm);
 /* The number of its last agreement on survivors, for rcmi_agree. */
 uint32_t *rcmi_comm_agreements(struct rcm_comm *comm);
+/* Its place among the ranks of its host identity, whatever memory they share. */
+int rcmi_comm_machine_rank(const struct rcm_comm *comm);
 /* A number for a communicator that all ranks of comm, or several parts of them, make next: the same
  * on all. */
 uint64_t rcmi_comm_next_child(struct rcm_comm *comm);

@@ -6,7 +6,7 @@
  *   2. open the store; join in it as this rank; rank 0 names the job
  *   3. make the node: listening sockets, shared memory, the engine's thread
  *   4. publish and collect: address and the settings that must be equal
- *   5. check that each pair has a transport; group the ranks by host and shared memory
+ *   5. agree on the ranks that share memory; check that each pair has a transport
  *   6. answer peers; links are made when first used
  */
 #include "auth.h"
@@ -223,7 +223,9 @@ static rcm_status init_meet(struct init *init) {
     status = rcmi_node_attend(init->engine->node);
     if (status == RCM_OK)
         status = init_explain(init, rcmi_engine_exchange(&exchange, &init->agreed));
-    return status == RCM_OK ? rcmi_node_check_pairs(init->engine->node) : status;
+    if (status == RCM_OK)
+        status = init_explain(init, rcmi_engine_agree_sharing(&exchange, &init->agreed));
+    return status;
 }
 
 static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
@@ -241,8 +243,8 @@ static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
     if (status != RCM_OK)
         return status;
     init->agreed = false;
-    status =
-        rcmi_rank_device_begin(&init->engine->device, rcm_local_rank(*ret_comm), init->deadline);
+    status = rcmi_rank_device_begin(&init->engine->device, rcmi_comm_machine_rank(*ret_comm),
+                                    init->deadline);
     if (status == RCM_OK)
         status = rcmi_comm_equip(*ret_comm);
     return status == RCM_OK ? rcmi_node_start(init->engine->node) : status;

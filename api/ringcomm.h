@@ -726,7 +726,11 @@ RCM_CHECKED rcm_status rcm_abort(rcm_comm *comm, const char *reason);
 /* This rank's number, 0..size-1, and the number of ranks. -1 for NULL. Any thread. */
 int rcm_rank(const rcm_comm *comm);
 int rcm_size(const rcm_comm *comm);
-/* Number of ranks on this rank's host, and this rank's position among them. */
+/* Number of ranks on this rank's host, and this rank's position among them. Ranks of one host have
+ * one host_id and share memory. rcm_init proves that they can: ranks of two users without a secret,
+ * in a sandbox, or on cloned machines with one host_id cannot. These are on different hosts, and
+ * one rank of the host_id warns. If RINGCOMM_TRANSPORT has no shared memory, host_id alone counts.
+ */
 int rcm_local_rank(const rcm_comm *comm);
 int rcm_local_size(const rcm_comm *comm);
 /* The number that this rank of comm had from rcm_init: another one in a communicator that was made

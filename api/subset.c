@@ -255,15 +255,12 @@ rcm_status rcm_comm_split(rcm_comm *parent, int colour, int key, const struct rc
 
 static rcm_status hosts_choose(const rcm_comm *parent, int *ret_ranks, int *ret_n) {
     const struct rcmi_members *members = rcmi_comm_members(parent);
-    const char *own, *id;
-    rcm_status status = rcmi_book_host(members->book, members->world_rank[members->rank], &own);
+    const int own = members->world_rank[members->rank];
     *ret_n = 0;
-    for (int r = 0; status == RCM_OK && r < members->size; r++) {
-        status = rcmi_book_host(members->book, members->world_rank[r], &id);
-        if (status == RCM_OK && strcmp(id, own) == 0)
+    for (int r = 0; r < members->size; r++)
+        if (rcmi_book_one_host(members->book, own, members->world_rank[r]))
             ret_ranks[(*ret_n)++] = r;
-    }
-    return status;
+    return RCM_OK;
 }
 
 static rcm_status all_choose(const rcm_comm *parent, int *ret_ranks, int *ret_n) {

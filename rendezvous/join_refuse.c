@@ -57,15 +57,25 @@ static void claim_tell(rcm_store *store, const struct rcmi_launch *launch, int64
     }
 }
 
+static const char *const exchanges[] = {RCMI_EXCHANGE_RANK, RCMI_EXCHANGE_SHARING,
+                                        RCMI_EXCHANGE_SHARING_EACH};
+enum { EXCHANGES = sizeof exchanges / sizeof exchanges[0] };
+
+static void exchange_key(const struct rcmi_join *join, int exchange, char key[112]) {
+    snprintf(key, 112, "%s/%s/all", join->scope, exchanges[exchange]);
+}
+
 rcm_status rcmi_join_last_words(rcm_store *store, const struct rcmi_join *join) {
     const struct rcmi_error kept = *rcmi_last_error();
-    struct rcm_blob value = {NULL, 0};
-    char key[96];
-    snprintf(key, sizeof key, "%s/rank/all", join->scope);
-    rcm_status status = rcm_store_try_get(store, key, &value.data, &value.len);
-    status =
-        status == RCM_OK ? rcmi_refusal_check((struct rcmi_bytes){value.data, value.len}) : RCM_OK;
-    free(value.data);
+    rcm_status status = RCM_OK;
+    for (int i = 0; status == RCM_OK && i < EXCHANGES; i++) {
+        struct rcm_blob value = {NULL, 0};
+        char key[112];
+        exchange_key(join, i, key);
+        if (rcm_store_try_get(store, key, &value.data, &value.len) == RCM_OK)
+            status = rcmi_refusal_check((struct rcmi_bytes){value.data, value.len});
+        free(value.data);
+    }
     if (status == RCM_OK)
         *rcmi_last_error() = kept;
     return status;
@@ -73,14 +83,16 @@ rcm_status rcmi_join_last_words(rcm_store *store, const struct rcmi_join *join) 
 
 void rcmi_join_fail(rcm_store *store, const struct rcmi_join *join) {
     const struct rcmi_error kept = *rcmi_last_error();
-    char text[RCMI_REFUSAL_TEXT], key[96];
+    char text[RCMI_REFUSAL_TEXT], key[112];
     if (!join->claimed)
         return;
     struct rcmi_store_words words;
     rcmi_refusal_write(join->rank, text);
     rcmi_store_words_begin(&words);
-    snprintf(key, sizeof key, "%s/rank/all", join->scope);
-    refusal_put(store, key, text);
+    for (int i = 0; i < EXCHANGES; i++) {
+        exchange_key(join, i, key);
+        refusal_put(store, key, text);
+    }
     rcmi_store_words_end(&words);
     *rcmi_last_error() = kept;
 }

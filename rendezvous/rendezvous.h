@@ -182,8 +182,12 @@ struct rcmi_join {
  * the other ranks are told, unless that process is surely of another job. */
 rcm_status rcmi_join(rcm_store *store, const struct rcmi_launch *launch, rcmi_deadline deadline,
                      struct rcmi_join *ret_join);
-/* This rank joined and failed afterwards: the ranks that are in rcmi_exchange under scope/rank are
- * told the thread's error, which stays. */
+/* The exchanges of a job: rcmi_exchange under scope/NAME. */
+#define RCMI_EXCHANGE_RANK         "rank"
+#define RCMI_EXCHANGE_SHARING      "sharing"
+#define RCMI_EXCHANGE_SHARING_EACH "sharing/each"
+/* This rank joined and failed afterwards: the ranks that are in one of these are told the thread's
+ * error, which stays. */
 void rcmi_join_fail(rcm_store *store, const struct rcmi_join *join);
 /* Whether another rank that joined cannot come any more: its process has ended. RCM_ERR_PEER names
  * it, or RCM_ERR_CONFIG rank 0 where that may have been in an earlier job, which is said. Only

@@ -200,6 +200,7 @@ struct rcmi_node {
     /* By rank, NULL where none was needed yet. Release store on the loop thread pairs with the
      * acquire load in rcmi_node_link of other threads. */
     _Atomic(struct rcmi_link *) *links;
+    int *sets;                           /* see rcmi_node_set_sharing; NULL: not set */
     struct rcmi_link *lost;              /* to be told to peer_lost */
     struct rcmi_end *ends;               /* all channel ends */
     struct rcmi_frames loopback;         /* frames of the link to ourselves */
@@ -445,6 +446,8 @@ void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link);
 bool rcmi_unidentified_drop(struct rcmi_node *node);
 /* Is it of another user, without a proved secret? */
 bool rcmi_unidentified_is_foreign(const struct rcmi_conn *conn);
+/* Is the other end of a Unix socket of a user to whom this process gives no memory? */
+bool rcmi_unidentified_is_of_other(const struct rcmi_node *node, int fd, unsigned *ret_user);
 /* The other end, in words for people. */
 void rcmi_unidentified_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]);
 /* Its greeting is read and right: it waits for rcmi_unidentified_start. */
@@ -468,6 +471,11 @@ rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *pee
 void rcmi_ways_note(struct rcmi_link *link);
 /* Sets the thread's error to a sentence that names all ways that failed. */
 void rcmi_ways_explain(const struct rcmi_link *link);
+
+/* ---- sharing.c ------------------------------------------------------------------------------- */
+
+/* Of two ranks of one host identity: false if it was agreed that they share no memory. */
+bool rcmi_node_may_share(const struct rcmi_node *node, int a, int b);
 
 /* ---- dial.c ---------------------------------------------------------------------------------- */
 

@@ -152,7 +152,9 @@ static rcm_status listen_tcp(struct rcmi_node *node, struct rcmi_address *addres
 rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address) {
     bool same_host = false, remote = false;
     rcm_status status = RCM_OK;
-    for (int i = 0; i < node->ndomains - 1; i++) { /* the last loops back */
+    for (int i = 0; i < node->ndomains - 1; i++) {             /* the last loops back */
+        if (node->domains[i].transport->kind != RCMI_MEM_HOST) /* goes with one of these */
+            continue;
         same_host = same_host || node->domains[i].transport->same_host;
         remote = remote || !node->domains[i].transport->same_host;
     }

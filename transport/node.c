@@ -343,6 +343,7 @@ void rcmi_node_destroy(struct rcmi_node *node) {
     free((void *)(uintptr_t)node->config.ports);
     free((void *)(uintptr_t)node->config.near);
     free((void *)(uintptr_t)node->links);
+    free(node->sets);
     if (node->own_head)
         munmap(node->own_head, HEAD_BYTES);
     rcmi_fd_close(&node->own_fd);

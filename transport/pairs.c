@@ -32,8 +32,15 @@ static bool all_alike(const struct rcmi_address_rows *rows, int n) {
     return true;
 }
 
-static bool pair_served(const struct rcmi_address_rows *a, const struct rcmi_address_rows *b) {
-    return rcmi_registry_serves(a->transports, b->transports, strcmp(a->host_id, b->host_id) == 0);
+static bool pair_is_local(const struct rcmi_node *node, const struct rcmi_address_rows *rows, int a,
+                          int b) {
+    return strcmp(rows[a].host_id, rows[b].host_id) == 0 && rcmi_node_may_share(node, a, b);
+}
+
+static bool pair_served(const struct rcmi_node *node, const struct rcmi_address_rows *rows, int a,
+                        int b) {
+    return rcmi_registry_serves(rows[a].transports, rows[b].transports,
+                                pair_is_local(node, rows, a, b));
 }
 
 /* "; on rank 1 shm cannot be used: ..." */
@@ -43,31 +50,39 @@ static void explain_lacks(const struct rcmi_address_rows *rows, int rank, char *
         snprintf(text + used, cap - used, "; on rank %d %s", rank, rows->lacks);
 }
 
+/* Of two ranks of one host identity, which could share memory by what they published. */
+static void explain_unshared(const char *const *why, int a, int b, char *text, size_t cap) {
+    snprintf(text, cap, "; %s", why[a] ? why[a] : why[b] ? why[b] : "they cannot share memory");
+}
+
 static rcm_status pair_refuse(const struct rcmi_node *node, const struct rcmi_address_rows *rows,
-                              int a, int b) {
+                              const char *const *unshared, int a, int b) {
     const bool apart = strcmp(rows[a].host_id, rows[b].host_id) != 0;
     char why[2 * RCMI_LACKS_MAX + 80] = "";
     explain_lacks(&rows[a], a, why, sizeof why);
     explain_lacks(&rows[b], b, why, sizeof why);
+    if (!apart && !why[0])
+        explain_unshared(unshared, a, b, why, sizeof why);
     return rcmi_fail_origin(RCM_ERR_UNSUPPORTED, rows[a].lacks[0] ? a : b,
                             "no transport of RINGCOMM_TRANSPORT=%s serves ranks %d and %d%s%s",
                             node->config.transports, a, b,
                             apart ? ", which are on different hosts" : "", why);
 }
 
-static rcm_status pairs_check(const struct rcmi_node *node, const struct rcmi_address_rows *rows) {
+static rcm_status pairs_check(const struct rcmi_node *node, const struct rcmi_address_rows *rows,
+                              const char *const *why) {
     for (int a = 0; a < node->config.nranks; a++)
         for (int b = a + 1; b < node->config.nranks; b++)
-            if (!pair_served(&rows[a], &rows[b]))
-                return pair_refuse(node, rows, a, b);
+            if (!pair_served(node, rows, a, b))
+                return pair_refuse(node, rows, why, a, b);
     return RCM_OK;
 }
 
-rcm_status rcmi_node_check_pairs(const struct rcmi_node *node) {
+rcm_status rcmi_node_check_pairs(const struct rcmi_node *node, const char *const *why) {
     struct rcmi_address_rows *rows = rcmi_zalloc((size_t)node->config.nranks * sizeof *rows);
     rcm_status status = rows ? rows_read(node, rows) : RCM_ERR_NOMEM;
     if (status == RCM_OK && !all_alike(rows, node->config.nranks))
-        status = pairs_check(node, rows);
+        status = pairs_check(node, rows, why);
     free(rows);
     return status;
 }

@@ -178,6 +178,14 @@ static bool registry_first_shares(const struct rcmi_node *node) {
     return first < node->nrows && registry_shares(node->rows[first]);
 }
 
+bool rcmi_node_wants_sharing(const struct rcmi_node *node) {
+    return registry_first_shares(node);
+}
+
+const char *rcmi_node_lacks(const struct rcmi_node *node) {
+    return node->lacks;
+}
+
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node) {
     const bool shares = registry_first_shares(node);
     uint32_t scale = UINT32_MAX;

@@ -124,8 +124,20 @@ struct rcmi_node_config {
 /* Makes the node: listens, but starts no thread. Strings are copied. */
 rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_node **ret_node);
 /* Whether each pair of ranks has a transport that serves it, by what all have published:
- * RCM_ERR_UNSUPPORTED with the same sentence on every rank. lookup must work. */
-rcm_status rcmi_node_check_pairs(const struct rcmi_node *node);
+ * RCM_ERR_UNSUPPORTED with the same sentence on every rank. why: for each rank why it shares no
+ * memory with some others, the same on all, or NULL. lookup must work. */
+rcm_status rcmi_node_check_pairs(const struct rcmi_node *node, const char *const *why);
+/* Whether this rank can share memory with peer, a rank of its host identity, as far as this side
+ * can prove (sharing.c). RCM_ERR_UNSUPPORTED, with a clause that begins with "it", meaning peer, if
+ * not. lookup must work. Not on the loop thread. */
+rcm_status rcmi_node_prove(const struct rcmi_node *node, int peer, rcmi_deadline deadline);
+/* What was agreed on, before rcmi_node_start: ranks of different sets are linked as ranks of
+ * different hosts. */
+rcm_status rcmi_node_set_sharing(struct rcmi_node *node, const int *sets);
+/* Do the configured transports let ranks of one host share memory; why it does not work here, "" if
+ * it does. */
+bool rcmi_node_wants_sharing(const struct rcmi_node *node);
+const char *rcmi_node_lacks(const struct rcmi_node *node);
 /* What peers need to reach it, to be published: at most 1 KiB. Lives as long as the node. */
 void rcmi_node_address(const struct rcmi_node *node, const void **ret_blob, size_t *ret_len);
 /* host_id inside an address blob, for rooms above to group ranks by host. Points into blob; blob is

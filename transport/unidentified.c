@@ -51,14 +51,19 @@ bool rcmi_unidentified_drop(struct rcmi_node *node) {
     return true;
 }
 
-bool rcmi_unidentified_is_foreign(const struct rcmi_conn *conn) {
+bool rcmi_unidentified_is_of_other(const struct rcmi_node *node, int fd, unsigned *ret_user) {
     struct ucred process;
     socklen_t len = sizeof process;
-    if (!conn->same_host || conn->node->config.secret)
-        return false;
     /* Where it cannot be told (a socket pair of a test) nothing was said against it. */
-    return getsockopt(conn->watch.fd, SOL_SOCKET, SO_PEERCRED, &process, &len) == 0 &&
-           process.uid != geteuid() && process.uid != 0;
+    if (node->config.secret || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &len) != 0)
+        return false;
+    *ret_user = process.uid;
+    return process.uid != geteuid() && process.uid != 0;
+}
+
+bool rcmi_unidentified_is_foreign(const struct rcmi_conn *conn) {
+    unsigned user;
+    return conn->same_host && rcmi_unidentified_is_of_other(conn->node, conn->watch.fd, &user);
 }
 
 void rcmi_unidentified_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]) {

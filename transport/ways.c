@@ -37,6 +37,8 @@ static void search_explain(struct search *search, const char *name, const char *
 static const char *unix_obstacle(const struct rcmi_link *link, const struct rcmi_address *peer) {
     if (strcmp(peer->host_id, link->node->config.host_id) != 0)
         return "the ranks are on different hosts";
+    if (!rcmi_node_may_share(link->node, link->node->config.rank, link->peer))
+        return "the ranks cannot share memory";
     return peer->unix_name[0] ? NULL : "the other rank does not listen on a Unix socket";
 }
 

@@ -3,10 +3,12 @@
 #include "members.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct rcmi_address_book {
     int nranks;
     struct rcm_blob *blobs;
+    int *sets; /* NULL: no memory is shared */
 };
 
 rcm_status rcmi_book_create(struct rcm_blob *blobs, int nranks,
@@ -26,6 +28,7 @@ void rcmi_book_free(struct rcmi_address_book *book) {
     for (int r = 0; r < book->nranks; r++)
         free(book->blobs[r].data);
     free(book->blobs);
+    free(book->sets);
     free(book);
 }
 
@@ -51,6 +54,23 @@ const struct rcmi_transport *rcmi_book_memory(const struct rcmi_address_book *bo
     size_t len;
     return rcmi_book_lookup(book, rank, &blob, &len) == RCM_OK ? rcmi_address_memory(blob, len)
                                                                : NULL;
+}
+
+void rcmi_book_set_sharing(struct rcmi_address_book *book, int *sets) {
+    free(book->sets);
+    book->sets = sets;
+}
+
+bool rcmi_book_shares(const struct rcmi_address_book *book, int a, int b) {
+    return a == b || (book->sets && book->sets[a] == book->sets[b]);
+}
+
+bool rcmi_book_one_host(const struct rcmi_address_book *book, int a, int b) {
+    const char *one, *other;
+    if (book->sets)
+        return rcmi_book_shares(book, a, b);
+    return rcmi_book_host(book, a, &one) == RCM_OK && rcmi_book_host(book, b, &other) == RCM_OK &&
+           strcmp(one, other) == 0;
 }
 
 const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]) {

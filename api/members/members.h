@@ -57,6 +57,14 @@ rcm_status rcmi_book_lookup(const struct rcmi_address_book *book, int rank, cons
 rcm_status rcmi_book_host(const struct rcmi_address_book *book, int rank, const char **ret_id);
 /* By what rank shares memory with ranks of its host; NULL: by nothing. */
 const struct rcmi_transport *rcmi_book_memory(const struct rcmi_address_book *book, int rank);
+/* Of each rank the lowest with which it shares memory, as all agreed. Takes sets over. Without it
+ * no memory is shared: the transports are not such. */
+void rcmi_book_set_sharing(struct rcmi_address_book *book, int *sets);
+/* Do two ranks share memory, so that plans may rely on it? */
+bool rcmi_book_shares(const struct rcmi_address_book *book, int a, int b);
+/* Are two ranks of one host for users: do they share memory, or, if no transport is for that, have
+ * they one host identity? */
+bool rcmi_book_one_host(const struct rcmi_address_book *book, int a, int b);
 /* "rank 3 (pid 4711 on node7)" */
 const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, char text[128]);
 

@@ -6,9 +6,9 @@
  *   tcp-first the same, and TCP is preferred; here and there all other collectives too
  *   shrink-N  as lacks; then rank N dies, and the others go on in a communicator of their own
  *   detour    all have it, but the Unix sockets of the odd ranks refuse connections, and theirs
- *             fail, so that pairs with one of them are linked by TCP. More than two ranks use
- *             algorithms without channels of several readers only.
- *   told      the same, and a channel with several readers is called for: an error that says why
+ *             fail, so that pairs with one of them are linked by TCP
+ *   told      the same, but only after rcm_init has found that all share memory, and a channel with
+ *             several readers is called for: an error that says why
  *   files-N   the odd ranks' files may have N bytes (RLIMIT_FSIZE): none, the head, a part of the
  *             first channel, a part of all channels
  *   fds       the odd ranks may open as many descriptors as links by TCP need
@@ -239,15 +239,6 @@ static int check_algorithms(rcm_comm *comm) {
     return errors;
 }
 
-/* Algorithms without channels of several readers. */
-static const char plain[] = "all_reduce=ring,broadcast=binomial,barrier=dissemination";
-
-static int check_plain(rcm_comm *comm) {
-    return check_all_reduce(comm, "ring") + check_all_reduce(comm, "recursive_doubling") +
-           check_broadcast(comm, "binomial") + check_broadcast(comm, "chain") +
-           check_barrier(comm, "dissemination");
-}
-
 /* All pairs in both directions at once, oneself too. */
 static int check_messages(rcm_comm *comm) {
     static const size_t sizes[] = {0, 1, 100, 5000, 70000, 1 << 20};
@@ -357,9 +348,7 @@ static int check_later(rcm_comm *comm, void *arg) {
 
 static int check_detour(rcm_comm *comm, void *arg) {
     (void)arg;
-    if (rcm_size(comm) == 2)
-        return check_all(comm);
-    return check_plain(comm) + check_messages(comm) + check_many(comm);
+    return check_refused(comm) + check_all(comm);
 }
 
 /* Some rank is the writer that finds out; the others hear of it. */
@@ -369,6 +358,7 @@ static int check_told(rcm_comm *comm, void *arg) {
     float x = 1, y = 0;
     int errors = 0;
     (void)arg;
+    no_sockets = true;
     call.algorithm = "one_shot";
     const rcm_status status = rcm_all_reduce(comm, &x, &y, 1, RCM_FLOAT32, RCM_SUM, &call, NULL);
     CHECK(errors, status == RCM_ERR_SYSTEM, "rank %d: %s: %s", rcm_rank(comm),
@@ -424,7 +414,7 @@ static const struct row {
     {"tcp-first", check_lacks, NULL, .memory = true},
     {"shrink-", check_shrink, NULL, .keep = true, .memory = true},
     {"detour", check_detour, NULL, .sockets = true},
-    {"told", check_told, NULL, .keep = true, .sockets = true},
+    {"told", check_told, NULL, .keep = true},
     {"files-", check_limited, limit_files, .keep = false},
     {"fds", check_limited, limit_descriptors, .keep = false},
     {"refused", check_limited, limit_files, .keep = false},
@@ -451,8 +441,6 @@ static int row_run(const struct row *row, const char *rest) {
         ranks.refused = "shm serves ranks 0 and 1, which are on different hosts";
     if (ranks.refused)
         ranks.transport = "shm";
-    if (no_sockets && !row->keep && nranks > 2)
-        ranks.algorithm = plain;
     return ranks_run(&ranks, row->check, &dies) ? 1 : 0;
 }
 

@@ -92,6 +92,68 @@ def case_three():
     check_transports(all_good(start(net.star(3), ['work'], host_ids=False)), 2)
 
 
+# ---- Identities and clocks ----------------------------------------------------------------------
+
+def cloned(hosts, each, **more):
+    """All hosts have one identity, as machines that were cloned."""
+    return start(hosts, ['work'], each=each, host_ids=False,
+                 more={'RINGCOMM_HOST_ID': 'cloned', 'RINGCOMM_TIMEOUT': '30', **more})
+
+
+def case_cloned():
+    outputs = all_good(cloned(net.star(2), 3))
+    check_transports(outputs, 3)
+    told = [text for text, _ in outputs if 'planned as ranks of different hosts' in text]
+    check(len(told) == 1 and 'ranks of host id cloned share memory only in the sets 0, 1, 2 | 3, 4, 5'
+          in told[0] and 'RINGCOMM_HOST_ID' in told[0], f'one warning, not {told}')
+
+
+def case_cloned_singles():
+    check_transports(all_good(cloned(net.star(3), 1)), 1)
+
+
+def case_cloned_shm():
+    """With shared memory alone every rank gets one sentence."""
+    texts = set()
+    for rank, (text, status) in enumerate(cloned(net.star(2), 2, RINGCOMM_TRANSPORT='shm').finish()):
+        check(status == 1 and 'status=RCM_ERR_UNSUPPORTED' in text, f'rank {rank}: {text}')
+        texts.add(re.search(r'text=(.*)', text).group(1))
+    check(len(texts) == 1 and re.search('serves ranks 0 and 2; rank 0 .user 0. shares no memory with '
+                                        'rank 2.*RINGCOMM_HOST_ID', texts.pop()), f'{texts}')
+
+
+def shifted(words, offsets, late, more):
+    """Ranks on one host whose clocks are ahead by so many seconds; the last one comes late."""
+    host = net.star(1)[0]
+    job = net.Job()
+    for rank, offset in enumerate(offsets):
+        wait = f'sleep {late}; ' if rank == len(offsets) - 1 else ''
+        ahead = [f'--monotonic={offset}', f'--boottime={2 * offset}'] if offset else []
+        job.start(host, ['unshare', *(['--time', '--fork', '--kill-child', *ahead] if ahead else ['-i']),
+                         'sh', '-c', f'{wait}exec "$0" "$@"', program, *words],
+                  environment(rank, len(offsets), 'tcp://10.77.0.1:29500', None, more))
+    return job
+
+
+def case_clocks():
+    """Namespaces of time: what one rank's clock says another's does not."""
+    check_transports(all_good(shifted(['work'], [0, 100000, 3000], 3, {})), 3)
+
+
+def case_clocks_report():
+    """Times on status pages are of their writer's clock."""
+    job = shifted(['loop', '60', '1000'], [100000, 0, 0], 0,
+                  {'RINGCOMM_WARN_AFTER': '2', 'RINGCOMM_TIMEOUT': '5'})
+    wait_ready(job)
+    os.kill(job.processes[2].pid, signal.SIGSTOP)
+    text = ''.join(job.processes[rank].stdout.read() for rank in range(2))
+    os.kill(job.processes[2].pid, signal.SIGKILL)
+    print(text)
+    waits = re.findall(r'warning:   1 .* ([0-9.]+) (us|ms|s|min|h)$', text, re.M)
+    check(waits, 'no report of what rank 1 waits for')
+    check(all(unit == 's' and 1 < float(wait) < 60 for wait, unit in waits), f'waits of {waits}')
+
+
 def case_ipv6():
     hosts = net.star(2, ipv4=False, ipv6=True)
     check_transports(all_good(start(hosts, ['work'], url=f'tcp://[fd77::1]:{STORE}')), 2)

@@ -8,10 +8,12 @@
  * Of the segment only the head, a channel and the end take memory; what lies between is a hole,
  * and is mapped without being touched.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "auth.h"
 #include "process.h"
 #include "shm.h"
 
@@ -89,6 +91,41 @@ static rcm_status try_address_space(const struct trial *trial) {
     return status;
 }
 
+/* Another end is here for a moment, and gets the memory as a peer does. */
+static rcm_status try_passing_to(const struct trial *trial, int out, int listener) {
+    char byte = 0;
+    size_t len = 0;
+    int in = -1, got = -1, ngot = 0;
+    rcm_status status = rcmi_accept(listener, &in);
+    if (status == RCM_OK)
+        status = rcmi_send_fds(out, &byte, 1, &trial->memfd, 1);
+    if (status == RCM_OK)
+        status = rcmi_recv_fds(in, &byte, 1, &len, &got, 1, &ngot);
+    if (status == RCM_AGAIN || (status == RCM_OK && ngot != 1))
+        status = rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "a Unix socket passes no descriptor");
+    rcmi_fd_close(&got);
+    rcmi_fd_close(&in);
+    return status;
+}
+
+static rcm_status try_passing(const struct trial *trial) {
+    uint64_t random[2];
+    char name[64];
+    int listener = -1, out = -1;
+    rcm_status status = rcmi_random(random, sizeof random);
+    if (status != RCM_OK)
+        return status;
+    snprintf(name, sizeof name, "ringcomm-probe-%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    status = rcmi_listen_unix(name, &listener);
+    if (status == RCM_OK)
+        status = rcmi_connect_start_unix(name, &out);
+    if (status == RCM_OK)
+        status = try_passing_to(trial, out, listener);
+    rcmi_fd_close(&out);
+    rcmi_fd_close(&listener);
+    return status;
+}
+
 static rcm_status trial_run(struct trial *trial, const struct rcmi_need *need) {
     rcm_status status = try_head(trial);
     if (status == RCM_OK)
@@ -98,6 +135,8 @@ static rcm_status trial_run(struct trial *trial, const struct rcmi_need *need) {
     if (status == RCM_OK)
         status = rcmi_descriptors_try(
             "shared memory", rcmi_descriptor_peers(need->nranks) * FDS_OF_PEER + FDS_OTHER);
+    if (status == RCM_OK)
+        status = try_passing(trial);
     rcmi_fd_close(&trial->memfd);
     return status;
 }
