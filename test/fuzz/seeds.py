@@ -1223,7 +1223,8 @@ def member():
     valid = [good, good.replace('joined', 'left'), job + good, good.replace('node7', '-'),
              'refused 14 1 store file /x is left over', 'refused 2 0 ', 'refused 9 7 a\x01b',
              good + ' wire=8', good + ' wire=2147483647 id=a', good + ' id=77.0', job + good + ' id=x', good + ' later=1 id=' + 'n' * 64 + ' x==',
-             good + ' later=', good + ' clock=1234567890', job + good + ' wire=8 clock=0']
+             good + ' later=', good + ' clock=1234567890', job + good + ' wire=8 clock=0',
+             good + ' timens=4026531834']
     bad = ['', 'member', good[:-6], good + ' more', good.replace('joined', 'there'),
            good.replace('member 3', 'member 0'), good.replace('member 3', 'member 9223372036854775807'),
            good.replace(' 4 ', ' 0 ', 1), good.replace('4711', '-1'), good.replace('4711', '99999999999'),
@@ -1233,7 +1234,8 @@ def member():
            'x' * 500, good + ' id=', good + ' id=' + 'n' * 65, good + ' id=a\x01b', good + ' =x',
            good + ' ', good + ' id=x ', good + ' wire=', good + ' wire=0', good + ' wire=-1',
            good + ' wire=2147483648', good + ' wire=8a',
-           good + ' clock=', good + ' clock=-1', good + ' clock=12 ']
+           good + ' clock=', good + ' clock=-1', good + ' clock=12 ',
+           good + ' timens=', good + ' timens=-1']
     return texts(valid, bad)
 
 
