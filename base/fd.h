@@ -80,7 +80,12 @@ rcm_status rcmi_listen(struct rcmi_sockaddr *addr, int *ret_fd);
 /* Listens on the abstract Unix name (no file is made); at most 100 bytes. */
 rcm_status rcmi_listen_unix(const char *name, int *ret_fd);
 
-/* Accepts one connection; RCM_AGAIN if there is none. TCP_NODELAY is set on TCP. */
+/* Options of every TCP connection: small messages leave at once (TCP_NODELAY), and an idle
+ * connection sends something at least every 120 s (SO_KEEPALIVE), so that no firewall forgets it.
+ * rcmi_accept and rcmi_connect_start set them. No effect on other sockets. */
+void rcmi_socket_prepare(int fd);
+
+/* Accepts one connection; RCM_AGAIN if there is none. */
 rcm_status rcmi_accept(int listen_fd, int *ret_fd);
 
 /* Begins a connection; it is up when the fd polls writable and rcmi_connect_result says RCM_OK

@@ -167,10 +167,19 @@ rcm_status rcmi_listen_unix(const char *name, int *ret_fd) {
     return RCM_OK;
 }
 
-/* Small messages leave at once. Fails on Unix sockets, which never wait. */
-static void socket_set_nodelay(int fd) {
-    const int on = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+/* Firewalls and address translators forget a connection that is idle for some minutes: 240 s is the
+ * shortest limit in common use. As many probes as the kernel allows may remain without an answer:
+ * how long a silent host is waited for is decided elsewhere (RINGCOMM_PEER_TIMEOUT). */
+enum { KEEPALIVE_IDLE_S = 60, KEEPALIVE_PAUSE_S = 120, KEEPALIVE_PROBES = 127 };
+
+void rcmi_socket_prepare(int fd) {
+    const int on = 1, idle = KEEPALIVE_IDLE_S, pause = KEEPALIVE_PAUSE_S, probes = KEEPALIVE_PROBES;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
+        return; /* a Unix socket: it never waits, and nobody is between the ends */
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof pause);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
 #ifndef TCP_RTO_MAX_MS
@@ -228,7 +237,7 @@ rcm_status rcmi_accept(int listen_fd, int *ret_fd) {
     if (fd < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno,
                          "cannot accept a connection on descriptor %d", listen_fd);
-    socket_set_nodelay(fd);
+    rcmi_socket_prepare(fd);
     rcmi_fd_own(fd);
     *ret_fd = fd;
     return RCM_OK;
@@ -240,7 +249,7 @@ rcm_status rcmi_connect_start(const struct rcmi_sockaddr *addr, int *ret_fd) {
     char text[RCMI_ADDR_TEXT];
     int fd = rcmi_fd_high(socket(addr->addr.ss_family, socket_flags, 0));
     if (fd >= 0)
-        socket_set_nodelay(fd);
+        rcmi_socket_prepare(fd);
     if (fd < 0 || (connect(fd, (const struct sockaddr *)&addr->addr, addr->len) != 0 &&
                    errno != EINPROGRESS && errno != EINTR)) {
         rcm_status status = rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot connect to %s",

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "error.h"
+#include "fd.h"
 #include "fork.h"
 #include "launch_meet.h"
 #include "pmi1.h"
@@ -85,6 +86,7 @@ static rcm_status session_open(struct session *s, int fd, rcmi_deadline deadline
                          "PMI_FD=%d is no open socket: did something between mpirun and this "
                          "program close it? Set MASTER_ADDR and MASTER_PORT instead",
                          fd);
+    rcmi_socket_prepare(fd); /* some process managers connect it over TCP */
     rcm_status status = rcmi_pmi1_init(&s->pmi, fd, deadline);
     /* Also after a failure: the server has heard of us and wants a goodbye. */
     s->open = true;
