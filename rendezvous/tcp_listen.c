@@ -59,6 +59,11 @@ static rcm_status listen_fail(const char *host, int port) {
     return rcmi_fail_context("cannot serve a store at %s:%d", host ? host : "", port);
 }
 
+/* The address is another machine's, or its family is missing or switched off here. */
+static bool has_no_such_address(int sys_errno) {
+    return sys_errno == EADDRNOTAVAIL || sys_errno == EAFNOSUPPORT;
+}
+
 /* RCM_ERR_NOT_FOUND: the host names no address of this machine to be bound alone. */
 static rcm_status listen_at_host(const char *host, int port, struct rcmi_sockaddr *addr,
                                  int *ret_fd) {
@@ -68,8 +73,7 @@ static rcm_status listen_at_host(const char *host, int port, struct rcmi_sockadd
         if (address_is_loopback(addr) && !text_is_loopback(host))
             return RCM_ERR_NOT_FOUND;
         rcm_status status = rcmi_listen(addr, ret_fd);
-        int error = status == RCM_OK ? 0 : rcmi_last_error()->sys_errno;
-        if (status == RCM_OK || (error != EADDRNOTAVAIL && error != EAFNOSUPPORT))
+        if (status == RCM_OK || !has_no_such_address(rcmi_last_error()->sys_errno))
             return status;
     }
 }
@@ -88,7 +92,7 @@ rcm_status rcmi_store_listen(const char *host, int port, int *ret_fd, int *ret_p
         if (rcmi_resolve(NULL, (uint16_t)port, i, &addr) != RCM_OK)
             break;
         status = rcmi_listen(&addr, &fd);
-        if (status != RCM_OK && i == 0 && rcmi_last_error()->sys_errno == EAFNOSUPPORT)
+        if (status != RCM_OK && i == 0 && has_no_such_address(rcmi_last_error()->sys_errno))
             status = RCM_ERR_NOT_FOUND;
     }
     if (status != RCM_OK)
@@ -128,9 +132,9 @@ rcm_status rcmi_listen_name(int fd, const char *host, struct rcmi_listen_name *r
         machine_name(machine, sizeof machine);
         shown = machine;
     }
-    if (any)
+    if (any) /* at [::] of both families IPv6 may be off, or loopback have no such address */
         snprintf(ret_name->own_host, sizeof ret_name->own_host, "%s",
-                 addr.addr.ss_family == AF_INET6 ? "::1" : "127.0.0.1");
+                 addr.addr.ss_family == AF_INET6 ? "" : "127.0.0.1");
     char *url = rcmi_url_tcp(shown, ret_name->port);
     if (!url)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a URL");

@@ -7,7 +7,7 @@
 
 struct rcmi_listen_name {
     int port;
-    char own_host[80]; /* for this process itself */
+    char own_host[80]; /* for this process itself; "": loopback of either family */
     char url[300];     /* for others */
 };
 
