@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include "ringcomm.h"
 #include "clock.h"
+#include "fd.h"
 
 /* rcm_store_open with the secret given by the caller (NULL: none) instead of the environment's. */
 rcm_status rcmi_store_open(const char *url, const char *secret, int64_t timeout_ms,
@@ -56,6 +57,10 @@ void rcmi_store_words_end(const struct rcmi_store_words *words);
 /* Closing this store takes nothing away that others may still have to find: a file stays, as what
  * is left of a job that failed, so that a rank that comes late learns of it. */
 void rcmi_store_keep(rcm_store *store);
+
+/* The address at which this process reaches the server of a TCP store; len 0: another store, or
+ * this process's own, which listens at all addresses. */
+void rcmi_store_server(rcm_store *store, struct rcmi_sockaddr *ret_addr);
 /* If this process serves it, closing this store turns new clients away, and answers those that are
  * there until they have closed theirs, for two seconds at most: ranks that joined a job with this
  * one learn why it failed. */

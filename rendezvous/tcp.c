@@ -46,18 +46,29 @@ static struct tcp_store *tcp_of(rcm_store *store) {
 
 /* ---- Connections --------------------------------------------------------------------------- */
 
-static rcm_status tcp_take(struct tcp_store *t, rcmi_deadline deadline,
-                           struct rcmi_conn **ret_conn) {
+static struct rcmi_conn *tcp_idle(struct tcp_store *t) {
     pthread_mutex_lock(&t->lock);
     struct rcmi_conn *conn = t->idle;
     if (conn)
         t->idle = conn->next;
     pthread_mutex_unlock(&t->lock);
-    if (conn) {
-        *ret_conn = conn;
-        return RCM_OK;
+    return conn;
+}
+
+/* An idle one that a firewall has forgotten is replaced. */
+static rcm_status tcp_take(struct tcp_store *t, rcmi_deadline deadline,
+                           struct rcmi_conn **ret_conn) {
+    struct rcmi_conn *conn = tcp_idle(t);
+    const bool first = !conn;
+    while (conn && !rcmi_conn_is_alive(conn, deadline)) {
+        rcmi_conn_close(conn);
+        conn = tcp_idle(t);
     }
-    return rcmi_conn_open(t->host, t->port, t->secret, deadline, ret_conn);
+    *ret_conn = conn;
+    if (conn)
+        return RCM_OK;
+    return first ? rcmi_conn_open(t->host, t->port, t->secret, deadline, ret_conn)
+                 : rcmi_conn_open_again(t->host, t->port, t->secret, deadline, ret_conn);
 }
 
 /* Keeps a connection for the next call; one on which a call failed may be in the middle of a
@@ -67,6 +78,7 @@ static void tcp_give(struct tcp_store *t, struct rcmi_conn *conn, bool good) {
         rcmi_conn_close(conn);
         return;
     }
+    conn->used_ns = rcmi_now_ns();
     pthread_mutex_lock(&t->lock);
     conn->next = t->idle;
     t->idle = conn;
@@ -80,6 +92,13 @@ static rcm_status tcp_renew(struct tcp_store *t, rcmi_deadline deadline, struct 
     tcp_give(t, *conn, false);
     *conn = NULL;
     return tcp_take(t, deadline, conn);
+}
+
+/* Another connection in the place of one that was lost. */
+static rcm_status tcp_again(struct tcp_store *t, rcmi_deadline deadline, struct rcmi_conn **conn) {
+    tcp_give(t, *conn, false);
+    *conn = NULL;
+    return rcmi_conn_open_again(t->host, t->port, t->secret, deadline, conn);
 }
 
 /* A call of one exchange: `put` has filled conn->out, `get` reads the reply. */
@@ -98,22 +117,24 @@ static rcm_status call_begin(struct tcp_store *t, const char *name, struct rcmi_
     return tcp_take(t, ret_call->deadline, &ret_call->conn);
 }
 
-static rcm_status call_fail(struct tcp_store *t, const struct call *call) {
+static rcm_status call_fail(const struct call *call, const char *place) {
     if (call->key.data)
-        return rcmi_fail_context("%s of key \"%.*s\", store at %s:%d", call->name,
+        return rcmi_fail_context("%s of key \"%.*s\", store at %s", call->name,
                                  (int)(call->key.len < 100 ? call->key.len : 100),
-                                 (const char *)call->key.data, t->host, t->port);
-    return rcmi_fail_context("%s, store at %s:%d", call->name, t->host, t->port);
+                                 (const char *)call->key.data, place);
+    return rcmi_fail_context("%s, store at %s", call->name, place);
 }
 
 /* Ends the call, whatever its status; the status is the call's. */
 static rcm_status call_end(struct tcp_store *t, struct call *call, rcm_status status) {
+    char place[RCMI_CONN_PLACE] = "";
     if (call->began) /* not of a wait */
         rcmi_store_counted(call->name, call->began);
-    if (!call->conn)
-        return call_fail(t, call);
-    tcp_give(t, call->conn, status == RCM_OK);
-    return status == RCM_OK ? RCM_OK : call_fail(t, call);
+    if (status != RCM_OK)
+        rcmi_conn_place(t->host, t->port, call->conn ? &call->conn->addr : NULL, place);
+    if (call->conn)
+        tcp_give(t, call->conn, status == RCM_OK);
+    return status == RCM_OK ? RCM_OK : call_fail(call, place);
 }
 
 static const struct rcmi_bytes no_key = {NULL, 0};
@@ -241,6 +262,11 @@ static rcm_status tcp_fetch(struct tcp_store *t, const struct rcmi_bytes *keys, 
     for (size_t done = 0; done < n && status == RCM_OK; done += BATCH_KEYS) {
         size_t batch = n - done < BATCH_KEYS ? n - done : BATCH_KEYS;
         status = rcmi_call_wait(c.conn, keys + done, batch, deadline);
+        if (status == RCM_ERR_PEER) { /* a wait is long: once it may be lost on the way */
+            status = tcp_again(t, rcmi_talk_deadline(deadline), &c.conn);
+            if (status == RCM_OK)
+                status = rcmi_call_wait(c.conn, keys + done, batch, deadline);
+        }
         if (status == RCM_OK)
             status = tcp_renew(t, rcmi_talk_deadline(deadline), &c.conn);
         if (status == RCM_OK && ret_values) {
@@ -345,6 +371,17 @@ static const struct rcmi_store_ops tcp_ops = {
     .append = tcp_append,
     .close = tcp_close,
 };
+
+void rcmi_store_server(rcm_store *store, struct rcmi_sockaddr *ret_addr) {
+    memset(ret_addr, 0, sizeof *ret_addr);
+    if (store->ops != &tcp_ops)
+        return;
+    struct tcp_store *t = tcp_of(store);
+    pthread_mutex_lock(&t->lock);
+    if (t->idle && t->host[0])
+        *ret_addr = t->idle->addr;
+    pthread_mutex_unlock(&t->lock);
+}
 
 static struct tcp_store *tcp_create(const char *host, int port, const char *url,
                                     const char *secret) {

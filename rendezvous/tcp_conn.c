@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A client's connection to a TCP store: bytes out and in, and how it comes about. */
 #include "tcp_conn.h"
+#include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include "auth.h"
 #include "error.h"
@@ -24,6 +27,8 @@
  * be one with too many unidentified connections. */
 #define MAX_REJECTIONS 4
 #define REJECTED_MS    2000
+
+#define IDLE_NS INT64_C(5000000000) /* unused for so long, a connection is tried before its use */
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
@@ -291,6 +296,7 @@ static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
     if (!conn)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a connection");
     conn->fd = -1;
+    conn->addr = *addr;
     rcm_status status = conn_dial(conn, addr, deadline);
     *ret_connected = status == RCM_OK;
     deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
@@ -307,12 +313,17 @@ static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
     return status;
 }
 
-/* Every address of the host once. *ret_hung_up: a server took the connection and ended it. */
+struct round {
+    bool hung_up;              /* a server took the connection and ended it */
+    struct rcmi_sockaddr addr; /* the last one that was tried; len 0: none */
+};
+
+/* Every address of the host once. */
 static rcm_status conn_round(const char *host, int port, const char *secret, rcmi_deadline deadline,
-                             bool *ret_hung_up, struct rcmi_conn **ret_conn) {
+                             struct round *round, struct rcmi_conn **ret_conn) {
     struct rcmi_sockaddr addr;
     rcm_status last = RCM_ERR_NOT_FOUND;
-    *ret_hung_up = false;
+    round->hung_up = false;
     for (size_t i = 0;; i++) {
         bool connected = false;
         rcm_status status = RCM_ERR_NOT_FOUND;
@@ -324,12 +335,13 @@ static rcm_status conn_round(const char *host, int port, const char *secret, rcm
                 *rcmi_last_error() = kept;
             return i > 0 ? last : status;
         }
+        round->addr = addr;
         last = conn_try(&addr, secret, deadline, &connected, ret_conn);
         if (last == RCM_OK || last == RCM_ERR_AUTH || last == RCM_ERR_PROTOCOL ||
             last == RCM_ERR_NOMEM || last == RCM_ERR_UNSUPPORTED || last == RCM_ERR_RESOURCE)
             return last;
         if (connected && last == RCM_ERR_PEER)
-            *ret_hung_up = true;
+            round->hung_up = true;
     }
 }
 
@@ -354,24 +366,64 @@ static void backoff(int *ms, rcmi_deadline deadline) {
 
 /* Something listens there and says nothing, or nothing comes back at all: another program, a
  * firewall, or a store that is very busy. That is no reason to give up, but to say so. */
-static void tell_silence(const char *host, int port, bool *told) {
+static void tell_silence(const char *place, bool *told) {
     if (!*told)
-        rcmi_log(RCMI_LOG_WARN, "store at %s:%d: %s; is that its port? Still trying", host, port,
+        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; is that its port? Still trying", place,
                  rcmi_last_error()->text);
     *told = true;
 }
 
 /* Nothing listens there yet: the other end is slow, or the address is wrong. */
-static void tell_absence(const char *host, int port, rcmi_deadline *warn) {
+static void tell_absence(const char *place, rcmi_deadline *warn) {
     if (rcmi_deadline_passed(*warn)) {
-        rcmi_log(RCMI_LOG_WARN, "store at %s:%d: %s; still trying", host, port,
-                 rcmi_last_error()->text);
+        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; still trying", place, rcmi_last_error()->text);
         *warn = RCMI_NEVER;
     }
 }
 
+const char *rcmi_conn_place(const char *host, int port, const struct rcmi_sockaddr *addr,
+                            char text[RCMI_CONN_PLACE]) {
+    char led[RCMI_ADDR_TEXT] = "";
+    const char *shown = host[0] ? host : "localhost";
+    if (addr && addr->len > 0) {
+        rcmi_sockaddr_text(addr, led);
+        *strrchr(led, ':') = '\0';
+    }
+    if (led[0] && strcmp(led, shown) != 0 &&
+        !(led[0] == '[' && strncmp(led + 1, shown, strlen(led) - 2) == 0))
+        snprintf(text, RCMI_CONN_PLACE, "%s:%d (%s)", shown, port, led);
+    else
+        snprintf(text, RCMI_CONN_PLACE, "%s:%d", shown, port);
+    return text;
+}
+
+bool rcmi_conn_is_alive(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    char byte;
+    const ssize_t n = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+        return false; /* its end, its error, or an answer to nothing */
+    if (rcmi_now_ns() - conn->used_ns < IDLE_NS)
+        return true;
+    deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
+    return rcmi_conn_put_ping(conn) == RCM_OK && rcmi_conn_flush(conn, deadline) == RCM_OK &&
+           rcmi_conn_get_ping(conn, deadline) == RCM_OK;
+}
+
+rcm_status rcmi_conn_open_again(const char *host, int port, const char *secret,
+                                rcmi_deadline deadline, struct rcmi_conn **ret_conn) {
+    struct round round = {.hung_up = false};
+    char place[RCMI_CONN_PLACE];
+    const rcm_status status = conn_round(host, port, secret, deadline, &round, ret_conn);
+    if (status == RCM_OK)
+        return RCM_OK;
+    return rcmi_fail_context("the connection to the store at %s was lost, and cannot be made again",
+                             rcmi_conn_place(host, port, &round.addr, place));
+}
+
 rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_deadline deadline,
                           struct rcmi_conn **ret_conn) {
+    struct round round = {.hung_up = false};
+    char place[RCMI_CONN_PLACE];
     int64_t start = rcmi_now_ns();
     int backoff_ms = BACKOFF_MIN_MS, rejections = 0;
     const int64_t warn_ms = rcmi_store_warn_ms();
@@ -381,37 +433,37 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
     rcm_status status;
 
     for (;;) {
-        bool hung_up;
-        status = conn_round(host, port, secret, deadline, &hung_up, ret_conn);
+        status = conn_round(host, port, secret, deadline, &round, ret_conn);
         if (status == RCM_OK)
             return RCM_OK;
-        rejections = hung_up ? rejections + 1 : 0;
+        rcmi_conn_place(host, port, &round.addr, place);
+        rejections = round.hung_up ? rejections + 1 : 0;
         if (rejections == 1)
             rejected_until = rcmi_deadline_in(REJECTED_MS);
         rejected = rejections >= MAX_REJECTIONS && rcmi_deadline_passed(rejected_until);
         if (!worth_retrying(status) || rejected || rcmi_deadline_passed(deadline))
             break;
         if (status == RCM_ERR_TIMEOUT)
-            tell_silence(host, port, &told);
+            tell_silence(place, &told);
         else
-            tell_absence(host, port, &warn);
+            tell_absence(place, &warn);
         backoff(&backoff_ms, deadline);
         status = rcmi_store_canceled();
         if (status != RCM_OK)
             return status;
     }
     if (rejected)
-        return rcmi_fail(RCM_ERR_AUTH, 0,
-                         "store at %s:%d takes connections and ends them at once: %s", host, port,
+        return rcmi_fail(RCM_ERR_AUTH, 0, "store at %s takes connections and ends them at once: %s",
+                         place,
                          secret ? "its RINGCOMM_SECRET differs from ours, or it has none"
                                 : "it wants a RINGCOMM_SECRET, or it is no store");
     if (worth_retrying(status)) {
         const struct rcmi_error last = *rcmi_last_error();
         (void)rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                        "cannot reach the store at %s:%d, tried for %.1f s: %.300s", host, port,
+                        "cannot reach the store at %s, tried for %.1f s: %.300s", place,
                         (double)(rcmi_now_ns() - start) / 1e9, last.text);
         rcmi_last_error()->sys_errno = last.sys_errno; /* whose text is in there */
         return RCM_ERR_TIMEOUT;
     }
-    return rcmi_fail_context("store at %s:%d", host, port);
+    return rcmi_fail_context("store at %s", place);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "buffer.h"
 #include "clock.h"
+#include "fd.h"
 #include "store.h"
 #include "wire.h"
 
@@ -20,6 +21,8 @@ struct rcmi_conn {
     bool old;       /* it speaks the dialect of torch 1.13 and 2.0 */
     bool spent;     /* not to be used again: an answer to a WAIT may still come on it */
     uint32_t nonce; /* of the last PING */
+    struct rcmi_sockaddr addr;
+    int64_t used_ns; /* when it was last put aside */
     struct rcmi_buffer out, in;
 };
 
@@ -27,7 +30,20 @@ struct rcmi_conn {
  * RCM_ERR_TIMEOUT says what went wrong last; RCM_ERR_AUTH and RCM_ERR_PROTOCOL are not retried. */
 rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_deadline deadline,
                           struct rcmi_conn **ret_conn);
+/* The same in place of a connection that was lost: each address of the host is tried once. */
+rcm_status rcmi_conn_open_again(const char *host, int port, const char *secret,
+                                rcmi_deadline deadline, struct rcmi_conn **ret_conn);
 void rcmi_conn_close(struct rcmi_conn *conn);
+
+/* Is a connection that was put aside still one? Firewalls forget idle connections. What a peer or
+ * a firewall has sent since tells it at once; after some seconds the server is asked. */
+bool rcmi_conn_is_alive(struct rcmi_conn *conn, rcmi_deadline deadline);
+
+/* "node7:29500 (10.0.0.7)", for people; addr: what the name led to, NULL or without length if that
+ * is not known. host "": loopback. */
+#define RCMI_CONN_PLACE 360
+const char *rcmi_conn_place(const char *host, int port, const struct rcmi_sockaddr *addr,
+                            char text[RCMI_CONN_PLACE]);
 
 /* Steps of rcmi_conn_open, on a connection that stands: the proof of the secret, if there is one,
  * and the opening of the dialect, with the question whether the server is one of ours. */
