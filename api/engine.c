@@ -212,6 +212,10 @@ static bool engine_hear_left(struct rcmi_engine *engine, int peer, const void *b
     int rank;
     if (!rcmi_left_decode(bytes, len, &left))
         return false;
+    if (left.epoch == RCMI_LEFT_STORE) {
+        atomic_store_explicit(&engine->heard_gone[peer], true, memory_order_release);
+        return true;
+    }
     if (engine_keep(engine, RCMI_EARLY_LEFT, left.epoch, peer, bytes, len))
         return true;
     pthread_mutex_lock(&engine->lock);
@@ -329,6 +333,7 @@ static void engine_free(struct rcmi_engine *engine) {
     rcmi_tuning_end(&engine->tuning);
     pthread_mutex_destroy(&engine->lock);
     free(engine->awaited);
+    free(engine->heard_gone);
     free(engine->cpus);
     free(engine);
 }
@@ -345,8 +350,9 @@ static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node
     engine->rank = config->rank;
     engine->nranks = config->nranks;
     engine->awaited = calloc((size_t)config->nranks, sizeof(*engine->awaited));
+    engine->heard_gone = calloc((size_t)config->nranks, sizeof(*engine->heard_gone));
     engine->early = rcmi_early_create();
-    if (!engine->awaited || !engine->early)
+    if (!engine->awaited || !engine->heard_gone || !engine->early)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the engine");
     const rcm_status status = rcmi_node_create(config, &engine->node);
     if (status != RCM_OK)

@@ -74,6 +74,9 @@ struct rcmi_engine {
     struct rcmi_engine *exit_next;
     uint32_t fork_generation;
     void (*unwatch)(struct rcmi_engine *engine); /* it is about to be freed; NULL: not watched */
+    /* By rank: it has left, and could not put that into the store. Release store on the loop thread
+     * pairs with the acquire load in leave.c. */
+    _Atomic bool *heard_gone;
 };
 
 /* ---- engine.c */

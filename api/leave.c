@@ -4,8 +4,10 @@
  * where the rank that serves it waits until the others need it no more: they have left, or go on
  * with communicators of their own after one with it had its orderly end. A rank that dies before is
  * named: a linked one by the end of its link (engine.c), and by the rank that serves the store also
- * one that has said farewell, or never had a link.
+ * one that has said farewell, or never had a link. A rank that cannot reach the store any more
+ * says on its link that it has left.
  */
+#include "agreement.h"
 #include "engine.h"
 #include "log.h"
 #include <stdio.h>
@@ -55,10 +57,23 @@ static bool process_is_over(const struct rcmi_engine *engine, int rank) {
     return rcmi_node_probe(engine->node, rank, rcmi_deadline_in(PROBE_MS)) == RCM_ERR_PEER;
 }
 
+/* To the rank that serves the store, which cannot be reached any more: by the link, if there is
+ * one.
+ */
+static void gone_tell(struct rcmi_engine *engine) {
+    const struct rcmi_left left = {.magic = RCMI_LEFT_MAGIC, .epoch = RCMI_LEFT_STORE};
+    const int server = 0;
+    rcmi_node_send_linked(engine->node, &server, 1, &left, sizeof(left));
+}
+
+static bool gone_heard(const struct rcmi_engine *engine, int rank) {
+    return atomic_load_explicit(&engine->heard_gone[rank], memory_order_acquire);
+}
+
 /* Ended first, then not found in the store: so it had not left. */
 static bool died_before_gone(const struct rcmi_engine *engine, int rank) {
     return rank != engine->rank && engine->awaited[rank] && process_is_over(engine, rank) &&
-           gone_wait(engine, rank, 0) == RCM_ERR_TIMEOUT;
+           !gone_heard(engine, rank) && gone_wait(engine, rank, 0) == RCM_ERR_TIMEOUT;
 }
 
 /* The dead are not waited for; if they are the last communicator's, it fails. Without a book no
@@ -85,7 +100,7 @@ static rcm_status gone_await(struct rcmi_engine *engine, const struct rcmi_leavi
                              int rank) {
     const rcmi_deadline deadline = rcmi_deadline_in(STORE_MS);
     rcm_status status = RCM_OK;
-    while (engine->awaited[rank] && !has_failed(last)) {
+    while (engine->awaited[rank] && !gone_heard(engine, rank) && !has_failed(last)) {
         status = gone_wait(engine, rank, LOOK_MS);
         if (status != RCM_ERR_TIMEOUT || rcmi_deadline_passed(deadline))
             return status;
@@ -116,6 +131,8 @@ static void engine_leave_store(struct rcmi_engine *engine, const struct rcmi_lea
         status = gone_say(engine);
     if (status != RCM_OK)
         rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
+    if (status != RCM_OK && !engine->serves_store && engine->awaited[0])
+        gone_tell(engine);
     (void)rcmi_store_patience(patience);
 }
 

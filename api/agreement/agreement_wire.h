@@ -84,9 +84,10 @@ bool rcmi_agree_decode(const void *bytes, size_t len, struct rcmi_agree *ret_agr
 struct rcmi_left {
     uint32_t magic;    /* RCMI_LEFT_MAGIC */
     uint32_t reserved; /* 0 */
-    uint64_t epoch;    /* of the communicator */
+    uint64_t epoch;    /* of the communicator; RCMI_LEFT_STORE: the store, which is out of reach */
 };
 #define RCMI_LEFT_MAGIC 0x52434d4cu
+#define RCMI_LEFT_STORE UINT64_MAX
 bool rcmi_left_decode(const void *bytes, size_t len, struct rcmi_left *ret_left);
 
 /* A communicator of some ranks of another one is made (creation.c). */
