@@ -234,6 +234,13 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
     return RCM_OK;
 }
 
+bool rcmi_conn_has_greeted(const struct rcmi_link *link) {
+    for (const struct rcmi_conn *conn = link->node->conns; conn; conn = conn->next)
+        if (conn->link == link && conn->initiator && conn->phase > HELLO)
+            return true;
+    return false;
+}
+
 /* What a greeting, of which all or a part has come, leads to. An unidentified peer may never send a
  * whole one: judge by its first word. */
 static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
@@ -245,8 +252,9 @@ static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
     return moved == RCM_OK ? conn_judge(conn) : moved;
 }
 
-/* We told the peer to wait for our own connection. Should that fail it will want to know why; until
- * then nothing is said, and its end means that it has no more use for it. There is at most one for
+/* We told the peer to wait for our own connection. Should that fail this one is taken, or refused
+ * with the reason; until then nothing is said, and its end means that the peer has no more use for
+ * it. There is at most one for
  * each link, so it is not counted as unidentified any longer. */
 static void conn_hold(struct rcmi_conn *conn) {
     for (struct rcmi_conn *other = conn->node->conns, *next; other; other = next) {
@@ -276,6 +284,20 @@ void rcmi_conn_refuse(const struct rcmi_link *link, const char *why) {
         conn_free(conn, NULL);
     }
     *rcmi_last_error() = error;
+}
+
+bool rcmi_conn_take_held(struct rcmi_link *link) {
+    for (struct rcmi_conn *conn = link->node->conns; conn; conn = conn->next) {
+        if (conn->phase != HELD || conn->held != link)
+            continue;
+        conn->held = NULL;
+        conn->phase = HELLO;
+        link->node->nunidentified++;
+        rcmi_loop_timer(link->node->loop, &conn->timer, rcmi_deadline_in(RCMI_ACCEPT_LIMIT_MS));
+        rcmi_conn_answer(conn);
+        return true;
+    }
+    return false;
 }
 
 /* Accepted, and our reply is out. */

@@ -3,7 +3,8 @@
  * Dialling: the ways to a peer (ways.c) are tried one after the other.
  *
  * A peer listens before its address is published, so a refused connection means that its process
- * is gone, or that this way does not lead to it; when all ways are refused, the peer is lost. A way
+ * is gone, that this way does not lead to it, or that a firewall refuses in its name; when all ways
+ * are refused, and the peer does not connect by itself in a moment, it is lost. A way
  * that gives no answer is left after a short while in favour of the next, and tried again, longer,
  * until RINGCOMM_PEER_TIMEOUT has passed. A connection that is closed before it was answered means
  * a peer that had too much to do to answer, or too many unidentified connections: it is tried
@@ -21,7 +22,8 @@ enum {
     ROUND_MS = 250,
     FIRST_MS = 1000,
     LONGER_MAX = 6,
-    SHORT_MS = 3000
+    SHORT_MS = 3000,
+    REFUSED_MS = 600 /* less than the second within which the end of a process is known */
 };
 
 static void dial_later(struct rcmi_link *link, int64_t ms) {
@@ -68,9 +70,14 @@ static int64_t dial_limit_ms(const struct rcmi_link *link) {
 
 /* All ways failed. True if it makes sense to begin anew. */
 static bool dial_again(struct rcmi_link *link) {
-    bool again = false;
-    for (int i = 0; i < link->ntargets; i++)
+    bool again = false, refused = false;
+    for (int i = 0; i < link->ntargets; i++) {
         again = again || link->targets[i].patient;
+        refused = refused || link->targets[i].refused;
+    }
+    if (refused && link->refused_until == 0)
+        link->refused_until = rcmi_deadline_in(REFUSED_MS);
+    again = again || (refused && !rcmi_deadline_passed(link->refused_until));
     if (!again || rcmi_deadline_passed(link->trying))
         return false;
     link->rounds += link->rounds < LONGER_MAX;

@@ -241,6 +241,7 @@ struct rcmi_target {
     struct rcmi_domain *domain;
     bool same_host;
     bool patient; /* no answer yet, but one may still come */
+    bool refused; /* by another host, or a firewall in its name */
     struct rcmi_sockaddr addr;
     char iface[RCMI_IFACE_MAX]; /* the peer's name of it */
     char why[96];               /* why it did not work; "": not tried */
@@ -305,12 +306,13 @@ struct rcmi_link {
     char detour[96]; /* why the peer's Unix socket did not work; "": it was not tried, or did */
     int rounds;      /* through all targets */
     int retries;
-    int pause_ms;               /* before the next try; 0: none failed yet */
-    rcmi_deadline redial_until; /* a peer that hangs up is dialled again; 0: none did */
-    rcmi_deadline short_until;  /* until then a lack of descriptors may pass; 0: never dialled */
-    rcmi_deadline trying;       /* until then ways that gave no answer are tried again */
-    rcmi_deadline patience;     /* for a peer that is there but does not come to an end */
-    struct rcmi_timer timer;    /* retry, or end of patience, by state */
+    int pause_ms;                /* before the next try; 0: none failed yet */
+    rcmi_deadline refused_until; /* the peer may come by itself until then; 0: not refused */
+    rcmi_deadline redial_until;  /* a peer that hangs up is dialled again; 0: none did */
+    rcmi_deadline short_until;   /* until then a lack of descriptors may pass; 0: never dialled */
+    rcmi_deadline trying;        /* until then ways that gave no answer are tried again */
+    rcmi_deadline patience;      /* for a peer that is there but does not come to an end */
+    struct rcmi_timer timer;     /* retry, or end of patience, by state */
 
     struct rcmi_watch control; /* fd -1 until there is one */
     uint32_t events;
@@ -435,6 +437,11 @@ void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host);
  * RCM_AGAIN: try again shortly. */
 rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int index,
                           int64_t limit_ms, bool patient);
+/* Has our own connection of link said who we are? Else the peer cannot have accepted it. */
+bool rcmi_conn_has_greeted(const struct rcmi_link *link);
+/* Our own connection has failed: that of the peer, which was told to wait, is taken. False: there
+ * is none. */
+bool rcmi_conn_take_held(struct rcmi_link *link);
 /* We cannot reach link's peer. Tells it so if it has called meanwhile and was told to wait. */
 void rcmi_conn_refuse(const struct rcmi_link *link, const char *why);
 /* Closes and frees all connections of link, or of any if NULL. */

@@ -4,9 +4,11 @@
  * and connection.c, what both sides say until the link is up in setup.c, what runs over it in
  * control.c and channel.c, how silence ends them in heartbeat.c.
  *
- * Both sides may dial at the same time; the connection that the lower rank dialled is kept. The
- * lower rank answers BUSY to the other's dial, and the higher rank drops its own when the lower
- * one's arrives. Each side decides alone and on one thread, so exactly one connection survives.
+ * Both sides may dial at the same time, and a firewall may let through the connections of one side
+ * only. The higher rank drops its own connection when the lower one's arrives. The lower rank takes
+ * the other's as long as its own has not said HELLO, for until then the higher rank cannot have
+ * accepted that one. Afterwards it answers BUSY, and takes the other's if its own comes to nothing.
+ * Each side decides alone and on one thread, so exactly one connection survives.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,7 +214,8 @@ void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hell
         rcmi_link_set(link, RCMI_LINK_DIALING);
     }
     if (control && initiator && rcmi_link_state(link) == RCMI_LINK_DIALING) {
-        rcmi_dial_failed(link, ended);
+        if (!rcmi_conn_take_held(link))
+            rcmi_dial_failed(link, ended);
         return;
     }
     if (!control && initiator && ended && link->retries++ < RCMI_DATA_RETRIES &&
@@ -277,7 +280,7 @@ static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
         rcmi_setup_next(link);
     switch (rcmi_link_state(link)) {
     case RCMI_LINK_DIALING:
-        if (link->peer > node->config.rank) {
+        if (link->peer > node->config.rank && rcmi_conn_has_greeted(link)) {
             reply_set(reply, RCMI_REPLY_BUSY, "this rank is calling itself");
             return;
         }

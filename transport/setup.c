@@ -375,7 +375,8 @@ static void connected_data(struct rcmi_link *link, int index, int fd) {
 void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
                          bool initiator) {
     const bool control = hello->kind == RCMI_HELLO_CONTROL;
-    if (control && initiator && rcmi_link_state(link) == RCMI_LINK_DIALING &&
+    const enum rcmi_link_state state = rcmi_link_state(link);
+    if (control && initiator && (state == RCMI_LINK_DIALING || state == RCMI_LINK_WAITING) &&
         rcmi_setup_claim(link, link->targets[link->target].domain, true) != RCM_OK)
         rcmi_link_lose(link);
     if (rcmi_link_state(link) != RCMI_LINK_SETUP)

@@ -143,6 +143,8 @@ void rcmi_ways_note(struct rcmi_link *link) {
     struct rcmi_target *target = &link->targets[link->target];
     const struct rcmi_error *error = rcmi_last_error();
     target->patient = error->status == RCM_ERR_TIMEOUT || is_no_way(error->sys_errno);
+    target->refused = error->sys_errno == ECONNREFUSED && !target->same_host &&
+                      !rcmi_sockaddr_loopback(&target->addr);
     snprintf(target->why, sizeof target->why, "%.95s",
              error->sys_errno ? strerror(error->sys_errno) : error->text);
     if (target->same_host)
