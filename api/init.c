@@ -189,6 +189,7 @@ static rcm_status init_engine(struct init *init) {
         .near = near,
         .lookup = engine_lookup,
     };
+    rcmi_store_server(init->store, &config.store);
     const char *trace = rcmi_setting("RINGCOMM_TRACE");
     status = rcmi_engine_create(&config, init_device(init), &init->engine);
     if (status == RCM_OK && trace[0])

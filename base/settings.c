@@ -54,7 +54,9 @@ static const struct setting_row table[] = {
      "for tests: what transports chaos:shm, chaos:tcp do wrong, as seed=7,delay=500,fault=cut"},
     {"RINGCOMM_ALGORITHM", "",
      "algorithms by name, as all_reduce=binomial:0-32K,ring:32K-; empty: by price"},
-    {"RINGCOMM_IFACE", "", "network interface of the tcp transport; empty: chosen by itself"},
+    {"RINGCOMM_IFACE", "",
+     "interfaces of the tcp transport: names, addresses or networks, as eth0,10.1.0.0/16; empty: "
+     "chosen by itself"},
     {"RINGCOMM_PORTS", "", "ports to listen on, as 20000-20100; empty: any free port"},
     {"RINGCOMM_KERNELS", "auto", "instruction set of the reduction kernels; auto: the best here"},
     {"RINGCOMM_COPY", "auto",

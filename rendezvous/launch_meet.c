@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Serving and finding a store without an address; see launch_meet.h. */
 #include "launch_meet.h"
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <inttypes.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "auth.h"
 #include "error.h"
+#include "interfaces.h"
 #include "log.h"
 #include "ports.h"
 #include "settings.h"
@@ -200,35 +197,25 @@ rcm_status rcmi_meet_join(const struct rcmi_places *places, const char *token, c
 
 /* ---- By a board ---------------------------------------------------------------------------- */
 
-/* Appends ",tcp://address:port" for an address that others may reach. */
-static void invite_address(const struct ifaddrs *i, int family, int port, char *text, int *n) {
-    char host[INET6_ADDRSTRLEN];
-    const void *address;
-    if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
-        (i->ifa_flags & IFF_LOOPBACK) || *n >= RCMI_MEET_PLACES)
-        return;
-    if (family == AF_INET) {
-        address = &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr;
-    } else {
-        address = &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr;
-        if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)address))
-            return; /* means nothing without an interface */
-    }
-    size_t len = strlen(text);
-    char *url = inet_ntop(family, address, host, sizeof host) ? rcmi_url_tcp(host, port) : NULL;
-    if (url && len + 1 + strlen(url) < RCMI_MEET_TEXT) {
-        snprintf(text + len, RCMI_MEET_TEXT - len, ",%s", url);
+/* Appends ",tcp://address:port". */
+static void invite_address(const struct rcmi_sockaddr *addr, int port, char *text, int *n) {
+    char host[RCMI_ADDR_TEXT];
+    const size_t len = strlen(text);
+    rcmi_sockaddr_text(addr, host);
+    *strrchr(host, ':') = '\0';
+    const int more = snprintf(text + len, RCMI_MEET_TEXT - len, ",tcp://%s:%d", host, port);
+    if ((size_t)more < RCMI_MEET_TEXT - len)
         ++*n;
-    }
-    free(url);
+    else
+        text[len] = '\0';
 }
 
 /* "TOKEN,tcp://address:port,...": where the store is. */
 static rcm_status invitation_write(const char *token, const char *store_url, bool one_host,
                                    char *text) {
-    struct ifaddrs *all;
+    struct rcmi_interface *all = NULL;
     struct rcmi_url url;
-    int n = 0;
+    int n = 0, count = 0;
     rcm_status status = rcmi_url_parse(store_url, &url);
     if (status != RCM_OK)
         return status;
@@ -237,13 +224,14 @@ static rcm_status invitation_write(const char *token, const char *store_url, boo
     snprintf(text, RCMI_MEET_TEXT, "%s%s%s", token, one_host ? "," : "", one_host ? store_url : "");
     if (one_host)
         return RCM_OK;
-    if (getifaddrs(&all) != 0)
-        return rcmi_fail(RCM_ERR_SYSTEM, errno, "cannot list this machine's addresses");
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-        invite_address(i, AF_INET, port, text, &n);
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-        invite_address(i, AF_INET6, port, text, &n);
-    freeifaddrs(all);
+    status = rcmi_interfaces("", &all, &count);
+    if (status != RCM_OK)
+        return status;
+    rcmi_interfaces_prefer(all, count, NULL);
+    for (int i = 0; i < count && n < RCMI_MEET_PLACES; i++)
+        if (!rcmi_sockaddr_loopback(&all[i].addr))
+            invite_address(&all[i].addr, port, text, &n);
+    free(all);
     return n > 0 ? RCM_OK
                  : rcmi_fail(RCM_ERR_CONFIG, 0,
                              "rank 0's machine has no address but loopback, and the ranks are on "

@@ -9,10 +9,7 @@
  *      2         port, big-endian          rest      0
  */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <ifaddrs.h>
 #include <inttypes.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -23,6 +20,7 @@
 #include "entry.h"
 #include "error.h"
 #include "fork.h"
+#include "interfaces.h"
 #include "launch_meet.h"
 #include "settings.h"
 #include "store.h"
@@ -46,46 +44,34 @@ _Static_assert(sizeof(struct id) <= RCM_UNIQUE_ID_BYTES, "an id has no room for 
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
-/* RINGCOMM_IFACE: "", or the name or address of an interface. */
-static bool address_wanted(const struct ifaddrs *i, const char *host, bool loopback) {
-    const char *iface = rcmi_setting("RINGCOMM_IFACE");
-    if (iface[0])
-        return strcmp(iface, i->ifa_name) == 0 || strcmp(iface, host) == 0;
-    return !(i->ifa_flags & IFF_LOOPBACK) == !loopback;
-}
-
-static void id_add(struct id *id, const struct ifaddrs *i, int family, bool loopback) {
-    char host[INET6_ADDRSTRLEN];
-    const struct sockaddr *a = i->ifa_addr;
-    if (!a || a->sa_family != family || !(i->ifa_flags & IFF_UP) || id->n == ADDRESSES_MAX)
-        return;
-    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-    const struct in_addr *four = &((const struct sockaddr_in *)(const void *)a)->sin_addr;
-    const bool v4 = family == AF_INET;
-    if (!v4 && IN6_IS_ADDR_LINKLOCAL(six)) /* means nothing without an interface */
-        return;
-    if (!inet_ntop(family, v4 ? (const void *)four : six, host, sizeof host) ||
-        !address_wanted(i, host, loopback))
-        return;
+static void id_add(struct id *id, const struct rcmi_sockaddr *addr) {
     struct id_address *address = &id->addresses[id->n++];
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    memcpy(&in, &addr->addr, sizeof in);
+    memcpy(&in6, &addr->addr, sizeof in6);
+    const bool v4 = addr->addr.ss_family == AF_INET;
     address->family = v4 ? 4 : 6;
-    memcpy(address->bytes, v4 ? (const void *)four : six, v4 ? sizeof *four : sizeof *six);
+    memcpy(address->bytes, v4 ? (const void *)&in.sin_addr : &in6.sin6_addr,
+           v4 ? sizeof in.sin_addr : sizeof in6.sin6_addr);
 }
 
 /* Those by which others reach this machine; where there is none, loopback. */
 static rcm_status id_add_all(struct id *id) {
-    struct ifaddrs *all;
-    if (getifaddrs(&all) != 0)
-        return rcmi_fail(rcmi_status_of_errno(errno), errno,
-                         "cannot list this machine's addresses");
-    for (int round = 0; round < 4 && (round < 2 || id->n == 0); round++)
-        for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-            id_add(id, i, round % 2 == 0 ? AF_INET : AF_INET6, round >= 2);
-    freeifaddrs(all);
-    return id->n > 0 ? RCM_OK
-                     : rcmi_fail(RCM_ERR_CONFIG, 0,
-                                 "no interface that is up has an address (RINGCOMM_IFACE is '%s')",
-                                 rcmi_setting("RINGCOMM_IFACE"));
+    const char *iface = rcmi_setting("RINGCOMM_IFACE");
+    struct rcmi_interface *all = NULL;
+    int count = 0;
+    rcm_status status = rcmi_interfaces(iface, &all, &count);
+    if (status != RCM_OK)
+        return status;
+    rcmi_interfaces_prefer(all, count, NULL);
+    for (int i = 0; i < count && id->n < ADDRESSES_MAX; i++)
+        if (iface[0] || id->n == 0 || !rcmi_sockaddr_loopback(&all[i].addr))
+            id_add(id, &all[i].addr);
+    free(all);
+    return id->n > 0
+               ? RCM_OK
+               : rcmi_fail(RCM_ERR_CONFIG, 0, "no network interface that is up has an address");
 }
 
 /* ---- The ids of this process ------------------------------------------------------------------

@@ -290,7 +290,14 @@ rcm_status rcmi_address_host(const void *blob, size_t len, const char **ret_host
 
 static void row_take(const struct field *field, struct rcmi_address_rows *rows) {
     const char *text = (const char *)field->bytes;
-    if (!field_is_string(field))
+    struct rcmi_sockaddr addr;
+    if ((field->tag == TAG_TCP4 || field->tag == TAG_TCP6) && get_tcp(field, &addr))
+        rows->reach |= rcmi_sockaddr_loopback(&addr)    ? RCMI_REACH_LOOPBACK
+                       : addr.addr.ss_family == AF_INET ? RCMI_REACH_IPV4
+                                                        : RCMI_REACH_IPV6;
+    else if (field->tag == TAG_WHERE)
+        (void)get_number(field, rows->where, 2);
+    else if (!field_is_string(field))
         return;
     if (field->tag == TAG_HOST_ID)
         rows->host_id = text;

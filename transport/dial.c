@@ -70,11 +70,13 @@ static int64_t dial_limit_ms(const struct rcmi_link *link) {
 
 /* All ways failed. True if it makes sense to begin anew. */
 static bool dial_again(struct rcmi_link *link) {
-    bool again = false, refused = false;
+    bool again = false, refused = false, home = false;
     for (int i = 0; i < link->ntargets; i++) {
         again = again || link->targets[i].patient;
         refused = refused || link->targets[i].refused;
+        home = home || link->targets[i].same_host;
     }
+    refused = refused && !home; /* no firewall speaks for a process of this host */
     if (refused && link->refused_until == 0)
         link->refused_until = rcmi_deadline_in(REFUSED_MS);
     again = again || (refused && !rcmi_deadline_passed(link->refused_until));

@@ -26,15 +26,15 @@
 #include <sys/types.h>
 #include "auth.h"
 #include "fd.h"
+#include "interfaces.h"
 #include "log.h"
 #include "row.h"
 #include "transport.h"
 
-#define RCMI_LISTENERS_MAX 8
-#define RCMI_ADDRESSES_MAX 16
-#define RCMI_ADDRESS_MAX   1024 /* bytes of an address blob */
+#define RCMI_LISTENERS_MAX 16
+#define RCMI_ADDRESSES_MAX 32
+#define RCMI_ADDRESS_MAX   1536 /* bytes of an address blob */
 #define RCMI_UNIX_NAME_MAX 100
-#define RCMI_IFACE_MAX     16 /* an interface's name with its NUL */
 #define RCMI_LACKS_MAX     160
 #define RCMI_MESSAGE_MAX   4096
 #define RCMI_PENDING_MAX   4096 /* channels a peer may open ahead of us */
@@ -48,7 +48,7 @@
 #define RCMI_DECLINE_MAX     480 /* bytes of the sentence */
 #define RCMI_FAILED_MAX      400 /* likewise */
 
-/* ---- address.c, interfaces.c ----------------------------------------------------------------- */
+/* ---- address.c ------------------------------------------------------------------------------- */
 
 struct rcmi_address {
     char host_id[RCMI_HOST_ID_MAX + 1];
@@ -70,9 +70,15 @@ rcm_status rcmi_address_write(const struct rcmi_address *address, uint8_t *buf, 
                               size_t *ret_len);
 /* blob is not trusted. */
 rcm_status rcmi_address_parse(const void *blob, size_t len, struct rcmi_address *ret_address);
-/* Its strings, in place; lacks is "" if there is none. */
+/* Its strings, in place; lacks is "" if there is none. reach: families of its addresses. */
+#define RCMI_REACH_IPV4     1u
+#define RCMI_REACH_IPV6     2u
+#define RCMI_REACH_OTHERS   (RCMI_REACH_IPV4 | RCMI_REACH_IPV6) /* from other hosts */
+#define RCMI_REACH_LOOPBACK 4u
 struct rcmi_address_rows {
     const char *host_id, *transports, *lacks;
+    unsigned reach;
+    uint64_t where[2];
 };
 rcm_status rcmi_address_rows(const void *blob, size_t len, struct rcmi_address_rows *ret_rows);
 /* Identity of this network namespace; zeros if it cannot be told. */
@@ -82,26 +88,6 @@ bool rcmi_where_is(const uint64_t a[2], const uint64_t b[2]);
 bool rcmi_where_may_be(const uint64_t a[2], const uint64_t b[2]);
 /* Is name an item of a comma list? */
 bool rcmi_list_has(const char *list, const char *name);
-
-bool rcmi_sockaddr_loopback(const struct rcmi_sockaddr *addr);
-void rcmi_sockaddr_set_port(struct rcmi_sockaddr *addr, uint16_t port);
-uint16_t rcmi_sockaddr_port(const struct rcmi_sockaddr *addr);
-/* An address of an interface of this host, port 0. */
-struct rcmi_interface {
-    struct rcmi_sockaddr addr;
-    int prefix; /* bits that all addresses of its network have in common */
-    char name[RCMI_IFACE_MAX];
-};
-
-/* Addresses by which this host may be reached, likely ones first, loopback last. iface: "" or the
- * name of an interface or an address of one, RCM_ERR_CONFIG if there is no such; with "" there may
- * be none at all. */
-rcm_status rcmi_interfaces(const char *iface, struct rcmi_interface *ret_interfaces, int cap,
-                           int *ret_count);
-bool rcmi_interface_is(const struct rcmi_interface *interface, const struct rcmi_sockaddr *addr);
-/* Is addr in its network? */
-bool rcmi_interface_reaches(const struct rcmi_interface *interface,
-                            const struct rcmi_sockaddr *addr);
 
 /* ---- The objects ----------------------------------------------------------------------------- */
 
@@ -141,6 +127,7 @@ struct rcmi_listener {
     struct rcmi_timer timer; /* pause after a failed accept */
     rcmi_deadline told;      /* the log has heard of it until then */
     bool same_host;          /* a Unix socket */
+    bool loopback;
 };
 
 /* A frame on its way out, or to ourselves. */
@@ -194,6 +181,7 @@ struct rcmi_node {
     int nunidentified;       /* see rcmi_conn_is_unidentified; at most max_unidentified */
     int max_unidentified;
     int pending_fds; /* descriptors of channels opened ahead of us */
+    bool at_home;    /* there is a listener for each address, see rcmi_listen_narrow */
     bool attended;
     bool waiting; /* attended, not started: peers are not answered yet */
     struct rcmi_log_rate log_rate[2];
@@ -466,8 +454,11 @@ void rcmi_unidentified_start(struct rcmi_node *node);
 
 /* ---- listen.c -------------------------------------------------------------------------------- */
 
-/* Opens and watches the listening sockets, adds them to address. */
+/* Opens and watches the listening sockets, adds them to address, or why there is none. */
 rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address);
+/* All ranks have published their addresses: what only other hosts would need is closed if all are
+ * on this one. */
+void rcmi_listen_narrow(struct rcmi_node *node);
 void rcmi_listen_close(struct rcmi_node *node);
 
 /* ---- ways.c ---------------------------------------------------------------------------------- */
@@ -743,8 +734,9 @@ const char *rcmi_registry_join(const char *a, const char *b);
 /* The first of a list of names of rows of host memory, if it is a transport by which ranks of one
  * host share memory; else NULL. */
 const struct rcmi_transport *rcmi_registry_memory(const char *list);
-/* Is there a transport in both lists of names, if !same_host one that serves ranks of two hosts? */
-bool rcmi_registry_serves(const char *list, const char *other, bool same_host);
+/* Is there a transport in both lists of names for ranks that share a host, or reach each other over
+ * the network, or both? */
+bool rcmi_registry_serves(const char *list, const char *other, bool same_host, bool network);
 
 /* ---- device_memory.c ------------------------------------------------------------------------- */
 /* RCM_ERR_TIMEOUT: the driver has not come back by the deadline. What it brings then is given back,

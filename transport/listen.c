@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The listening sockets of a node: one abstract Unix name where a same-host transport is enabled;
- * TCP where another one is: one dual-stack socket, or one per address of RINGCOMM_IFACE.
+ * TCP where another one is: one dual-stack socket, or one per address of RINGCOMM_IFACE. One per
+ * address also where the store's server is at a loopback address: most likely all ranks are on this
+ * host, and all but loopback is closed once that is known. A tunnel may lead to the store from
+ * other hosts, so it is not known before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,13 +52,14 @@ static void listener_ready(void *arg, uint32_t events) {
     }
 }
 
-static rcm_status listener_add(struct rcmi_node *node, int fd, bool same_host) {
+static rcm_status listener_add(struct rcmi_node *node, int fd, bool same_host, bool loopback) {
     struct rcmi_listener *listener = &node->listeners[node->nlisteners++];
     *listener = (struct rcmi_listener){
         .node = node,
         .watch = {.fd = fd, .ready = listener_ready, .arg = listener},
         .timer = {.fire = listener_resume, .arg = listener},
         .same_host = same_host,
+        .loopback = loopback,
     };
     return rcmi_loop_watch(node->loop, &listener->watch, EPOLLIN);
 }
@@ -70,7 +74,7 @@ static rcm_status listen_unix(struct rcmi_node *node, struct rcmi_address *addre
     snprintf(address->unix_name, sizeof address->unix_name, "ringcomm-%d-%016" PRIx64 "%016" PRIx64,
              node->config.rank, random[0], random[1]);
     status = rcmi_listen_unix(address->unix_name, &fd);
-    return status == RCM_OK ? listener_add(node, fd, true) : status;
+    return status == RCM_OK ? listener_add(node, fd, true, false) : status;
 }
 
 /* Listens on addr at the first free port of the configured range; sets addr's port. */
@@ -85,7 +89,7 @@ static rcm_status listen_tcp_addr(struct rcmi_node *node, struct rcmi_sockaddr *
         status = rcmi_listen(&bound, &fd);
         if (status == RCM_OK) {
             *addr = bound;
-            return listener_add(node, fd, false);
+            return listener_add(node, fd, false, rcmi_sockaddr_loopback(addr));
         }
         if (rcmi_last_error()->sys_errno != EADDRINUSE)
             return status;
@@ -121,32 +125,71 @@ static rcm_status listen_tcp_any(struct rcmi_node *node, const struct rcmi_inter
                                  int count, struct rcmi_address *address) {
     struct rcmi_sockaddr any = {.len = 0};
     rcm_status status = listen_any(node, &any);
-    for (int i = 0; status == RCM_OK && i < count; i++)
+    for (int i = 0; status == RCM_OK && i < count && address->ntcp < RCMI_ADDRESSES_MAX; i++)
         if (interfaces[i].addr.addr.ss_family == AF_INET || any.addr.ss_family == AF_INET6)
             address_add(address, &interfaces[i], rcmi_sockaddr_port(&any));
     return status;
 }
 
-static rcm_status listen_tcp(struct rcmi_node *node, struct rcmi_address *address) {
-    struct rcmi_interface interfaces[RCMI_ADDRESSES_MAX];
-    const bool chosen = node->config.iface[0] != '\0';
-    const int room = RCMI_LISTENERS_MAX - node->nlisteners;
-    int count = 0;
-    rcm_status status =
-        rcmi_interfaces(node->config.iface, interfaces, chosen ? room : RCMI_ADDRESSES_MAX, &count);
-    if (status == RCM_OK && count == 0) {
-        rcmi_log(RCMI_LOG_INFO, "no network interface is up: no TCP");
-        return RCM_OK;
-    }
-    if (status == RCM_OK && !chosen)
-        return listen_tcp_any(node, interfaces, count, address);
-    for (int i = 0; status == RCM_OK && i < count; i++) {
+/* Those that match `loopback`, in order, while there is room for listeners. chosen: each is wanted;
+ * else those that cannot be had (an IPv6 address that is not ready yet) are left out. */
+static rcm_status listen_tcp_each(struct rcmi_node *node, const struct rcmi_interface *interfaces,
+                                  int count, bool chosen, bool loopback,
+                                  struct rcmi_address *address) {
+    rcm_status status = RCM_OK;
+    for (int i = 0; status == RCM_OK && i < count && node->nlisteners < RCMI_LISTENERS_MAX; i++) {
         struct rcmi_sockaddr bound = interfaces[i].addr;
+        if (!chosen && rcmi_sockaddr_loopback(&bound) != loopback)
+            continue;
         status = listen_tcp_addr(node, &bound);
         if (status == RCM_OK)
             address_add(address, &interfaces[i], rcmi_sockaddr_port(&bound));
+        else if (!chosen && rcmi_last_error()->sys_errno == EADDRNOTAVAIL)
+            status = RCM_OK;
+        if (!chosen && loopback && address->ntcp > 0)
+            break; /* one does for all ranks of this host */
     }
     return status;
+}
+
+static bool store_is_at_home(const struct rcmi_node *node) {
+    return node->config.store.len > 0 && rcmi_sockaddr_loopback(&node->config.store);
+}
+
+static rcm_status listen_tcp(struct rcmi_node *node, struct rcmi_address *address) {
+    struct rcmi_interface *interfaces = NULL;
+    const bool chosen = node->config.iface[0] != '\0';
+    int count = 0;
+    rcm_status status = rcmi_interfaces(node->config.iface, &interfaces, &count);
+    if (status != RCM_OK)
+        return status;
+    rcmi_interfaces_prefer(interfaces, count, &node->config.store);
+    node->at_home = !chosen && store_is_at_home(node);
+    if (count == 0)
+        rcmi_log(RCMI_LOG_INFO, "no network interface is up: no TCP");
+    else if (!chosen && !node->at_home)
+        status = listen_tcp_any(node, interfaces, count, address);
+    else
+        status = listen_tcp_each(node, interfaces, count, chosen, true, address);
+    if (status == RCM_OK && node->at_home)
+        status = listen_tcp_each(node, interfaces, count, false, false, address);
+    free(interfaces);
+    return status;
+}
+
+/* For the ranks that need one, see pairs.c. Before other reasons, of which the last may be cut. */
+static void explain_no_address(struct rcmi_address *address) {
+    char why[90], others[RCMI_LACKS_MAX];
+    for (int i = 0; i < address->ntcp; i++)
+        if (!rcmi_sockaddr_loopback(&address->tcp[i]))
+            return;
+    rcmi_interfaces_explain(why, sizeof why);
+    memcpy(others, address->lacks, sizeof others);
+    snprintf(address->lacks, sizeof address->lacks,
+             "there is no address that other hosts can reach: %s", why);
+    const size_t used = strlen(address->lacks);
+    if (others[0])
+        snprintf(address->lacks + used, sizeof address->lacks - used, "; %s", others);
 }
 
 rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address) {
@@ -162,14 +205,44 @@ rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address
         status = listen_unix(node, address);
     if (status == RCM_OK && remote)
         status = listen_tcp(node, address);
+    if (status == RCM_OK && remote)
+        explain_no_address(address);
     return status;
 }
 
+static void listener_close(struct rcmi_listener *listener) {
+    rcmi_loop_unwatch(listener->node->loop, &listener->watch);
+    rcmi_loop_timer_stop(listener->node->loop, &listener->timer);
+    rcmi_fd_close(&listener->watch.fd);
+}
+
+/* Is each rank in this network namespace? */
+static bool all_are_here(const struct rcmi_node *node) {
+    const struct rcmi_node_config *config = &node->config;
+    struct rcmi_address_rows own, rows;
+    const void *blob = NULL;
+    size_t len = 0;
+    if (rcmi_address_rows(node->address, node->address_len, &own) != RCM_OK)
+        return false;
+    for (int r = 0; r < config->nranks; r++)
+        if (config->lookup(config->arg, r, &blob, &len) != RCM_OK ||
+            rcmi_address_rows(blob, len, &rows) != RCM_OK ||
+            !rcmi_where_is(rows.where, own.where) ||
+            !(rows.reach & RCMI_REACH_LOOPBACK))
+            return false;
+    return true;
+}
+
+void rcmi_listen_narrow(struct rcmi_node *node) {
+    if (!node->at_home || !all_are_here(node))
+        return;
+    for (int i = 0; i < node->nlisteners; i++)
+        if (!node->listeners[i].same_host && !node->listeners[i].loopback)
+            listener_close(&node->listeners[i]);
+}
+
 void rcmi_listen_close(struct rcmi_node *node) {
-    for (int i = 0; i < node->nlisteners; i++) {
-        rcmi_loop_unwatch(node->loop, &node->listeners[i].watch);
-        rcmi_loop_timer_stop(node->loop, &node->listeners[i].timer);
-        rcmi_fd_close(&node->listeners[i].watch.fd);
-    }
+    for (int i = 0; i < node->nlisteners; i++)
+        listener_close(&node->listeners[i]);
     node->nlisteners = 0;
 }

@@ -248,6 +248,7 @@ rcm_status rcmi_node_attend(struct rcmi_node *node) {
 }
 
 static void node_open(void *arg) {
+    rcmi_listen_narrow(arg);
     rcmi_unidentified_start(arg);
 }
 

@@ -159,12 +159,12 @@ const char *rcmi_registry_join(const char *a, const char *b) {
     return pairs[i];
 }
 
-bool rcmi_registry_serves(const char *list, const char *other, bool same_host) {
+bool rcmi_registry_serves(const char *list, const char *other, bool same_host, bool network) {
     for (const char *at = list; *at;) {
         const size_t len = strcspn(at, ",");
         const struct rcmi_transport *transport = registry_find(at, len);
         if (transport && transport->kind == RCMI_MEM_HOST &&
-            rcmi_list_has(other, transport->name) && (same_host || !transport->same_host))
+            rcmi_list_has(other, transport->name) && (transport->same_host ? same_host : network))
             return true;
         at += len + (at[len] == ',');
     }

@@ -83,11 +83,6 @@ void *rcmi_zalloc(size_t bytes);
  * ones. Undo with munmap. NULL with the thread's error set. */
 void *rcmi_pages_map(size_t bytes);
 
-/* ---- Sockets --------------------------------------------------------------------------------- */
-
-/* Does this TCP connection end on the host on which it begins, as far as its addresses tell? */
-bool rcmi_socket_stays_home(int fd);
-
 /* ---- Slots of the table that a row does not have --------------------------------------------- */
 
 /* For the rows of transports whose links are ready once all was offered, accepted and attached,

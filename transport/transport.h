@@ -66,6 +66,7 @@
 #include "ringcomm.h"
 #include "clock.h"
 #include "error.h"
+#include "fd.h"
 #include "kernels.h"
 #include "loop.h"
 #include "mem.h"
@@ -89,12 +90,13 @@ struct rcmi_node_config {
     const char *host_id;    /* ranks with equal host_id may use same-host transports */
     const char *transports; /* "auto" or a comma list of names in order of preference */
     const char *secret;     /* NULL: none */
-    const char *iface; /* RINGCOMM_IFACE: interface name or address to listen on; "": automatic */
-    const char *ports; /* RINGCOMM_PORTS: "low-high"; "": any */
-    size_t slot_bytes; /* payload of a slot; the same on all ranks */
-    uint32_t slots;    /* of each channel; the same on all ranks */
-    int local_rank;    /* among the ranks of this host; -1: not told */
-    const char *near;  /* the PCI address of the device whose memory is sent; "": the host's */
+    const char *iface; /* RINGCOMM_IFACE: interfaces or addresses to listen on; "": automatic */
+    struct rcmi_sockaddr store; /* of its server; len 0: not known */
+    const char *ports;          /* RINGCOMM_PORTS: "low-high"; "": any */
+    size_t slot_bytes;          /* payload of a slot; the same on all ranks */
+    uint32_t slots;             /* of each channel; the same on all ranks */
+    int local_rank;             /* among the ranks of this host; -1: not told */
+    const char *near; /* the PCI address of the device whose memory is sent; "": the host's */
 
     /* Address blob of a peer, as its rcmi_node_address gave it. Loop thread. */
     rcm_status (*lookup)(void *arg, int peer, const void **ret_blob, size_t *ret_len);

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "internal.h"
 
@@ -19,7 +20,7 @@ struct search {
     const struct rcmi_address *peer;
     bool local; /* same network namespace */
     bool perhaps_local;
-    struct rcmi_interface own[RCMI_ADDRESSES_MAX];
+    struct rcmi_interface *own;
     int nown;
     char reasons[320];
     size_t len;
@@ -110,7 +111,7 @@ static rcm_status search_begin(struct search *search) {
     rcmi_address_where(where);
     search->local = rcmi_where_is(peer->where, where);
     search->perhaps_local = rcmi_where_may_be(peer->where, where);
-    return rcmi_interfaces("", search->own, RCMI_ADDRESSES_MAX, &search->nown);
+    return rcmi_interfaces("", &search->own, &search->nown);
 }
 
 rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *peer) {
@@ -121,10 +122,11 @@ rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *pee
     if (status != RCM_OK)
         return status;
     link->targets = rcmi_zalloc(most * sizeof *link->targets);
+    for (int i = 0; link->targets && i < node->ndomains - 1; i++) /* the last loops back */
+        add_ways(&search, &node->domains[i]);
+    free(search.own);
     if (!link->targets)
         return RCM_ERR_NOMEM;
-    for (int i = 0; i < node->ndomains - 1; i++) /* the last loops back */
-        add_ways(&search, &node->domains[i]);
     if (link->ntargets == 0)
         return rcmi_fail(RCM_ERR_SYSTEM, 0, "no transport serves ranks %d and %d (%s)",
                          node->config.rank, link->peer, search.reasons);

@@ -47,7 +47,7 @@ static void check_rows(const uint8_t *data, size_t size) {
         fuzz_require(at < size ? memchr(texts[i], 0, size - at) != NULL : !texts[i][0],
                      "a text of the rows lies in the blob, or is empty");
     }
-    (void)rcmi_registry_serves(rows.transports, rows.transports, true);
+    (void)rcmi_registry_serves(rows.transports, rows.transports, true, false);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

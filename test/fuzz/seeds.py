@@ -151,7 +151,7 @@ def address():
         'valid-lacks': good + address_field(12, b'shm cannot be used: x\0'),
         'bad-lacks-unended': good + address_field(12, b'shm'),
         'bad-lacks-long': good + address_field(12, b'x' * 200 + b'\0'),
-        'bad-too-long': address_blob(extra=address_field(200, b'x' * 250) * 5),
+        'bad-too-long': address_blob(extra=address_field(200, b'x' * 250) * 7),
     }
 
 

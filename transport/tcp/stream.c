@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "fd.h"
+#include "interfaces.h"
 #include "settings.h"
 #include "tcp.h"
 
