@@ -494,16 +494,21 @@ def case_stopped_all():
 
 # ---- Wrong settings -----------------------------------------------------------------------------
 
+def plug_apart(hosts):
+    """eth1 of each host leads to no other host."""
+    for i, host in enumerate(hosts):
+        host.plug('eth1', net.bridge(f'own{i}'), f'10.99.{i}.1/24')
+
+
 def wrong_iface(hosts, timeout=3):
-    hosts[1].plug('eth1', net.bridge('own'), '10.99.0.2/24')
+    plug_apart(hosts)
     began = time.monotonic()
-    # It could dial itself, and all would be well: it must not be the first.
-    job = start(hosts, ['work', 0.5], more={'RINGCOMM_PEER_TIMEOUT': str(timeout)},
-                more_of={1: {'RINGCOMM_IFACE': 'eth1'}})
+    job = start(hosts, ['work', 0.5], more={'RINGCOMM_PEER_TIMEOUT': str(timeout),
+                                            'RINGCOMM_IFACE': 'eth1'})
     for rank, (text, _) in enumerate(job.finish()):
         said = re.search(r'^error when=run .*text=(.*)$', text, re.M)
         check(said, f'rank {rank} noticed nothing')
-        check(re.search(r'10\.99\.0\.2:\d+ \(eth1\): .*RINGCOMM_IFACE on h1 must', said.group(1)),
+        check(re.search(r'10\.99\.\d\.1:\d+ \(eth1\): .*RINGCOMM_IFACE on h\d must', said.group(1)),
               f'rank {rank} does not say it: {said.group(1)}')
         after = float(value_of(text, 'error', 'at')) - began
         print(f'rank {rank} was told after {after:.2f} s')
@@ -518,8 +523,17 @@ def case_wrong_iface():
 def case_wrong_iface_silent():
     """The others have one, and it leads nowhere."""
     hosts = net.star(2)
-    hosts[0].call('ip', 'route', 'add', 'default', 'via', '10.77.0.99')
+    for host in hosts:
+        host.call('ip', 'route', 'add', 'default', 'via', '10.77.0.99')
     wrong_iface(hosts)
+
+
+def case_wrong_iface_one():
+    """Of one host only: its ranks cannot be reached, and reach the others."""
+    hosts = net.star(2)
+    plug_apart(hosts)
+    for late in (0, 0.5):
+        all_good(start(hosts, ['work', late], more_of={1: {'RINGCOMM_IFACE': 'eth1'}}))
 
 
 def case_no_iface():

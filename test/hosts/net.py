@@ -113,6 +113,23 @@ class Host:
         self.call('tc', 'qdisc', 'add', 'dev', iface, 'root', 'tbf', 'rate', rate, 'burst', '64kb',
                   'latency', '50ms')
 
+    def drop_tcp(self, iface, load, mask, value):
+        """A firewall: what leaves here over IPv4 and TCP is lost if these bits of its header, loaded
+        by this instruction of a packet filter, have that value."""
+        steps = ['40 0 0 12', '21 0 7 2048', '48 0 0 23', '21 0 5 6', '177 0 0 14', load,
+                 f'84 0 0 {mask}', f'21 0 1 {value}', '6 0 0 2', '6 0 0 0']
+        self.call('tc', 'qdisc', 'add', 'dev', iface, 'clsact')
+        self.call('tc', 'filter', 'add', 'dev', iface, 'egress', 'protocol', 'all', 'pref', '9',
+                  'bpf', 'bytecode', f"{len(steps)},{','.join(steps)}", 'direct-action')
+
+    def refuse_to_begin(self, iface):
+        """No connection can begin here, those of others come in: a SYN without ACK is lost."""
+        self.drop_tcp(iface, '80 0 0 27', 0x12, 0x02)
+
+    def drop_port(self, iface, port):
+        """Nothing leaves for this port, on connections that stand neither."""
+        self.drop_tcp(iface, '72 0 0 16', 0xffff, port)
+
     def set_hosts_file(self, folder, text):
         path = f'{folder}/hosts-{self.name}'
         with open(path, 'w', encoding='utf-8') as file:

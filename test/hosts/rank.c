@@ -8,13 +8,25 @@
  *   rank loop SECONDS N    all_reduce of N floats, checked, again and again for so long
  *   rank idle SECONDS      links are made, then nothing is done
  *   rank await PEER N      rank PEER - 1 receives N floats that PEER never sends
+ *
+ * Other words of the environment: RANK_ID_FILE=PATH: ranks meet by a unique id, which rank 0 puts
+ * there. RANK_LATE=R:SECONDS: rank R begins its work so much later. RANK_NO_IPV6: the kernel makes
+ * no IPv6 socket. RANK_LEAVE_AT=PATH: rcm_destroy waits until there is such a file.
  */
 #include "ringcomm.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -228,6 +240,81 @@ static rcm_status run(char **words) {
     return RCM_ERR_INVALID;
 }
 
+/* ---- What the environment asks for ------------------------------------------------------------
+ */
+
+/* As of a kernel without IPv6. */
+static void forbid_ipv6(void) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof(steps) / sizeof(steps[0]), steps};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 ||
+        socket(AF_INET6, SOCK_STREAM, 0) >= 0) {
+        printf("wrong: IPv6 cannot be forbidden here\n");
+        exit(3);
+    }
+}
+
+/* Rank 0 makes the id; the others wait for it. */
+static rcm_status meet_by_id(const char *path, struct rcm_unique_id *id) {
+    char part[300];
+    if (strcmp(getenv("RINGCOMM_RANK"), "0") != 0) {
+        while (access(path, R_OK) != 0)
+            usleep(10000);
+        FILE *file = fopen(path, "r");
+        const size_t got = file ? fread(id, sizeof(*id), 1, file) : 0;
+        if (file)
+            fclose(file);
+        return got == 1 ? RCM_OK : RCM_ERR_INTERNAL;
+    }
+    const rcm_status status = rcm_unique_id_get(id);
+    if (status != RCM_OK)
+        return status;
+    snprintf(part, sizeof(part), "%s.part", path);
+    FILE *file = fopen(part, "w");
+    const size_t put = file ? fwrite(id, sizeof(*id), 1, file) : 0;
+    if (!file || fclose(file) != 0 || put != 1 || rename(part, path) != 0)
+        return RCM_ERR_INTERNAL;
+    return RCM_OK;
+}
+
+static rcm_status meet(void) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    struct rcm_unique_id id;
+    const char *path = getenv("RANK_ID_FILE");
+    rcm_status status = RCM_OK;
+    if (getenv("RANK_NO_IPV6"))
+        forbid_ipv6();
+    if (path) {
+        status = meet_by_id(path, &id);
+        options.unique_id = &id;
+        unsetenv("RINGCOMM_URL");
+    }
+    return status == RCM_OK ? rcm_init(&options, &comm) : status;
+}
+
+static void be_late(void) {
+    const char *late = getenv("RANK_LATE");
+    if (late && atoi(late) == rank)
+        usleep((useconds_t)(atof(strchr(late, ':') + 1) * 1e6));
+}
+
+static void wait_to_leave(void) {
+    const char *path = getenv("RANK_LEAVE_AT");
+    if (!path)
+        return;
+    printf("done\n");
+    while (access(path, F_OK) != 0)
+        usleep(10000);
+}
+
 static int fail(const char *when, rcm_status status) {
     struct rcm_error error = RCM_ERROR_INIT;
     if (!comm || rcm_comm_error(comm, &error) == RCM_OK) {
@@ -244,13 +331,15 @@ int main(int argc, char **argv) {
     if (argc < 2)
         return 2;
     const double began = now();
-    rcm_status status = rcm_init(NULL, &comm);
+    rcm_status status = meet();
     if (status != RCM_OK)
         return fail("init", status);
     rank = rcm_rank(comm);
     size = rcm_size(comm);
     printf("init seconds=%.3f\n", now() - began);
+    be_late();
     status = run(argv + 1);
+    wait_to_leave();
     const int result = status == RCM_OK ? 0 : fail("run", status);
     const double leaving = now();
     const rcm_status ended = rcm_destroy(comm);
