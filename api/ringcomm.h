@@ -125,6 +125,21 @@
  *   deadline, which names it. The library never calls exit or abort, installs no signal handler,
  *   and raises no SIGPIPE or SIGXFSZ.
  *
+ * NETWORKS
+ *   - Two ranks need one direction in which TCP connections can begin, whichever it is, and
+ *     whichever of the two first needs the other. Where the rank that cannot begin comes first, the
+ *     other one must need the link within RINGCOMM_PEER_TIMEOUT, or it is lost. The store's server
+ *     must be reached by all.
+ *   - Every TCP connection has keepalive: one that is idle sends something at least every 120 s
+ *     (the first time after 60 s), so that no firewall or address translator that waits for 240 s
+ *     forgets it. A connection to the store that was lost all the same is made again, once for each
+ *     call that finds it lost.
+ *   - Addresses are published by a rule: that from which the store is reached first, then others in
+ *     its network, then that of the default route, then the rest; at most 32. IPv6 link-local
+ *     addresses are not used: they mean nothing on another host.
+ *   - Where the store's server is at a loopback address and all ranks are on this host, the ranks
+ *     listen at loopback addresses only, unless RINGCOMM_IFACE names others.
+ *
  * BAD BUFFERS
  *   Buffers are not looked at before they are used. One of which a part cannot be read, or, where
  *   it is written to, not written (it is not mapped, or read-only) is an error of this rank's call:
@@ -645,7 +660,8 @@ struct rcm_init_options {
  * other has come more than a second later. Libraries of different versions on the wire do not work
  * together: RCM_ERR_MISMATCH on all ranks names a rank, its host and both versions. A transport
  * that a rank cannot have, say for a limit of its process, is not used with that rank; where two
- * ranks are left without one, all ranks get RCM_ERR_UNSUPPORTED, which names them. Ranks that have
+ * ranks are left without one, as where one has no address that the other's host can reach, all
+ * ranks get RCM_ERR_UNSUPPORTED, which names them and what is missing. Ranks that have
  * not come after RINGCOMM_WARN_AFTER seconds are logged; a rank of rank 0's machine, or rank 0,
  * that joined and ended before all had is RCM_ERR_PEER. A rank 0 that ended before this process
  * began may have been of an earlier job, which left its store behind: RCM_ERR_CONFIG, saying both.
@@ -686,8 +702,9 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
  * an error or abort it does not wait.
  * Connections (and the store, where this rank serves it) end with the last communicator that came
  * from the same rcm_init, when all ranks that are connected to this one have taken leave of it; the
- * rank that serves the store waits for all, until they have left that too, but no longer than 5 s
- * for one that still uses other communicators: nobody needs the store for these. A rank of comm
+ * rank that serves the store waits for all, until they have left that too (or have said to it that
+ * they cannot reach it), but no longer than 5 s for one that still uses other communicators: nobody
+ * needs the store for these. A rank of comm
  * that dies before is RCM_ERR_PEER, and named within a second; one that dies later is not missed.
  * So where a rank dies in rcm_destroy some of the others may get that error and some RCM_OK, which
  * says that all ranks had called rcm_destroy and finished their operations.
