@@ -84,7 +84,7 @@ static void run(int rank, int size, const char *words, const char *version) {
     for (int r = 0; r < size; r++) {
         if (r == rank)
             continue;
-        job_refused(&job, r, r, who, version, " has 13: all ranks need the same version");
+        job_refused(&job, r, r, who, version, " has 14: all ranks need the same version");
         CHECK(job.told[r].status == RCM_ERR_MISMATCH, "rank %d got %d", r, job.told[r].status);
     }
     kill(pid, SIGKILL);
