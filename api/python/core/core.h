@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * core.h: ringcomm._core, the Python extension under the package `ringcomm`.
+ *
+ *   module.c      the module: constants, types, operators, settings, the log
+ *   argument.c    arguments of a call: buffers (addresses, buffer protocol, DLPack), lists, counts
+ *   operation.c   one row per operation of ringcomm.h, and the one function that runs them all
+ *   work.c        the type Work: wait, test, completion, works that a program drops unfinished
+ *   resolve.c     completed works for the threads that resolve futures
+ *   comm.c        the type Comm: life of a communicator, groups, queries
+ *   errors.c      exceptions
+ *
+ * Only the limited API of Python 3.11 and ringcomm.h are used, so one binary serves every later
+ * Python. Every call that can wait releases the GIL and returns to Python at least every
+ * CORE_SLICE_MS for signals. No thread of the library takes the GIL.
+ */
+#ifndef RINGCOMM_PYTHON_CORE_H
+#define RINGCOMM_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <ringcomm.h>
+#include <stdbool.h>
+
+#define CORE_UNUSED __attribute__((unused))
+
+/* Ctrl-C takes effect within this time. */
+enum { CORE_SLICE_MS = 50 };
+
+/* How an operation returns. */
+enum core_mode {
+    CORE_BLOCKING = 0, /* None, when it is complete */
+    CORE_ASYNC = 1,    /* a Work */
+    CORE_EAGER = 2     /* None if it is complete at once, else a Work */
+};
+
+/* ---- Errors (errors.c) --------------------------------------------------------------------- */
+
+/* A failed call: what ringcomm.h knows of it. Filled without the GIL, right after the call. */
+struct core_failure {
+    rcm_status status;
+    int origin;
+    uint64_t sequence;
+    char operation[32];
+    char text[1024];
+};
+/* comm, work: may be NULL. work wins. */
+void core_failure_note(struct core_failure *failure, rcm_status status, const rcm_comm *comm,
+                       const rcm_work *work);
+/* Sets the Python exception; returns NULL. */
+PyObject *core_failure_raise(const struct core_failure *failure);
+/* The exception object itself, a new reference. */
+PyObject *core_failure_object(const struct core_failure *failure);
+/* Of a call that has just failed in this thread. Returns NULL. */
+PyObject *core_raise(rcm_status status, const rcm_comm *comm);
+/* _core.set_error_type(callable) */
+PyObject *core_set_error_type(PyObject *module, PyObject *type);
+
+/* ---- Arguments (argument.c) ---------------------------------------------------------------- */
+
+/* A buffer argument: memory, and what keeps it there. */
+struct core_view {
+    void *data;
+    size_t bytes;
+    rcm_dtype dtype;  /* 0: unknown (an address, None) */
+    bool has_buffer;  /* buffer is held */
+    Py_buffer buffer; /* a buffer-protocol export */
+    PyObject *owner;  /* a DLPack capsule, or NULL */
+};
+/* From an address (int), None, a buffer or a DLPack array. name: of the argument, for errors.
+ * Returns false with an exception set. */
+bool core_view_get(PyObject *object, bool writable, const char *name, struct core_view *ret_view);
+void core_view_release(struct core_view *view);
+/* _core.view(object, writable) -> (address, bytes, dtype number): for tests and the package. */
+PyObject *core_view_describe(PyObject *module, PyObject *args);
+
+bool core_size(PyObject *object, const char *name, size_t *ret_value);
+bool core_int(PyObject *object, const char *name, int *ret_value);
+bool core_int64(PyObject *object, const char *name, int64_t *ret_value);
+/* A list or tuple of counts, or None (NULL). PyMem_Malloc'd. n is its length. */
+bool core_sizes(PyObject *object, const char *name, size_t **ret_values, size_t *ret_n);
+
+/* ---- Works (work.c) ------------------------------------------------------------------------ */
+
+/* What must stay until an operation is complete. */
+struct core_held {
+    struct core_held *next;
+    PyObject *keep;             /* any object of the caller's, or NULL */
+    struct rcm_message message; /* of a receive */
+    struct rcm_bytes *bytes;    /* of the forms with _bytes */
+    size_t nviews;
+    struct core_view views[]; /* nviews */
+};
+struct core_held *core_held_new(PyObject *keep, size_t nviews); /* views: filled by the caller */
+void core_held_free(struct core_held *held);
+/* Drops what works that were dropped unfinished have held, as far as these are complete. */
+void core_held_sweep(void);
+
+bool core_work_type_add(PyObject *module);
+/* The work becomes the object's, and so does held. On failure both are detached. */
+PyObject *core_work_new(rcm_work *work, struct core_held *held);
+/* Detaches a work: held is freed by a later sweep once the operation is complete. */
+void core_work_orphan(rcm_work *work, struct core_held *held);
+/* Waits in slices, without the GIL; timeout_ms < 0: no limit of its own. RCM_PENDING: the time is
+ * up. -1 is returned with an exception set when a signal handler raised. */
+int core_work_wait(rcm_work *work, int64_t timeout_ms, rcm_status *ret_status,
+                   struct core_failure *failure);
+/* NULL with an exception set if object is no Work. */
+rcm_work *core_work_of(PyObject *object);
+
+/* ---- Completions (resolve.c) --------------------------------------------------------------- */
+
+/* `item` comes out of core_next_completion once work is complete. */
+bool core_completion_register(rcm_work *work, PyObject *item);
+/* _core.next_completion(timeout_ms) -> item or None; waits without the GIL. */
+PyObject *core_next_completion(PyObject *module, PyObject *timeout_ms);
+
+/* ---- Communicators (comm.c) ---------------------------------------------------------------- */
+
+bool core_comm_type_add(PyObject *module);
+/* NULL with an exception set if object is no open Comm. */
+rcm_comm *core_comm_of(PyObject *object);
+
+/* ---- Operations (operation.c) -------------------------------------------------------------- */
+
+/* Adds a function per operation. */
+bool core_operations_add(PyObject *module);
+
+#endif

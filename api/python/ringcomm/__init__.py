@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""ringcomm: collective communication between processes, on arrays in CPU memory.
+
+    import numpy as np
+    import ringcomm
+
+    with ringcomm.init() as comm:               # rank, size, address: from the environment
+        mine = np.full(4, comm.rank, np.float32)
+        comm.all_reduce(mine)                   # in place; every rank has the sum
+
+Start it with `python -m ringcomm.run -n 4 program.py`, torchrun, mpirun or srun.
+`backend="ringcomm"` of torch.distributed is in `ringcomm.torch`.
+"""
+__all__ = ['Communicator', 'Error', 'init', 'unique_id', '__version__']
+
+__version__ = '0.1.0'
+
+
+def __getattr__(name):
+    """Imports on first use, so that `import torch` costs nothing (see torch/autoload.py)."""
+    if name in ('Communicator', 'init', 'unique_id'):
+        from ringcomm import communicator
+        return getattr(communicator, name)
+    if name == 'Error':
+        from ringcomm.errors import Error
+        return Error
+    raise AttributeError(f'module ringcomm has no attribute {name}')
