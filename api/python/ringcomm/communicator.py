@@ -65,14 +65,11 @@ class Communicator:
     def __exit__(self, kind, value, trace) -> None:
         if kind is None:
             self.destroy()
-        else:
-            self._leave_after_failure()
-
-    def _leave_after_failure(self) -> None:
+            return
         try:
             self.core.leave()
         except _errors.Error:
-            pass  # the exception that is on its way tells more
+            pass  # the exception that is on its way has more facts
 
     def __repr__(self) -> str:
         if self.core.closed:
@@ -275,8 +272,14 @@ class Communicator:
         self.core.abort(reason)
 
     def leave(self) -> None:
-        """Ends it for this rank alone, without waiting."""
-        self.core.leave()
+        """Ends it for this rank alone, without waiting. A failure that operations have raised
+        already is not raised again."""
+        failed = not self.core.closed and self.core.error() is not None
+        try:
+            self.core.leave()
+        except _errors.Error:
+            if not failed:
+                raise
 
     def destroy(self) -> None:
         """Ends it. Collective."""

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""failures_test.py CASE: what a program sees of failures, on two ranks."""
+import array
+import gc
+import os
+import signal
+import sys
+import time
+
+import ringcomm
+
+comm = ringcomm.init()
+me = comm.rank
+
+
+def expect(status, words, call):
+    try:
+        call()
+    except ringcomm.Error as error:
+        assert error.status == status, f'{error.status}: {error}'
+        assert words in str(error), str(error)
+        return error
+    raise AssertionError(f'rank {me}: no {status}')
+
+
+def death():
+    """The survivor gets the dead rank's number, and goes on alone."""
+    comm.barrier()
+    if me == 1:
+        os._exit(0)
+    error = expect('ERR_PEER', 'rank 1', lambda: comm.barrier())
+    assert error.origin == 1
+    rest = comm.shrink()
+    assert rest.size == 1
+    comm.leave()
+    rest.destroy()
+
+
+def mismatch():
+    """Both calls are named on both ranks."""
+    n = 3 + me
+    error = expect('ERR_MISMATCH', 'all_reduce', lambda: comm.all_reduce(array.array('f', [0] * n)))
+    assert '3' in str(error) and '4' in str(error), str(error)
+    comm.leave()
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupted_within(seconds, call):
+    def interrupt(*_):
+        raise Interrupted
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    began = time.monotonic()
+    try:
+        call()
+    except Interrupted:
+        assert time.monotonic() - began < seconds, f'{time.monotonic() - began} s'
+        return
+    raise AssertionError('not interrupted')
+
+
+def interrupt():
+    """A signal handler's exception leaves a receive, a wait and a collective at once; a receive
+    that was left takes no message."""
+    if me == 0:
+        buffer = array.array('f', [0])
+        interrupted_within(5, lambda: comm.recv(buffer, 1, 5))
+        work = comm.recv(buffer, 1, 6, async_op=True)
+        interrupted_within(5, work.wait)
+        assert work.cancel()
+        interrupted_within(5, lambda: comm.barrier())
+        comm.send(array.array('f', [1]), 1, 1)
+        comm.recv(buffer, 1, 5)
+        assert buffer[0] == 5
+    else:
+        comm.recv(array.array('f', [0]), 0, 1)
+        comm.barrier()  # the one that rank 0 had begun
+        comm.send(array.array('f', [5]), 0, 5)
+    comm.barrier()
+    comm.leave()
+
+
+def dropped():
+    """Works that are dropped unfinished keep their buffers until they are complete."""
+    alive = []
+
+    class Buffer(bytearray):
+        def __del__(self):
+            alive.remove(id(self))
+
+    def begin():
+        buffer = Buffer(1 << 20)
+        alive.append(id(buffer))
+        comm.recv(buffer, 1, 3, async_op=True)  # the work is dropped here
+
+    if me == 0:
+        for _ in range(5):
+            begin()
+        gc.collect()
+        assert len(alive) == 5, 'a buffer was freed before its message came'
+    comm.barrier()
+    if me == 1:
+        for _ in range(5):
+            comm.send(bytearray(1 << 20), 0, 3)
+    comm.barrier()
+    until = time.monotonic() + 10
+    while alive and time.monotonic() < until:
+        single.barrier()  # any operation frees what completed works held
+        time.sleep(0.01)
+    assert not alive, f'{len(alive)} buffers are still held'
+    comm.destroy()
+
+
+def deadline():
+    """A timeout is ERR_TIMEOUT and names the rank that did not come."""
+    if me == 0:
+        expect('ERR_TIMEOUT', 'rank 1', lambda: comm.barrier(timeout=0.5))
+    else:
+        time.sleep(1.5)
+    comm.leave()
+
+
+case = sys.argv[1]
+single = comm.subset([me], tag=me) if case == 'dropped' else None
+{'death': death, 'mismatch': mismatch, 'interrupt': interrupt, 'dropped': dropped,
+ 'deadline': deadline}[case]()
