@@ -22,6 +22,7 @@ MAY_USE = {
     'transport': ['kernels', 'base'],
     'rendezvous': ['base'],
     'algorithms': ['kernels', 'transport', 'base'],
+    'api/python': [],
     'api/members': ['transport', 'rendezvous', 'base'],
     'api/p2p': ['transport', 'base'],
     'api/agreement': ['api/members', 'transport', 'base'],
@@ -29,6 +30,8 @@ MAY_USE = {
     'api': ['api/p2p', 'api/agreement', 'api/diagnosis', 'api/members', 'algorithms', 'transport',
             'rendezvous', 'base'],
 }
+# Faces: they see ringcomm.h alone, and are no part of the library.
+FACES = {'api/python'}
 # Headers of a room's framework: the room's own folders that are no part (the rows of the
 # transports) may include neither these nor each other's.
 FRAMEWORK = {'transport': ['internal.h', 'endpoint_internal.h']}
@@ -163,8 +166,8 @@ def main():
     parser.add_argument('--archive', action='append', default=[], metavar='ROOM=FILE')
     args = parser.parse_args()
     archives = dict(item.split('=', 1) for item in args.archive)
-    if archives and set(archives) != set(MAY_USE):
-        sys.exit(f'archives of {sorted(archives)} given, of {sorted(MAY_USE)} wanted')
+    if archives and set(archives) != set(MAY_USE) - FACES:
+        sys.exit(f'archives of {sorted(archives)} given, of {sorted(set(MAY_USE) - FACES)} wanted')
     broken, lines = check_includes(args.root)
     broken += check_tests(args.root)
     uses = 0

@@ -32,6 +32,7 @@ iproute2            command -v ip && command -v tc
 help2man            command -v help2man
 man-db              command -v man
 cmake               command -v cmake
+python3-dev         ls /usr/include/python3*/Python.h
 python3-pip         command -v nvcc || python3 -m pip --version
 '
 
