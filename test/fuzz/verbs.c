@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "fork.h"
 #include "node.h"
 
 enum { STEPS = 400, PORTS = 2, SENDS_MAX = 256 };
