@@ -40,9 +40,10 @@ static struct CUgraph_st *new_graph(void) {
     return g;
 }
 
-CUresult CUDAAPI cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode) {
+CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
     ENTER(true);
-    if (!s || s == CU_STREAM_LEGACY || s == CU_STREAM_PER_THREAD)
+    struct CUstream_st *s = fake_resolve(stream);
+    if (s->legacy)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (s->capture)
         return CUDA_ERROR_ILLEGAL_STATE;
@@ -96,9 +97,10 @@ static CUresult finish_capture(struct capture *c, bool unjoined, CUgraph *out) {
     return r;
 }
 
-CUresult CUDAAPI cuStreamEndCapture(CUstream s, CUgraph *out) {
+CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *out) {
     ENTER(true);
-    if (!s || !s->capture)
+    struct CUstream_st *s = fake_resolve(stream);
+    if (!s->capture)
         return CUDA_ERROR_ILLEGAL_STATE;
     struct capture *c = s->capture;
     if (c->origin != s)
@@ -112,28 +114,29 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream s, CUgraph *out) {
     return r;
 }
 
-static bool legacy_is_unusable(CUstream s) {
+static bool legacy_is_unusable(const struct CUstream_st *s) {
     pthread_mutex_lock(&fake_streams_lock);
-    const struct CUstream_st *stream = fake_resolve_locked(s);
-    bool unusable = stream->legacy && fake_implicit_in_capture(stream, false);
+    bool unusable = s->legacy && fake_implicit_in_capture(s, false);
     pthread_mutex_unlock(&fake_streams_lock);
     return unusable;
 }
 
-CUresult CUDAAPI cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus *status) {
+CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
     ENTER(true);
+    const struct CUstream_st *s = fake_resolve(stream);
     if (legacy_is_unusable(s))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    *status = !fake_capturing(s)    ? CU_STREAM_CAPTURE_STATUS_NONE
+    *status = !s->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
               : s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     return CUDA_SUCCESS;
 }
 
-static CUresult capture_info(CUstream s, CUstreamCaptureStatus *status, cuuint64_t *id,
+static CUresult capture_info(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
                              CUgraph *graph) {
-    CUresult r = cuStreamIsCapturing(s, status);
-    if (!r && fake_capturing(s)) {
+    CUresult r = cuStreamIsCapturing(stream, status);
+    const struct CUstream_st *s = r ? NULL : fake_resolve(stream);
+    if (s && s->capture) {
         if (id)
             *id = s->capture->id;
         if (graph)

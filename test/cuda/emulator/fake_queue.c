@@ -103,10 +103,52 @@ struct CUstream_st *fake_new_stream(CUcontext ctx, bool non_blocking, int priori
     return s;
 }
 
+/* ---- default streams ------------------------------------------------------------------------- */
+
+void fake_end_stream_locked(struct CUstream_st *s) {
+    s->destroyed = true;
+    fake_flush_locked(s, s->queued);
+    pthread_cond_broadcast(&fake_streams_changed);
+    pthread_detach(s->thread);
+}
+
+/* What its address belongs to. */
+static _Thread_local char this_thread;
+static pthread_key_t thread_end;
+
+static void thread_ends(void *thread) {
+    pthread_mutex_lock(&fake_streams_lock);
+    for (struct CUstream_st *s = fake_streams; s; s = s->next)
+        if (s->of_thread == thread && !s->destroyed)
+            fake_end_stream_locked(s);
+    pthread_mutex_unlock(&fake_streams_lock);
+}
+
+static void watch_thread_ends(void) {
+    pthread_key_create(&thread_end, thread_ends);
+}
+
+/* One for each thread and context. A blocking stream, as any other; it ends with its thread. */
+static struct CUstream_st *per_thread_locked(CUcontext ctx) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct CUstream_st *s = fake_streams;
+    while (s && (s->of_thread != &this_thread || s->ctx != ctx || s->destroyed))
+        s = s->next;
+    if (s)
+        return s;
+    s = fake_new_stream(ctx, false, 0);
+    s->of_thread = &this_thread;
+    pthread_once(&once, watch_thread_ends);
+    pthread_setspecific(thread_end, &this_thread);
+    return s;
+}
+
 struct CUstream_st *fake_resolve_locked(CUstream stream) {
     if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
         return stream;
     CUcontext ctx = fake_current();
+    if (stream == CU_STREAM_PER_THREAD)
+        return per_thread_locked(ctx);
     if (!legacy[ctx->device]) {
         legacy[ctx->device] = fake_new_stream(ctx, false, 0);
         legacy[ctx->device]->legacy = true;
@@ -114,6 +156,13 @@ struct CUstream_st *fake_resolve_locked(CUstream stream) {
     if (legacy[ctx->device]->ctx != ctx)
         legacy[ctx->device]->ctx = ctx;
     return legacy[ctx->device];
+}
+
+struct CUstream_st *fake_resolve(CUstream stream) {
+    pthread_mutex_lock(&fake_streams_lock);
+    struct CUstream_st *s = fake_resolve_locked(stream);
+    pthread_mutex_unlock(&fake_streams_lock);
+    return s;
 }
 
 /* ---- submission
@@ -217,7 +266,7 @@ bool fake_is_default(CUstream stream) {
 }
 
 bool fake_capturing(CUstream stream) {
-    return !fake_is_default(stream) && stream->capture;
+    return fake_resolve(stream)->capture;
 }
 
 CUcontext fake_stream_context(CUstream stream) {

@@ -19,19 +19,17 @@ CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned flags) {
 /* Returns at once; the stream's thread ends when its queue is empty. The struct is never freed. */
 CUresult CUDAAPI cuStreamDestroy(CUstream s) {
     ENTER(true);
-    if (!s || s->destroyed)
+    if (fake_is_default(s) || s->destroyed)
         return CUDA_ERROR_INVALID_HANDLE;
     pthread_mutex_lock(&fake_streams_lock);
-    s->destroyed = true;
-    fake_flush_locked(s, s->queued);
-    pthread_cond_broadcast(&fake_streams_changed);
+    fake_end_stream_locked(s);
     pthread_mutex_unlock(&fake_streams_lock);
-    pthread_detach(s->thread);
     return CUDA_SUCCESS;
 }
 
-static CUresult refuse_if_capturing(CUstream s) {
-    if (!fake_capturing(s))
+static CUresult refuse_if_capturing(CUstream stream) {
+    struct CUstream_st *s = fake_resolve(stream);
+    if (!s->capture)
         return CUDA_SUCCESS;
     s->capture->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -68,19 +66,19 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream) {
 
 CUresult CUDAAPI cuStreamGetFlags(CUstream s, unsigned *flags) {
     ENTER(true);
-    *flags = s && s->non_blocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+    *flags = fake_resolve(s)->non_blocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamGetPriority(CUstream s, int *priority) {
     ENTER(true);
-    *priority = s ? s->priority : 0;
+    *priority = fake_resolve(s)->priority;
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamGetCtx(CUstream s, CUcontext *ctx) {
     ENTER(true);
-    *ctx = s ? s->ctx : fake_current();
+    *ctx = fake_is_default(s) ? fake_current() : s->ctx;
     return CUDA_SUCCESS;
 }
 

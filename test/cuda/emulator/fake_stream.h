@@ -27,6 +27,7 @@ struct CUstream_st {
     pthread_t thread;
     struct capture *capture;
     bool unjoined;
+    const void *of_thread; /* whose per-thread default stream it is, NULL: none's */
     struct CUstream_st *next;
 };
 
@@ -56,6 +57,8 @@ extern struct CUstream_st *fake_streams;
 struct CUstream_st *fake_new_stream(CUcontext ctx, bool non_blocking, int priority);
 /* The default streams, too. */
 struct CUstream_st *fake_resolve_locked(CUstream stream);
+/* It takes nothing more, and its thread ends when its queue is empty. */
+void fake_end_stream_locked(struct CUstream_st *s);
 void fake_queue_locked(struct CUstream_st *s, struct op *op);
 /* Queues it, or adds it to the capture; frees it if neither can be. */
 CUresult fake_submit_locked(struct CUstream_st *s, struct op *op);
@@ -64,6 +67,9 @@ void fake_wait_locked(struct CUstream_st *s, uint64_t seq);
 void fake_add_wait(struct op *op, struct CUstream_st *s, uint64_t seq);
 bool fake_implicit_in_capture(const struct CUstream_st *legacy_stream, bool use);
 void fake_append_graph(struct CUgraph_st *g, struct op *op);
+
+/* Takes the lock. */
+struct CUstream_st *fake_resolve(CUstream stream);
 
 /* ---- events (fake_event.c) ---- */
 CUevent fake_take_event(CUevent e);
