@@ -36,7 +36,7 @@ static CUresult staged_copy(uint64_t to, uint64_t from, size_t n, CUstream strea
 static CUresult copy(uint64_t to, uint64_t from, size_t n, CUstream stream, enum direction dir,
                      bool wait) {
     CUcontext ctx = fake_current();
-    if (n && (!fake_reachable(ctx, to) || !fake_reachable(ctx, from))) {
+    if (n && (!fake_reachable(ctx, to, n) || !fake_reachable(ctx, from, n))) {
         fake_say("copy between devices without cuCtxEnablePeerAccess");
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -107,7 +107,7 @@ CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, C
 static CUresult set(CUdeviceptr to, uint32_t value, unsigned width, size_t n, CUstream s) {
     bool known;
     void *t = fake_host_ptr(to, n * width, &known);
-    if (!t || !known || to % width || !fake_reachable(fake_current(), to))
+    if (!t || !known || to % width || !fake_reachable(fake_current(), to, n * width))
         return CUDA_ERROR_INVALID_VALUE;
     struct op *op = fake_op(OP_SET);
     op->to = t;

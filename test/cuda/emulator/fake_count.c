@@ -23,12 +23,17 @@ static void add(enum ptx_memory memory, bool write, uint64_t bytes) {
 }
 
 /* One side of a copy or set. */
+static bool count_piece(const struct mem *m, uint64_t bytes, const void *write) {
+    fake_count_access(m);
+    add(fake_memory_kind(m), *(const bool *)write, bytes);
+    return true;
+}
+
 static void count_side(uint64_t at, bool write, uint64_t bytes) {
-    struct mem m;
-    const bool known = at && fake_find(at, &m);
-    if (known)
-        fake_count_access(&m);
-    add(known ? fake_memory_kind(&m) : PTX_HOST, write, bytes);
+    if (at)
+        fake_each_piece(at, bytes, count_piece, &write);
+    else
+        add(PTX_HOST, write, bytes);
 }
 
 void fake_count_copy(uint64_t to, uint64_t from, uint64_t bytes) {

@@ -79,6 +79,33 @@ void fake_mem_remove(struct mem *m) {
     fake_mem_changed();
 }
 
+/* What of [addr, end) lies in the memory that addr lies in; out: that memory. 0: it lies in none.
+ */
+static uint64_t piece(uint64_t addr, uint64_t end, struct mem *out) {
+    if (!fake_find(addr, out))
+        return 0;
+    uint64_t to = out->lo + out->size;
+    return (end < to ? end : to) - addr;
+}
+
+bool fake_each_piece(uint64_t addr, uint64_t size,
+                     bool (*fits)(const struct mem *, uint64_t size, const void *),
+                     const void *arg) {
+    uint64_t end = addr + size, n;
+    struct mem m;
+    for (uint64_t at = addr; at < end; at += n) {
+        n = piece(at, end, &m);
+        if (!n || !fits(&m, n, arg) || (n < size && !fake_vmm_is_one_range(&m, addr, size)))
+            return false;
+    }
+    return true;
+}
+
+static bool fits_any(const struct mem *m, uint64_t size, const void *arg) {
+    (void)m, (void)size, (void)arg;
+    return true;
+}
+
 void *fake_host_ptr(uint64_t addr, size_t size, bool *known) {
     struct mem m;
     bool found = fake_find(addr, &m);
@@ -86,12 +113,13 @@ void *fake_host_ptr(uint64_t addr, size_t size, bool *known) {
         *known = found;
     if (!found)
         return (void *)(uintptr_t)addr;
-    return addr - m.lo + size <= m.size ? (void *)(uintptr_t)(addr + (uint64_t)m.shift) : NULL;
+    return fake_each_piece(addr, size, fits_any, NULL)
+               ? (void *)(uintptr_t)(addr + (uint64_t)m.shift)
+               : NULL;
 }
 
 bool fake_is_device(uint64_t addr, size_t size) {
-    struct mem m;
-    return fake_find(addr, &m) && addr - m.lo + size <= m.size;
+    return fake_each_piece(addr, size, fits_any, NULL);
 }
 
 /* ---- address space -------------------------------------------------------------------------- */
@@ -319,9 +347,14 @@ static bool reaches(CUcontext ctx, const struct mem *m) {
     }
 }
 
-bool fake_reachable(CUcontext ctx, uint64_t addr) {
+static bool fits_reachable(const struct mem *m, uint64_t size, const void *ctx) {
+    (void)size;
+    return reaches((CUcontext)(uintptr_t)ctx, m);
+}
+
+bool fake_reachable(CUcontext ctx, uint64_t addr, uint64_t size) {
     struct mem m;
-    return !fake_find(addr, &m) || reaches(ctx, &m);
+    return !fake_find(addr, &m) || fake_each_piece(addr, size, fits_reachable, ctx);
 }
 
 static bool env_find(uint64_t addr, int device, struct ptx_range *out) {

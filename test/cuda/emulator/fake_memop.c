@@ -16,7 +16,7 @@ static CUresult check_memop(const CUstreamBatchMemOpParams *p) {
         bool ok = fake_find(p->waitValue.address, &m) && m.kind != MEM_MANAGED &&
                   p->waitValue.address % (wide ? 8 : 4) == 0 &&
                   fake_is_device(p->waitValue.address, wide ? 8 : 4) &&
-                  fake_reachable(fake_current(), p->waitValue.address);
+                  fake_reachable(fake_current(), p->waitValue.address, wide ? 8 : 4);
         return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     default:

@@ -396,3 +396,10 @@ bool fake_vmm_shareable(const struct mem *m) {
 bool fake_vmm_imported(const struct mem *m) {
     return m->handle->imported;
 }
+
+bool fake_vmm_is_one_range(const struct mem *m, uint64_t lo, uint64_t size) {
+    pthread_rwlock_rdlock(&fake_mem_lock);
+    bool one = m->kind == MEM_MAPPED && find_reserved(lo, size) >= 0;
+    UNLOCK;
+    return one;
+}
