@@ -6,6 +6,7 @@
  */
 #include "collectives.h"
 #include "drive.h"
+#include "engine.h"
 #include "failure.h"
 #include "request.h"
 #include "work.h"
@@ -42,17 +43,19 @@ static rcm_status parts_follow(rcm_comm *comm, const struct rcmi_request *common
                                const struct rcm_part *parts, size_t n,
                                struct rcmi_operation **ret_fence) {
     const struct rcmi_stream stream = rcmi_stream_of(common->call, rcm_comm_timeout(comm));
-    for (size_t i = 0; i < n && rcmi_mem_any_special(); i++) {
+    struct rcmi_engine *engine = NULL;
+    const rcm_status owned = rcmi_comm_own(comm, &engine);
+    for (size_t i = 0; i < n && owned == RCM_OK && rcmi_mem_any_special(); i++) {
         const struct rcmi_request request = part_request(common, &parts[i]);
         struct rcmi_mem mem;
         rcm_status status =
-            rcmi_request_check_kinds(&request, rcm_rank(comm), rcm_size(comm), &mem);
+            rcmi_request_check_kinds(engine->node, &request, rcm_rank(comm), rcm_size(comm), &mem);
         if (status == RCM_OK && !rcmi_call_persists(common->call))
             status = rcmi_stream_follow(rcmi_comm_device(comm), stream, &mem, ret_fence);
         if (status != RCM_OK)
             return rcmi_fail_context("parts[%zu]", i);
     }
-    return RCM_OK;
+    return owned;
 }
 
 /* If one cannot be issued, comm has failed, and with it those before it. */

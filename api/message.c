@@ -142,17 +142,12 @@ static rcm_status message_persist(rcm_comm *comm, const struct rcmi_message_call
 
 rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *template,
                               struct rcm_work *whole) {
-    const struct rcmi_mem *given = &template->transfer.mem;
-    struct rcmi_mem mem;
     struct rcm_work *work;
-    rcm_status status = rcmi_node_mem(comm->engine->node, given->bytes, given->len, &mem);
-    if (status == RCM_OK)
-        status = rcmi_work_new(comm, template->kind, false, NULL, &work);
+    const rcm_status status = rcmi_work_new(comm, template->kind, false, NULL, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     work->message_to = template->message;
     work->transfer = template->transfer;
-    work->transfer.mem = mem; /* it may be registered now */
     if (template->timeout_ms)
         work->timeout_ms = template->timeout_ms;
     rcmi_work_part(work, whole);
@@ -161,17 +156,18 @@ rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *templa
 }
 
 /* The short way is for host memory. */
-static inline bool message_is_host(const struct rcmi_message_call *m) {
-    enum rcmi_mem_kind kind;
-    int device;
-    return !rcmi_mem_any_special() ||
-           (rcmi_mem_kind_of(m->buffer, &kind, &device) == RCM_OK && kind == RCMI_MEM_HOST);
+static inline bool message_is_host(rcm_comm *comm, const struct rcmi_message_call *m) {
+    struct rcmi_mem mem;
+    return !rcmi_mem_any_special() || !rcmi_mem_kind_row(RCMI_MEM_DEVICE) ||
+           (rcmi_node_mem(comm->engine->node, m->buffer, m->count * rcm_dtype_size(m->dtype),
+                          &mem) == RCM_OK &&
+            mem.kind == RCMI_MEM_HOST);
 }
 
 /* Did it end at once? */
 static inline bool message_short_way(rcm_comm *comm, const struct rcmi_message_call *m,
                                      rcm_work **ret_work) {
-    if (!message_is_host(m) || !message_now(comm, m, m->count * rcm_dtype_size(m->dtype)))
+    if (!message_is_host(comm, m) || !message_now(comm, m, m->count * rcm_dtype_size(m->dtype)))
         return false;
     if (ret_work)
         *ret_work = NULL;

@@ -63,24 +63,6 @@ rcm_status rcmi_request_persist(rcm_comm *comm, const struct rcmi_request *r,
     return RCM_OK;
 }
 
-/* What is known of the buffers may have changed. */
-static rcm_status template_know(rcm_comm *comm, struct rcmi_template *template) {
-    const struct rcmi_plan *plan = template->bind.plan;
-    const uint32_t n = template->blocks ? plan->in.n + plan->out.n : 0;
-    if (!rcmi_mem_any_special() && !template->special)
-        return RCM_OK;
-    template->special = rcmi_mem_any_special();
-    for (uint32_t i = 0; i < n; i++) {
-        struct rcmi_mem *mem = &template->blocks[i].mem;
-        const rcm_status status = rcmi_node_mem(comm->engine->node, mem->bytes, mem->len, mem);
-        if (status != RCM_OK)
-            return status;
-    }
-    if (n > 0)
-        rcmi_bind_blocks(template->blocks, &template->bind);
-    return rcmi_bind_know(comm, &template->bind);
-}
-
 /* The call has been made. */
 static void template_record(rcm_comm *comm, const struct rcmi_template *template,
                             struct rcm_work *work) {
@@ -96,12 +78,10 @@ static void template_record(rcm_comm *comm, const struct rcmi_template *template
     work->drains = template->drains;
 }
 
-rcm_status rcmi_request_start(rcm_comm *comm, struct rcmi_template *template,
+rcm_status rcmi_request_start(rcm_comm *comm, const struct rcmi_template *template,
                               struct rcm_work *whole) {
     struct rcm_work *work = NULL;
-    rcm_status status = template_know(comm, template);
-    if (status == RCM_OK)
-        status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, NULL, &work);
+    const rcm_status status = rcmi_work_new(comm, RCMI_WORK_COLLECTIVE, false, NULL, &work);
     if (status != RCM_OK)
         return rcmi_comm_decline(comm, status);
     template_record(comm, template, work);

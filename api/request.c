@@ -10,6 +10,7 @@
 #include "collectives.h"
 #include "mem_kind.h"
 #include "operator.h"
+#include "transport.h"
 
 rcm_status rcmi_check_vector(size_t count, rcm_dtype dtype, uint32_t blocks) {
     const size_t size = rcm_dtype_size(dtype);
@@ -122,15 +123,8 @@ rcm_status rcmi_check_kinds(struct rcmi_bind *bind) {
     return status == RCM_OK ? function_check(&first, bind->op) : status;
 }
 
-static rcm_status buffer_mem(const struct buffer *buffer, struct rcmi_mem *ret_mem) {
-    *ret_mem = rcmi_mem_host(buffer->bytes, buffer->len);
-    if (buffer->len == 0 || !rcmi_mem_any_special())
-        return RCM_OK;
-    return rcmi_mem_kind_of(buffer->bytes, &ret_mem->kind, &ret_mem->device);
-}
-
-rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int size,
-                                    struct rcmi_mem *ret_mem) {
+rcm_status rcmi_request_check_kinds(struct rcmi_node *node, const struct rcmi_request *r, int rank,
+                                    int size, struct rcmi_mem *ret_mem) {
     const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);
     const size_t block = r->count * rcm_dtype_size(r->dtype);
     const struct buffer in = {r->in, rcmi_collective_in(collective, size, rank, r->root).n * block};
@@ -138,9 +132,9 @@ rcm_status rcmi_request_check_kinds(const struct rcmi_request *r, int rank, int 
                                rcmi_collective_out(collective, size, rank, r->root).n * block};
     struct rcmi_mem send, recv;
     struct first first = {.mem = NULL};
-    rcm_status status = buffer_mem(&in, &send);
+    rcm_status status = rcmi_node_mem(node, in.bytes, in.len, &send);
     if (status == RCM_OK)
-        status = buffer_mem(&out, &recv);
+        status = rcmi_node_mem(node, out.bytes, out.len, &recv);
     if (status != RCM_OK)
         return status;
     *ret_mem = in.len > 0 ? send : recv;

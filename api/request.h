@@ -61,8 +61,8 @@ static inline rcm_status rcmi_check_buffer(const char *name, const void *buffer,
 rcm_status rcmi_check_kinds(struct rcmi_bind *bind);
 /* The same before it is bound, of equal blocks whose values were checked; *ret_mem: one of its
  * buffers that holds anything, if there is one. */
-rcm_status rcmi_request_check_kinds(const struct rcmi_request *request, int rank, int size,
-                                    struct rcmi_mem *ret_mem);
+rcm_status rcmi_request_check_kinds(struct rcmi_node *node, const struct rcmi_request *request,
+                                    int rank, int size, struct rcmi_mem *ret_mem);
 /* This is host memory, where nothing else will do. */
 rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes);
 
@@ -85,7 +85,7 @@ rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *request,
 rcm_status rcmi_request_keep(rcm_comm *comm, const struct rcmi_request *request,
                              struct rcm_work *work);
 /* Issues it, as a part of that work; if it cannot, comm fails. */
-rcm_status rcmi_request_start(rcm_comm *comm, struct rcmi_template *template,
+rcm_status rcmi_request_start(rcm_comm *comm, const struct rcmi_template *template,
                               struct rcm_work *whole);
 /* Binds a further stage: a request, checked, with call NULL, whose algorithm is chosen as for a
  * call. Any thread. */

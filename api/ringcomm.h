@@ -1433,7 +1433,14 @@ RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
  * itself, and remembers none that was deregistered.
  *
  * The memory stays the caller's, and is not freed or unmapped before rcm_mem_deregister: else
- * operations might go to pages that are not at that address any more. Ranges may overlap and lie
+ * operations go to pages that are not at that address any more, and give wrong data with RCM_OK.
+ * For device memory RCM_ERR_INVALID says so where it costs nothing: from a call, where there is no
+ * device memory at the buffer's address any more; from rcm_mem_register of the same range, where
+ * another allocation is there. With RINGCOMM_CHECK_MEMORY=1 each call looks, by questions to the
+ * driver that take time: it is RCM_ERR_INVALID if the registration that the buffer lies in, also
+ * one of rcm_mem_alloc_kind, has another allocation or none; of host memory, if part of it is not
+ * mapped. Host memory that was unmapped and mapped again at the same address is not noticed, nor
+ * what is freed while an operation uses it. Ranges may overlap and lie
  * in one another, each a registration of its own; the same range again is registered as often, and
  * takes as many calls of rcm_mem_deregister. Memory of rcm_mem_alloc is registered by itself:
  * to register part of it is RCM_ERR_INVALID. What is left ends with the last communicator that came

@@ -4,7 +4,9 @@
  * as parts, which are works as any others, and it is complete when they are. Its arguments were
  * checked, and its plan was chosen, by the call that made it (collective.c, message.c).
  */
+#include "collective_bind.h"
 #include "drive.h"
+#include "engine.h"
 #include "error.h"
 #include "failure.h"
 #include "message.h"
@@ -32,10 +34,54 @@ static rcm_status templates_issue(struct rcm_comm *comm, struct rcm_work *work) 
     return status;
 }
 
+/* What is known of a buffer may have changed. */
+static rcm_status buffer_look(struct rcmi_node *node, struct rcmi_mem *mem) {
+    struct rcmi_mem now;
+    const rcm_status status = rcmi_node_mem(node, mem->bytes, mem->len, &now);
+    if (status != RCM_OK)
+        return status;
+    if (mem->len > 0 && mem->kind != RCMI_MEM_HOST && now.kind != mem->kind)
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "%p was %s when this operation was made persistent, and was freed since: "
+                         "free the work before its buffers",
+                         mem->bytes, rcmi_mem_kind_name(mem->kind));
+    *mem = now;
+    return RCM_OK;
+}
+
+static rcm_status bind_look(struct rcmi_node *node, struct rcmi_template *t) {
+    struct rcmi_bind *bind = &t->bind;
+    const uint32_t n = t->blocks ? bind->plan->in.n + bind->plan->out.n : 0;
+    rcm_status status = RCM_OK;
+    if (!rcmi_mem_any_special() && !t->special)
+        return RCM_OK;
+    t->special = rcmi_mem_any_special();
+    for (uint32_t i = 0; i < n && status == RCM_OK; i++)
+        status = buffer_look(node, &t->blocks[i].mem);
+    if (n > 0 && status == RCM_OK)
+        rcmi_bind_blocks(t->blocks, bind);
+    if (n == 0 && !rcmi_bind_is_uneven(bind)) {
+        status = buffer_look(node, &bind->in);
+        if (status == RCM_OK)
+            status = buffer_look(node, &bind->out);
+    }
+    return status == RCM_OK ? rcmi_check_kinds(bind) : status;
+}
+
+/* Nothing is issued before the buffers of all were looked at. */
+static rcm_status templates_look(const struct rcm_comm *comm, const struct rcm_work *work) {
+    struct rcmi_engine *engine = NULL;
+    rcm_status status = rcmi_comm_own(comm, &engine);
+    for (struct rcmi_template *t = work->templates; t && status == RCM_OK; t = t->next)
+        status = t->kind == RCMI_WORK_COLLECTIVE ? bind_look(engine->node, t)
+                                                 : buffer_look(engine->node, &t->transfer.mem);
+    return status;
+}
+
 /* What this start comes after: all of its operations have one stream. */
 static rcm_status templates_follow(struct rcm_comm *comm, const struct rcm_work *work,
                                    struct rcmi_operation **ret_fence) {
-    rcm_status status = RCM_OK;
+    rcm_status status = templates_look(comm, work);
     for (const struct rcmi_template *t = work->templates; t && status == RCM_OK; t = t->next) {
         const struct rcmi_mem *mem = t->kind != RCMI_WORK_COLLECTIVE ? &t->transfer.mem
                                      : t->bind.in.len > 0            ? &t->bind.in

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of kinds of memory: see mem_kind.h. */
 #include "mem_kind.h"
+#include <sys/mman.h>
+#include <unistd.h>
 #include "error.h"
 
 _Atomic int rcmi_mem_specials;
@@ -37,5 +39,19 @@ rcm_status rcmi_mem_kind_of(const void *address, enum rcmi_mem_kind *ret_kind, i
     }
     *ret_kind = RCMI_MEM_HOST;
     *ret_device = 0;
+    return RCM_OK;
+}
+
+/* MS_ASYNC does nothing but look whether the pages are mapped. */
+static bool is_mapped(const struct rcmi_mem *mem) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = (uintptr_t)mem->bytes / page * page;
+    return msync((void *)from, (uintptr_t)mem->bytes - from + mem->len, MS_ASYNC) == 0;
+}
+
+rcm_status rcmi_mem_identity(const struct rcmi_mem *mem, uint64_t *ret_identity) {
+    if (mem->kind != RCMI_MEM_HOST)
+        return rcmi_mem_kind_row(mem->kind)->identify(mem->bytes, mem->len, ret_identity);
+    *ret_identity = is_mapped(mem);
     return RCM_OK;
 }

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "mem.h"
 #include "ringcomm.h"
 
@@ -31,6 +32,9 @@ struct rcmi_mem_row {
     /* Is it an address of this kind, and of which device? For every buffer of every call. Any
      * thread. An error, in words for the user: it cannot be told. */
     rcm_status (*has)(const void *address, bool *ret_has, int *ret_device);
+    /* A number of the allocations that the bytes lie in: memory that was freed and allocated anew
+     * at the same address has another one. 0: part of it is not allocated. Any thread. */
+    rcm_status (*identify)(const void *memory, size_t bytes, uint64_t *ret_identity);
     /* The device of a rank, which its operations and its memory are of: the one of that number or
      * UUID; "auto": the one that the rank's number on its host leads to. Any thread; what is given
      * out is given back once. An error, in words for the user: there is none, or it cannot be used.
@@ -75,6 +79,10 @@ const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind);
 /* *ret_device: of device memory, else 0. An error, with a sentence that names the address: it
  * cannot be told, and the address must not be used. */
 rcm_status rcmi_mem_kind_of(const void *address, enum rcmi_mem_kind *ret_kind, int *ret_device);
+
+/* As identify, for any memory. Of host memory only what is not mapped is 0: what was mapped anew is
+ * not told apart. */
+rcm_status rcmi_mem_identity(const struct rcmi_mem *mem, uint64_t *ret_identity);
 
 /* Of how much memory more is known than its address: kinds beside host memory, and blocks that
  * nodes have registered. Relaxed: memory that is used was made before, in the sight of the thread

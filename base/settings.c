@@ -70,6 +70,8 @@ static const struct setting_row table[] = {
     {"RINGCOMM_VERBS_PKEY", "0", "partition of InfiniBand; 0: the port's first"},
     {"RINGCOMM_DEVICE", "auto",
      "the rank's CUDA device, by number or UUID; auto: by its number on its host; none"},
+    {"RINGCOMM_CHECK_MEMORY", "0",
+     "1: for debugging: a call whose buffer is registered memory that was freed since is refused"},
     {"RINGCOMM_CUDA_SYNC", "host",
      "what waits for operations of devices: host, which is all there is"},
     {"RINGCOMM_SLOT_BYTES", "auto",

@@ -344,6 +344,7 @@ static rcm_status begin(struct rcmi_operation *o) {
 
 static const struct rcmi_mem_row cuda_row = {.name = "device memory",
                                              .has = has,
+                                             .identify = device_identify,
                                              .open = rcmi_device_open,
                                              .locate = rcmi_device_locate,
                                              .close = rcmi_device_close,

@@ -20,6 +20,7 @@
  *   device_method.c  copies, and reductions there and here
  *   device_kernels.h the kernels in its context
  *   device_follow.c  streams of the program's
+ *   device_identity.c  which allocations memory lies in
  *
  * Not here: the driver's functions (base/cuda.h).
  */

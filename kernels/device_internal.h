@@ -131,6 +131,10 @@ void device_method_choose(struct device_work *work);
 /* The source or result of that number, from byte work->at on. */
 const char *device_operand(const struct device_work *work, uint32_t i);
 
+/* ---- device_identity.c ----------------------------------------------------------------------- */
+/* See struct rcmi_mem_row. */
+rcm_status device_identify(const void *memory, size_t bytes, uint64_t *ret_identity);
+
 /* ---- device_follow.c ------------------------------------------------------------------------- */
 rcm_status device_follow(struct rcmi_operation *operation, void *stream);
 /* Has what it follows come, or failed? Then it has ended. */

@@ -105,6 +105,7 @@ struct rcmi_registration {
     const struct rcmi_domain *domain; /* of a block: that made it; NULL: plain, or a device's */
     struct rcmi_device *device;       /* of a block: whose it is; NULL: it is host memory */
     uint32_t uses;                    /* of the user's own: calls that registered it */
+    uint64_t identity;                /* of the memory when it was registered, see identity_get */
     int ndomains;                     /* that have heard of it */
     struct {
         const struct rcmi_domain *domain;
@@ -151,6 +152,7 @@ struct rcmi_node {
     struct rcmi_protocol protocol;  /* of ranks of this host */
     enum rcmi_sharing sharing;
     int64_t peer_timeout_ms;
+    bool checks_memory;  /* RINGCOMM_CHECK_MEMORY */
     uint32_t generation; /* of the process that made it: base/fork.h */
     struct rcmi_loop *loop;
     /* Those that may be used, in order of preference, and what of it works here. */

@@ -198,18 +198,21 @@ const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node) {
 }
 
 rcm_status rcmi_node_create(const struct rcmi_node_config *config, struct rcmi_node **ret_node) {
-    int64_t peer_timeout_ms = 0, slot_memory = 0;
+    int64_t peer_timeout_ms = 0, slot_memory = 0, checks_memory = 0;
     rcm_status status = node_check_config(config);
     if (status == RCM_OK)
         status = rcmi_setting_peer_timeout(&peer_timeout_ms);
     if (status == RCM_OK)
         status = rcmi_setting_size("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, &slot_memory);
+    if (status == RCM_OK)
+        status = rcmi_setting_int("RINGCOMM_CHECK_MEMORY", 0, 1, &checks_memory);
     if (status != RCM_OK)
         return status;
     struct rcmi_node *node = rcmi_zalloc(sizeof *node);
     if (!node)
         return RCM_ERR_NOMEM;
     node->peer_timeout_ms = peer_timeout_ms;
+    node->checks_memory = checks_memory != 0;
     node->protocol = rcmi_protocols_of(rcmi_cpu())->of[RCMI_ROOMY];
     node->generation = rcmi_fork_watch();
     node->own_fd = -1;

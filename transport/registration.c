@@ -47,7 +47,52 @@ static bool row_does_without(const struct rcmi_registration *registration,
     return true;
 }
 
+/* ---- What was freed -------------------------------------------------------------------------- */
+
+/* 0 where it is of no use. A user's device memory always has one: it may be registered again. */
+static rcm_status identity_get(const struct rcmi_node *node, struct rcmi_registration *r) {
+    const bool wanted = node->checks_memory || (!r->is_block && r->mem.kind == RCMI_MEM_DEVICE);
+    return wanted ? rcmi_mem_identity(&r->mem, &r->identity) : RCM_OK;
+}
+
+static rcm_status was_freed(const struct rcmi_registration *r, const void *memory,
+                            const char *since) {
+    return rcmi_fail(RCM_ERR_INVALID, 0,
+                     "%s at %p is not what %s: the %zu bytes from %p on %s. Call %s before that",
+                     rcmi_mem_kind_name(r->mem.kind), memory,
+                     r->is_block ? "rcm_mem_alloc returned" : "was registered", r->mem.len,
+                     r->mem.bytes, since, r->is_block ? "rcm_mem_free" : "rcm_mem_deregister");
+}
+
+/* kind: of what is there now. */
+static rcm_status registration_check(const struct rcmi_registration *r, const void *memory,
+                                     enum rcmi_mem_kind kind) {
+    uint64_t identity;
+    if (kind != r->mem.kind)
+        return was_freed(r, memory, "were freed");
+    const rcm_status status = rcmi_mem_identity(&r->mem, &identity);
+    if (status != RCM_OK || identity == r->identity)
+        return status;
+    return was_freed(r, memory,
+                     kind == RCMI_MEM_HOST ? "are not all mapped any more"
+                     : identity == 0       ? "were freed"
+                                           : "were freed, and others allocated there");
+}
+
+rcm_status rcmi_node_check_registered(const struct rcmi_node *node, const struct rcmi_mem *mem) {
+    const struct rcmi_registration *r = mem->registration;
+    return node->checks_memory || mem->kind != r->mem.kind
+               ? registration_check(r, mem->bytes, mem->kind)
+               : RCM_OK;
+}
+
+/* ---- Begin ----------------------------------------------------------------------------------- */
+
 rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registration *registration) {
+    const rcm_status known =
+        registration->is_block ? identity_get(node, registration) : RCM_OK; /* else it is known */
+    if (known != RCM_OK)
+        return known;
     for (int i = 0; i < node->ndomains; i++) {
         const struct rcmi_domain *domain = &node->domains[i];
         if (domain->transport->kind != registration->mem.kind)
@@ -214,26 +259,28 @@ size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory) {
 
 /* ---- The user's own memory ------------------------------------------------------------------- */
 
-/* One more use of a range that is registered; false if it is not. */
-static bool registration_share(struct rcmi_node *node, uintptr_t from, uintptr_t to) {
-    struct rcmi_registration *same = table_meet(&node->registrations, from, to, fits_same);
-    if (same)
-        same->uses++;
-    return same != NULL;
+/* One more use of a range that is registered; RCM_AGAIN if it is not. */
+static rcm_status registration_share(struct rcmi_node *node, const struct rcmi_registration *like) {
+    struct rcmi_registration *same =
+        table_meet(&node->registrations, mem_begin(&like->mem), mem_end(&like->mem), fits_same);
+    if (!same)
+        return RCM_AGAIN;
+    if (same->identity != like->identity || same->mem.kind != like->mem.kind)
+        return was_freed(same, like->mem.bytes, "were freed, and registered again");
+    same->uses++;
+    return RCM_OK;
 }
 
 /* Before rows hear of it. RCM_OK: it is registered now; RCM_AGAIN: it is not yet. */
-static rcm_status registration_look(struct rcmi_node *node, uintptr_t from, uintptr_t to) {
-    rcm_status status = RCM_AGAIN;
+static rcm_status registration_look(struct rcmi_node *node, const struct rcmi_registration *like) {
+    const uintptr_t from = mem_begin(&like->mem), to = mem_end(&like->mem);
     pthread_mutex_lock(&node->lock);
-    if (table_meet(&node->registrations, from, to, fits_block))
-        status = RCM_ERR_INVALID;
-    else if (registration_share(node, from, to))
-        status = RCM_OK;
-    else if (node->registrations.n >= REGISTRATIONS_MAX)
+    const bool meets_block = table_meet(&node->registrations, from, to, fits_block) != NULL;
+    rcm_status status = meets_block ? RCM_ERR_INVALID : registration_share(node, like);
+    if (status == RCM_AGAIN && node->registrations.n >= REGISTRATIONS_MAX)
         status = RCM_ERR_RESOURCE;
     pthread_mutex_unlock(&node->lock);
-    if (status == RCM_ERR_INVALID)
+    if (meets_block)
         return rcmi_fail(status, 0,
                          "%zu bytes at %p overlap memory of rcm_mem_alloc, which is registered by "
                          "itself",
@@ -247,39 +294,45 @@ static rcm_status registration_look(struct rcmi_node *node, uintptr_t from, uint
 /* Another thread may have registered the same meanwhile. */
 static rcm_status registration_enter(struct rcmi_node *node, struct rcmi_registration *registration,
                                      bool *ret_shared) {
-    const uintptr_t from = mem_begin(&registration->mem), to = mem_end(&registration->mem);
-    rcm_status status = RCM_OK;
     pthread_mutex_lock(&node->lock);
-    *ret_shared = registration_share(node, from, to);
-    if (!*ret_shared)
+    rcm_status status = registration_share(node, registration);
+    *ret_shared = status == RCM_OK;
+    if (status == RCM_AGAIN)
         status = table_add(&node->registrations, registration);
     pthread_mutex_unlock(&node->lock);
     return status;
 }
 
+/* Rows hear of it, and it is entered. */
+static rcm_status registration_make(struct rcmi_node *node, struct rcmi_registration *registration,
+                                    bool *ret_shared) {
+    rcm_status status = rcmi_registration_begin(node, registration);
+    if (status == RCM_OK)
+        status = registration_enter(node, registration, ret_shared);
+    if (status != RCM_OK || *ret_shared)
+        rcmi_registration_end(node, registration, RCMI_NEVER);
+    return status;
+}
+
 rcm_status rcmi_node_memory_register(struct rcmi_node *node, void *memory, size_t bytes) {
-    const uintptr_t from = (uintptr_t)memory;
-    rcm_status status = registration_look(node, from, from + bytes);
-    if (status != RCM_AGAIN)
-        return status;
+    bool shared = false;
     struct rcmi_registration *registration = calloc(1, sizeof *registration);
     if (!registration)
         return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a registration");
     registration->mem = rcmi_mem_host(memory, bytes);
     registration->uses = 1;
-    status = rcmi_mem_kind_of(memory, &registration->mem.kind, &registration->mem.device);
-    if (status != RCM_OK) {
-        free(registration);
-        return status;
-    }
-    bool shared = false;
-    status = rcmi_registration_begin(node, registration);
+    rcm_status status =
+        rcmi_mem_kind_of(memory, &registration->mem.kind, &registration->mem.device);
     if (status == RCM_OK)
-        status = registration_enter(node, registration, &shared);
-    if (status != RCM_OK || shared) {
-        rcmi_registration_end(node, registration, RCMI_NEVER);
+        status = identity_get(node, registration);
+    if (status == RCM_OK)
+        status = registration_look(node, registration);
+    if (status == RCM_AGAIN)
+        status = registration_make(node, registration, &shared);
+    else
+        shared = true;
+    if (status != RCM_OK || shared)
         free(registration);
-    }
     return status;
 }
 

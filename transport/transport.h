@@ -291,15 +291,21 @@ uint32_t rcmi_node_memory_uses(struct rcmi_node *node, const void *memory, size_
 /* The registration that len bytes lie in, NULL if in none. Any thread. */
 const struct rcmi_registration *rcmi_node_registration(struct rcmi_node *node, const void *bytes,
                                                        size_t len);
+/* Memory that lies in a registration. RCM_ERR_INVALID, with a sentence: it was freed since that was
+ * made, as far as that is looked at (RINGCOMM_CHECK_MEMORY). */
+rcm_status rcmi_node_check_registered(const struct rcmi_node *node, const struct rcmi_mem *mem);
 /* A user's memory: for the front doors, once for each call. Of no bytes it is host memory. Any
- * thread. An error: its kind cannot be told (mem_kind.h). */
+ * thread. An error: its kind cannot be told (mem_kind.h), or it was freed since it was registered.
+ */
 static inline rcm_status rcmi_node_mem(struct rcmi_node *node, const void *bytes, size_t len,
                                        struct rcmi_mem *ret_mem) {
     *ret_mem = rcmi_mem_host(bytes, len);
     if (len == 0 || !rcmi_mem_any_special())
         return RCM_OK;
     ret_mem->registration = rcmi_node_registration(node, bytes, len);
-    return rcmi_mem_kind_of(bytes, &ret_mem->kind, &ret_mem->device);
+    const rcm_status status = rcmi_mem_kind_of(bytes, &ret_mem->kind, &ret_mem->device);
+    return status == RCM_OK && ret_mem->registration ? rcmi_node_check_registered(node, ret_mem)
+                                                     : status;
 }
 
 /*

@@ -418,8 +418,20 @@ long fake_count(void) {
     return n;
 }
 
+/* Of one block, whose addresses are used once. */
+static rcm_status row_identify(const void *memory, size_t bytes, uint64_t *ret_identity) {
+    pthread_mutex_lock(&fake_lock);
+    const struct block *block = blocks;
+    while (block && !touches(memory, bytes, block->begin, block->bytes))
+        block = block->next;
+    *ret_identity = block ? (uintptr_t)block->begin : 0;
+    pthread_mutex_unlock(&fake_lock);
+    return RCM_OK;
+}
+
 static const struct rcmi_mem_row fake_row = {.name = "device memory",
                                              .has = row_has,
+                                             .identify = row_identify,
                                              .open = fake_open,
                                              .close = fake_close,
                                              .locate = fake_locate,
