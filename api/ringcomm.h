@@ -812,7 +812,9 @@ struct rcm_call {
     struct rcm_message *message;
     /* With device memory (see DEVICE MEMORY): the operation begins after what is enqueued on this
      * CUstream (cudaStream_t) of the rank's device when the call, or rcm_work_start, is made; NULL:
-     * on the legacy default stream. NULL with host memory. */
+     * on the legacy default stream. NULL with host memory. CU_STREAM_LEGACY and
+     * CU_STREAM_PER_THREAD are the default streams of the device's primary context; the latter is
+     * that of the thread that makes the call, or rcm_work_start. */
     void *stream;
 };
 #define RCM_CALL_INIT RCM_SIZED_INIT(rcm_call)

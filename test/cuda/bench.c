@@ -76,11 +76,13 @@ int bench_compare(const struct bench *b, const char *name, const char *which, co
 }
 
 int bench_one(const struct bench *b, size_t k, unsigned salt) {
-    const struct rcm_call call = {.size = sizeof call, .stream = salt % 3 ? b->stream : NULL};
+    /* Its own twice, and the special ones: NULL, the legacy and the per-thread default stream. */
+    void *const streams[] = {NULL, b->stream, (void *)1, b->stream, (void *)2};
+    const struct rcm_call call = {.size = sizeof call, .stream = streams[salt % 5]};
     int errors = 0;
     bench_fill(b, salt);
     struct bench on = *b;
-    on.stream = call.stream; /* NULL: the legacy default stream */
+    on.stream = call.stream;
     errors += bench_before(&on);
     CHECK(errors, bench_operations[k].call(b, b->in, b->out, &call) == RCM_OK, "%s: %s",
           bench_operations[k].name, rcm_last_error());

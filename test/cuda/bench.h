@@ -34,7 +34,9 @@ struct bench {
 /* The rank's device, streams and buffers of `block` bytes for each rank; errors. */
 int bench_begin(struct bench *b, rcm_comm *comm, size_t block);
 int bench_end(const struct bench *b);
-/* One of bench_operations, of b->count elements of b->dtype, on b->in and b->out; errors. */
+/* One of bench_operations, of b->count elements of b->dtype, on b->in and b->out; errors. salt: of
+ * its values, and of the stream: these are the special ones by their handles. */
+enum { BENCH_LEGACY = 2, BENCH_PER_THREAD = 4 };
 int bench_one(const struct bench *b, size_t operation, unsigned salt);
 /* Parts of it: what the buffers hold before, the copies that write them and take the result. */
 void bench_fill(const struct bench *b, unsigned salt);

@@ -60,6 +60,21 @@ static int alloc_mapped_registered(const struct bench *b, struct buffer *buffer)
     return alloc_mapped(b, buffer) + register_it(b, buffer);
 }
 
+/* The buffer lies in two pieces, or more. */
+static int alloc_pieces(const struct bench *b, struct buffer *buffer) {
+    const char *call;
+    const int n = (int)(buffer->bytes / MAPPED_PIECE) + 2;
+    const rcmi_cuda_code code = mapped_new_pieces(
+        b->cuda, b->device, n, RCMI_CUDA_HANDLE_DESCRIPTOR, &buffer->mapped, &call);
+    buffer->at =
+        (char *)(uintptr_t)buffer->mapped.at + MAPPED_PIECE - buffer->bytes / 2 / INTO * INTO;
+    return bench_driver(code, call);
+}
+
+static int alloc_pieces_registered(const struct bench *b, struct buffer *buffer) {
+    return alloc_pieces(b, buffer) + register_it(b, buffer);
+}
+
 static int alloc_library(const struct bench *b, struct buffer *buffer) {
     void *at = NULL;
     int errors = 0;
@@ -75,8 +90,8 @@ static int alloc_registered(const struct bench *b, struct buffer *buffer) {
 
 int buffer_new(const struct bench *b, enum memory memory, size_t bytes, struct buffer *ret) {
     static int (*const all[MEMORIES])(const struct bench *, struct buffer *) = {
-        alloc_library, alloc_plain,  alloc_registered,
-        alloc_pool,    alloc_mapped, alloc_mapped_registered};
+        alloc_library,           alloc_plain,  alloc_registered,       alloc_pool, alloc_mapped,
+        alloc_mapped_registered, alloc_pieces, alloc_pieces_registered};
     *ret = (struct buffer){.memory = memory, .bytes = bytes};
     return all[memory](b, ret);
 }
@@ -105,6 +120,7 @@ static int free_mapped_registered(const struct bench *b, const struct buffer *bu
 
 int buffer_free(const struct bench *b, const struct buffer *buffer) {
     static int (*const all[MEMORIES])(const struct bench *, const struct buffer *) = {
-        free_library, free_plain, free_registered, free_plain, free_mapped, free_mapped_registered};
+        free_library,           free_plain,  free_registered,       free_plain, free_mapped,
+        free_mapped_registered, free_mapped, free_mapped_registered};
     return all[buffer->memory](b, buffer);
 }

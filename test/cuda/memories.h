@@ -7,12 +7,14 @@
 #include "mapped.h"
 
 enum memory {
-    MEMORY_LIBRARY,    /* rcm_mem_alloc_kind */
-    MEMORY_PLAIN,      /* cuMemAlloc, in the middle of it */
-    MEMORY_REGISTERED, /* that, and rcm_mem_register */
-    MEMORY_POOL,       /* cuMemAllocAsync: by no handle */
-    MEMORY_MAPPED,     /* cuMemCreate */
-    MEMORY_DESCRIPTOR, /* that, and rcm_mem_register: by a descriptor */
+    MEMORY_LIBRARY,           /* rcm_mem_alloc_kind */
+    MEMORY_PLAIN,             /* cuMemAlloc, in the middle of it */
+    MEMORY_REGISTERED,        /* that, and rcm_mem_register */
+    MEMORY_POOL,              /* cuMemAllocAsync: by no handle */
+    MEMORY_MAPPED,            /* cuMemCreate */
+    MEMORY_DESCRIPTOR,        /* that, and rcm_mem_register: by a descriptor */
+    MEMORY_PIECES,            /* cuMemCreate of several allocations, which the buffer lies in */
+    MEMORY_PIECES_REGISTERED, /* that, and rcm_mem_register: by no handle */
     MEMORIES
 };
 struct buffer {

@@ -3,9 +3,10 @@
  * Operations on device buffers between other work on a stream, under the emulator: before a call
  * its buffers are written by a copy that comes late, and after it a copy takes what it left. The
  * results have the bits of the same call on host buffers.
- *     order late | found | breach NAME        see below
+ *     order late | found | special | threads | breach NAME        see below
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,6 +105,91 @@ static int check_found(rcm_comm *world, void *arg) {
     return errors + bench_driver(cuda->cuDevicePrimaryCtxRelease(0), "context");
 }
 
+/* ---- Special handles of streams -------------------------------------------------------------- */
+
+/* Each operation, on the legacy stream by its handle and on the per-thread stream. */
+static int check_special(rcm_comm *comm, void *arg) {
+    struct bench b;
+    int errors = bench_begin(&b, comm, (size_t)LARGE * 4);
+    (void)arg;
+    b.dtype = RCM_INT32;
+    b.count = 1000;
+    for (size_t k = 0; k < bench_operations_count && errors == 0; k++)
+        errors += bench_one(&b, k, BENCH_LEGACY) + bench_one(&b, k, BENCH_PER_THREAD);
+    return errors + (b.cuda ? bench_end(&b) : 0);
+}
+
+static const struct rcm_call per_thread = {.size = sizeof per_thread, .stream = (void *)2};
+
+struct other {
+    struct bench *b;
+    rcm_work *work;
+    int errors;
+};
+
+/* This thread's own stream is empty: what the other one has enqueued on its own is not awaited. */
+static void *call_in_another(void *arg) {
+    struct other *other = arg;
+    struct bench *b = other->b;
+    int errors = bench_driver(b->cuda->cuCtxPushCurrent(b->context), "cuCtxPushCurrent");
+    CHECK(errors,
+          rcm_all_reduce(b->comm, b->in, b->out, LARGE, RCM_INT32, RCM_SUM, &per_thread, NULL) ==
+              RCM_OK,
+          "%s", rcm_last_error());
+    CHECK(errors, rcm_work_start(other->work) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, rcm_work_wait(other->work, -1) == RCM_OK, "%s", rcm_last_error());
+    other->errors = errors;
+    return NULL;
+}
+
+static int check_threads(rcm_comm *comm, void *arg) {
+    static volatile bool told;
+    struct rcmi_cuda_stream *const own = (struct rcmi_cuda_stream *)2;
+    struct rcm_call persistent = per_thread;
+    struct bench b;
+    int errors = bench_begin(&b, comm, (size_t)LARGE * 4);
+    struct other other = {.b = &b};
+    pthread_t thread;
+    (void)arg;
+    persistent.flags = RCM_PERSISTENT;
+    bench_fill(&b, 1);
+    b.dtype = RCM_INT32;
+    errors += bench_before(&b) + bench_driver(b.cuda->cuStreamSynchronize(b.stream), "stream");
+    CHECK(errors,
+          rcm_all_reduce(comm, b.in, b.out, LARGE, RCM_INT32, RCM_SUM, &persistent, &other.work) ==
+              RCM_OK,
+          "%s", rcm_last_error());
+    errors += bench_driver(b.host_function(own, until_told, (void *)&told), "cuLaunchHostFunc");
+    if (errors || pthread_create(&thread, NULL, call_in_another, &other) != 0)
+        return errors + 1;
+    (void)pthread_join(thread, NULL);
+    errors += other.errors;
+    /* Here it is awaited, in calls, messages and starts. */
+    rcm_work *work = NULL, *sent = NULL;
+    CHECK(errors,
+          rcm_all_reduce(comm, b.in, b.out, LARGE, RCM_INT32, RCM_SUM, &per_thread, &work) ==
+                  RCM_OK &&
+              rcm_send(comm, b.in, 8, RCM_INT32, rcm_rank(comm), 1, &per_thread, &sent) == RCM_OK &&
+              rcm_work_start(other.work) == RCM_OK,
+          "%s", rcm_last_error());
+    CHECK(errors,
+          rcm_work_wait(work, 100) == RCM_PENDING && rcm_work_test(sent) == RCM_PENDING &&
+              rcm_work_test(other.work) == RCM_PENDING,
+          "the stream was not awaited");
+    told = true;
+    CHECK(errors,
+          rcm_recv(comm, b.out, 8, RCM_INT32, rcm_rank(comm), 1, &per_thread, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    CHECK(errors,
+          rcm_work_wait(work, -1) == RCM_OK && rcm_work_wait(sent, -1) == RCM_OK &&
+              rcm_work_wait(other.work, -1) == RCM_OK,
+          "%s", rcm_last_error());
+    rcm_work_free(work);
+    rcm_work_free(sent);
+    rcm_work_free(other.work);
+    return errors + bench_end(&b);
+}
+
 /* ---- Breaches -------------------------------------------------------------------------------- */
 
 /* With one planted the check fails; without, the same check passes. */
@@ -128,6 +214,10 @@ int main(int argc, char **argv) {
         ranks.keep = true;
         return ranks_run(&ranks, check_late, NULL) ? 1 : 0;
     }
+    if (strcmp(argv[1], "special") == 0)
+        return ranks_run(&ranks, check_special, NULL) ? 1 : 0;
+    if (strcmp(argv[1], "threads") == 0)
+        return ranks_run(&ranks, check_threads, NULL) ? 1 : 0;
     if (strcmp(argv[1], "found") == 0)
         return ranks_run(&ranks, check_found, NULL) ? 1 : 0;
     return 2;
