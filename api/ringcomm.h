@@ -281,6 +281,34 @@ const char *rcm_last_error(void);
 /* "0.1.0", of the library that is loaded, which may be newer than this header. */
 const char *rcm_version(void);
 
+/* ---- The log ------------------------------------------------------------------------------- */
+
+/*
+ * Lines of the log go to stderr, those of RINGCOMM_LOG's level ("warn") and above, or to a function
+ * of the program's. Both are of the process, for all its communicators.
+ */
+enum rcm_log_level { RCM_LOG_ERROR = 0, RCM_LOG_WARN = 1, RCM_LOG_INFO = 2, RCM_LOG_DEBUG = 3 };
+
+/*
+ * Gets one line: its level, the rank that it is of (-1: none is known), and its text, which has no
+ * newline and is valid until the function returns. It is called by the thread that logs, one of the
+ * program's in a call or one of the library's, by one at a time. The library may hold locks then:
+ * the function calls none of its functions but rcm_log_set, rcm_log_set_level and those that only
+ * return names or texts, and waits for no thread that may be in the library. Until it returns
+ * others that log wait. What is logged while it runs, by its own thread, goes to stderr.
+ */
+typedef void (*rcm_log_function)(void *arg, enum rcm_log_level level, int rank, const char *text);
+
+/* From now on function gets the lines, with arg; NULL: stderr gets them again. When it returns, the
+ * function before is not running, nor is it called any more; only where it replaces itself it runs
+ * to its end. A child after fork() has the function, too. It is RCM_OK. Any thread, at any time,
+ * also before rcm_init. */
+RCM_CHECKED rcm_status rcm_log_set(rcm_log_function function, void *arg);
+
+/* From now on lines of this level and of more important ones are logged, whatever RINGCOMM_LOG is.
+ * RCM_ERR_INVALID: level is none. Any thread, at any time. */
+RCM_CHECKED rcm_status rcm_log_set_level(enum rcm_log_level level);
+
 /* ---- Types and operators ------------------------------------------------------------------- */
 
 /*

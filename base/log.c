@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines on stderr, each with one write() so that lines of several ranks do not mix. */
+/* Log lines on stderr, each with one write() so that lines of several ranks do not mix; or to a
+ * function of the program's. */
 #include "log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -45,6 +47,68 @@ static void log_out(const char *text, size_t len) {
         ;
 }
 
+/* ---- A program's own function ---------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock; /* guards the others, and is held while function runs */
+    rcm_log_function function;
+    void *arg;
+} sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
+/* Is there a function? A hint, which keeps lines for stderr from waiting for each other. */
+static _Atomic bool sink_is_set;
+/* This thread is in the function: it has the lock. */
+static _Thread_local bool in_sink;
+
+static void sink_lock(void) {
+    if (!in_sink)
+        pthread_mutex_lock(&sink.lock);
+}
+
+static void sink_unlock(void) {
+    if (!in_sink)
+        pthread_mutex_unlock(&sink.lock);
+}
+
+/* A child has no thread that would give the lock back. */
+static void sink_watch_forks(void) {
+    (void)pthread_atfork(sink_lock, sink_unlock, sink_unlock);
+}
+
+/* text: without the head of a line. False: the line is for stderr. */
+static bool sink_takes(enum rcmi_log_level level, const char *text) {
+    if (!atomic_load_explicit(&sink_is_set, memory_order_relaxed) || in_sink)
+        return false;
+    sink_lock();
+    const bool takes = sink.function != NULL;
+    in_sink = true;
+    if (takes)
+        sink.function(sink.arg, (enum rcm_log_level)level, thread_rank, text);
+    in_sink = false;
+    sink_unlock();
+    return takes;
+}
+
+rcm_status rcm_log_set(rcm_log_function function, void *arg) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, sink_watch_forks);
+    sink_lock();
+    sink.function = function;
+    sink.arg = arg;
+    atomic_store_explicit(&sink_is_set, function != NULL, memory_order_relaxed);
+    sink_unlock();
+    return RCM_OK;
+}
+
+rcm_status rcm_log_set_level(enum rcm_log_level level) {
+    if ((int)level < 0 || (int)level >= LOG_LEVELS)
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "level is %d, none of RCM_LOG_ERROR, _WARN, _INFO and _DEBUG", (int)level);
+    atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
+    return RCM_OK;
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
 static size_t log_head(enum rcmi_log_level level, char *text, size_t cap) {
     if (thread_rank >= 0)
         return (size_t)snprintf(text, cap, "ringcomm [rank %d] %s: ", thread_rank,
@@ -54,14 +118,16 @@ static size_t log_head(enum rcmi_log_level level, char *text, size_t cap) {
 
 static void log_write(enum rcmi_log_level level, const char *format, va_list args) {
     char line[1024];
-    size_t used = 0, room = sizeof line - 1; /* the last byte is for the newline */
-    int len;
-    used = log_head(level, line, room);
-    len = vsnprintf(line + used, room - used, format, args);
+    const size_t room = sizeof line - 1; /* the last byte is for the newline */
+    const size_t head = log_head(level, line, room);
+    size_t used = head;
+    int len = vsnprintf(line + used, room - used, format, args);
     if (len > 0)
         used += (size_t)len < room - used ? (size_t)len : room - used - 1;
     line[used] = '\0';
     rcmi_text_clean(line);
+    if (sink_takes(level, line + head))
+        return;
     line[used++] = '\n';
     log_out(line, used);
 }
@@ -106,8 +172,21 @@ void rcmi_log(enum rcmi_log_level level, const char *format, ...) {
     errno = saved_errno;
 }
 
+/* Each for itself. */
+static void log_each(enum rcmi_log_level level, const char *lines) {
+    while (*lines) {
+        const size_t len = strcspn(lines, "\n");
+        log_line(level, "%.*s", (int)len, lines);
+        lines += lines[len] ? len + 1 : len;
+    }
+}
+
 void rcmi_log_lines(enum rcmi_log_level level, const char *lines) {
     char head[64];
+    if (atomic_load_explicit(&sink_is_set, memory_order_relaxed) && rcmi_log_enabled(level)) {
+        log_each(level, lines);
+        return;
+    }
     const int saved_errno = errno;
     const size_t head_len = log_head(level, head, sizeof head);
     size_t nlines = 1, used = 0;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Log lines on stderr: "ringcomm [rank 3] warning: text". The level comes from RINGCOMM_LOG
- * (error, warn, info, debug; default warn), read once. The library records errors and logs them
- * once, where a communicator fails; everything else is info or debug.
+ * (error, warn, info, debug; default warn), read once, or from rcm_log_set_level; rcm_log_set gives
+ * lines to a function of the program's instead, which may be called wherever a line is logged. The
+ * library records errors and logs them once, where a communicator fails; everything else is info or
+ * debug.
  */
 #ifndef RCMI_LOG_H
 #define RCMI_LOG_H

@@ -278,6 +278,8 @@ static bool opens(void) {
     X(rcm_work_cancel, refused(rcm_work_cancel(p->pending)))                                       \
     X(rcm_last_error, refused(rcm_barrier(p->comm, NULL, NULL)))                                   \
     X(rcm_launch_at, rcm_launch_at(0, &launch) == RCM_OK)                                          \
+    X(rcm_log_set, rcm_log_set(NULL, NULL) == RCM_OK)                                              \
+    X(rcm_log_set_level, rcm_log_set_level(RCM_LOG_WARN) == RCM_OK)                                \
     X(rcm_local_rank, rcm_local_rank(p->comm) == p->rank)                                          \
     X(rcm_local_size, rcm_local_size(p->comm) == p->size)                                          \
     X(rcm_mem_alloc, refused(rcm_mem_alloc(p->comm, 4096, &memory)))                               \

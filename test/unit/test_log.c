@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Log lines. The level is read once per process, so each case runs in a forked child. */
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,12 +188,127 @@ static void test_rate(void **state) {
     assert_string_equal(more, " (and 17 more)");
 }
 
+/* ---- A function of the program's ------------------------------------------------------------- */
+
+struct got {
+    char text[2048];
+    int lines, last_rank;
+    bool stops, replaces;
+    pthread_t thread;
+    _Atomic bool inside;
+};
+
+static void got_line(void *arg, enum rcm_log_level level, int rank, const char *text) {
+    struct got *got = arg;
+    const size_t used = strlen(got->text);
+    assert_false(atomic_exchange(&got->inside, true)); /* one at a time */
+    assert_null(strchr(text, '\n'));
+    snprintf(got->text + used, sizeof got->text - used, "%d:%.100s|", (int)level, text);
+    got->lines++;
+    got->last_rank = rank;
+    got->thread = pthread_self();
+    if (got->stops)
+        check_ok(rcm_log_set(NULL, NULL));
+    if (got->replaces)
+        rcmi_log(RCMI_LOG_ERROR, "from inside");
+    atomic_store(&got->inside, false);
+}
+
+static void log_to_function(void) {
+    struct got got = {.last_rank = 7};
+    check_ok(rcm_log_set(got_line, &got));
+    log_all_levels();
+    log_lines();
+    assert_string_equal(got.text, "0:e1|1:w2|1:one|1:  two|1:not ended|");
+    assert_int_equal(got.last_rank, 2);
+    assert_true(pthread_equal(got.thread, pthread_self()));
+    check_ok(rcm_log_set(NULL, NULL));
+    rcmi_log(RCMI_LOG_ERROR, "again");
+    assert_int_equal(got.lines, 5);
+}
+
+static void log_levels_set(void) {
+    struct got got = {.last_rank = 7};
+    check_ok(rcm_log_set(got_line, &got));
+    rcmi_log(RCMI_LOG_INFO, "no");
+    check_ok(rcm_log_set_level(RCM_LOG_DEBUG));
+    log_all_levels();
+    assert_int_equal(got.last_rank, -1);
+    check_ok(rcm_log_set_level(RCM_LOG_ERROR));
+    log_all_levels();
+    check_status(RCM_ERR_INVALID, rcm_log_set_level((enum rcm_log_level)4));
+    check_error_names("level is 4");
+    check_status(RCM_ERR_INVALID, rcm_log_set_level((enum rcm_log_level) - 1));
+    log_all_levels();
+    assert_string_equal(got.text, "0:e1|1:w2|2:i3|3:d4|0:e1|0:e1|");
+}
+
+static void log_from_inside(void) {
+    struct got got = {.replaces = true};
+    check_ok(rcm_log_set(got_line, &got));
+    rcmi_log(RCMI_LOG_ERROR, "outside");
+    got.replaces = false;
+    got.stops = true;
+    rcmi_log(RCMI_LOG_ERROR, "last");
+    rcmi_log(RCMI_LOG_ERROR, "after");
+    assert_string_equal(got.text, "0:outside|0:last|");
+}
+
+enum { THREADS = 4, EACH = 200 };
+
+static void *log_many(void *arg) {
+    (void)arg;
+    for (int i = 0; i < EACH; i++)
+        rcmi_log(RCMI_LOG_ERROR, "x");
+    return NULL;
+}
+
+/* None comes once it is unset, and none is lost before. A child has it, whoever was in it. */
+static void log_from_threads(void) {
+    struct got got = {.lines = 0};
+    pthread_t threads[THREADS];
+    int status = -1;
+    check_ok(rcm_log_set(got_line, &got));
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, log_many, NULL), 0);
+    for (int i = 0; i < 20; i++) {
+        const pid_t pid = fork();
+        if (pid == 0) {
+            alarm(20);
+            atomic_store(&got.inside, false);
+            got.text[0] = '\0';
+            rcmi_log(RCMI_LOG_ERROR, "child");
+            _exit(strcmp(got.text, "0:child|") == 0 ? 0 : 1);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(got.lines, THREADS * EACH);
+    check_ok(rcm_log_set(NULL, NULL));
+}
+
+static void test_function(void **state) {
+    char text[8192];
+    (void)state;
+    capture("warn", log_to_function, text, sizeof text);
+    assert_string_equal(text, "ringcomm [rank 2] error: again\n");
+    capture("error", log_levels_set, text, sizeof text);
+    assert_string_equal(text, "");
+    capture("error", log_from_inside, text, sizeof text);
+    assert_string_equal(text, "ringcomm error: from inside\nringcomm error: after\n");
+    capture("error", log_from_threads, text, sizeof text);
+    assert_string_equal(text, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),     cmocka_unit_test(test_unknown_level),
         cmocka_unit_test(test_long_line),  cmocka_unit_test(test_lines),
         cmocka_unit_test(test_no_sigpipe), cmocka_unit_test(test_no_sigxfsz),
         cmocka_unit_test(test_cleaned),    cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_function),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
