@@ -617,9 +617,10 @@ typedef struct rcm_work rcm_work;
  * by any means it has, as bytes. That process serves the store, at the addresses of its interfaces
  * that are up (RINGCOMM_IFACE: of this one), on a free port (RINGCOMM_PORTS: of these), with the
  * environment's secret. It need not be a rank. If it is, its rank ends the store with the
- * communicator's end; else the store is there until the process ends. So an id is for one rcm_init
- * of each rank. An id that is used up is refused: in the process that made it by RCM_ERR_INVALID at
- * once, elsewhere by RCM_ERR_PEER after some seconds in which nothing listens at its addresses.
+ * communicator's end; else the store is there until rcm_unique_id_free, or until the process ends.
+ * So an id is for one rcm_init of each rank. An id that is used up, or was freed, is refused: in the
+ * process that made it by RCM_ERR_INVALID at once, elsewhere by RCM_ERR_PEER after some seconds in
+ * which nothing listens at its addresses.
  */
 #define RCM_UNIQUE_ID_BYTES 128
 struct rcm_unique_id {
@@ -627,6 +628,12 @@ struct rcm_unique_id {
 };
 /* Source: ncclGetUniqueId. Any thread. */
 RCM_CHECKED rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id);
+/* Ends the store of an id that is not needed any more: of a job that does not start, or, where the
+ * process is no rank, once rcm_init has returned on all ranks. Ranks that are in rcm_init with it
+ * lose their store. id stays the caller's. RCM_ERR_INVALID: it is none. RCM_ERR_NOT_FOUND: this
+ * process did not make it, or it was freed, or a rank of this process has come with it, whose the
+ * store is then. Any thread. */
+RCM_CHECKED rcm_status rcm_unique_id_free(const struct rcm_unique_id *id);
 
 /* Everything may be left at its default (zero, NULL, rank -1): the environment then decides, see
  * the names on the right. A field that is set wins over the environment. Of url, store and

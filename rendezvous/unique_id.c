@@ -198,17 +198,16 @@ rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id) {
 
 /* ---- Coming with one ------------------------------------------------------------------------- */
 
-static rcm_status id_read(const struct rcm_unique_id *given, struct id *id) {
+/* name: of the argument. */
+static rcm_status id_read(const struct rcm_unique_id *given, const char *name, struct id *id) {
     memcpy(id, given->bytes, sizeof *id);
     if (memcmp(id->magic, "rcm-id", sizeof id->magic) != 0 || id->n == 0 || id->n > ADDRESSES_MAX)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "options->unique_id holds no id of rcm_unique_id_get: it begins with byte "
-                         "0x%02x",
+                         "%s holds no id of rcm_unique_id_get: it begins with byte 0x%02x", name,
                          (unsigned char)given->bytes[0]);
     if (id->version != VERSION)
-        return rcmi_fail(RCM_ERR_MISMATCH, 0,
-                         "options->unique_id is of version %d, this library reads version %d",
-                         id->version, VERSION);
+        return rcmi_fail(RCM_ERR_MISMATCH, 0, "%s is of version %d, this library reads version %d",
+                         name, id->version, VERSION);
     return RCM_OK;
 }
 
@@ -238,7 +237,7 @@ static rcm_status id_join(const struct id *id, const char *token, const char *se
 
 static rcm_status id_take(const struct rcm_unique_id *given, struct id *id,
                           char token[TOKEN_TEXT]) {
-    const rcm_status status = id_read(given, id);
+    const rcm_status status = id_read(given, "options->unique_id", id);
     if (status == RCM_OK)
         token_text(id, token);
     return status;
@@ -272,4 +271,25 @@ rcm_status rcmi_unique_id_open(const struct rcm_unique_id *given, const char *se
             "came with it has failed or its communicator has ended; make a new one "
             "with rcm_unique_id_get");
     return id_join(&id, token, secret, deadline, ret_store);
+}
+
+/* ---- Ending one ------------------------------------------------------------------------------ */
+
+rcm_status rcm_unique_id_free(const struct rcm_unique_id *given) {
+    struct id id;
+    char token[TOKEN_TEXT];
+    if (!given)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "id is NULL");
+    const rcm_status status = id_read(given, "id", &id);
+    if (status != RCM_OK)
+        return status;
+    token_text(&id, token);
+    rcm_store *store = NULL;
+    if (served_take(token, &store) != SERVED_FREE)
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0,
+                         "this process serves no store for id %s: another one made it, or a rank "
+                         "of this process has come with it, or it was freed",
+                         token);
+    rcm_store_close(store);
+    return RCM_OK;
 }

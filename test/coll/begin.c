@@ -198,12 +198,49 @@ static int check_id_ports(void) {
     return errors;
 }
 
+/* Its port is free again, and a rank that comes too late finds nobody. */
+static int check_id_free(void) {
+    struct rcm_unique_id id, none = {.bytes = {1}};
+    struct rcm_init_options options = options_of(0);
+    char range[24];
+    rcm_comm *comm;
+    int errors = 0;
+    CHECK(errors, rcm_unique_id_free(NULL) == RCM_ERR_INVALID && said("id is NULL"), "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_unique_id_free(&none) == RCM_ERR_INVALID && said("id holds no id of"), "%s",
+          rcm_last_error());
+    CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "%s", rcm_last_error());
+    snprintf(range, sizeof range, "%d",
+             (unsigned char)id.bytes[16] << 8 | (unsigned char)id.bytes[17]);
+    CHECK(errors, rcm_unique_id_free(&id) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, rcm_unique_id_free(&id) == RCM_ERR_NOT_FOUND && said("or it was freed"), "%s",
+          rcm_last_error());
+    options.unique_id = &id;
+    options.timeout_ms = 1000;
+    CHECK(errors, rcm_init(&options, &comm) < RCM_OK, "an id that was freed is of use");
+    setenv("RINGCOMM_PORTS", range, 1);
+    CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "port %s: %s", range, rcm_last_error());
+    unsetenv("RINGCOMM_PORTS");
+    CHECK(errors, rcm_unique_id_free(&id) == RCM_OK, "%s", rcm_last_error());
+    return errors;
+}
+
+static int free_of_parent(int rank, void *arg) {
+    int errors = 0;
+    (void)rank;
+    CHECK(errors, rcm_unique_id_free(arg) == RCM_ERR_NOT_FOUND, "%s", rcm_last_error());
+    return errors;
+}
+
 static int check_ids(void) {
     struct rcm_unique_id id;
-    int errors = check_id_mistakes() + check_id_ports() + run("an id of rank 1", id_of_rank, NULL) +
+    int errors = check_id_mistakes() + check_id_free() + check_id_ports() +
+                 run("an id of rank 1", id_of_rank, NULL) +
                  run("an id with a secret", id_with_secret, NULL);
     CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "%s", rcm_last_error());
     errors += run("an id of the parent", id_of_parent, &id);
+    errors += run("freed by children", free_of_parent, &id);
+    CHECK(errors, rcm_unique_id_free(&id) == RCM_OK, "%s", rcm_last_error());
     setenv("RINGCOMM_SECRET", "open sesame", 1);
     CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "%s", rcm_last_error());
     unsetenv("RINGCOMM_SECRET");

@@ -343,6 +343,8 @@ static bool opens(void) {
     X(rcm_init_wait, refused(rcm_init_wait(p->request, -1, &comm)))                                \
     X(rcm_store_custom, customs())                                                                 \
     X(rcm_unique_id_get, rcm_unique_id_get(&unique_id) == RCM_OK)                                  \
+    X(rcm_unique_id_free,                                                                          \
+      rcm_unique_id_get(&unique_id) == RCM_OK && rcm_unique_id_free(&unique_id) == RCM_OK)         \
     X(rcm_work_start, refused(rcm_work_start(p->done)))                                            \
     X(rcm_work_test_any, refused(rcm_work_test_any(&p->pending, 1, &size)))                        \
     X(rcm_work_wait_all, refused(rcm_work_wait_all(&p->done, 1, -1)))                              \
