@@ -534,7 +534,9 @@ RCM_CHECKED rcm_status rcm_store_prefix(rcm_store *store, const char *prefix,
  *
  * The functions take `arg`, do what the rcm_store_ function of their name does, and return its
  * statuses: try_get RCM_ERR_NOT_FOUND, wait RCM_ERR_TIMEOUT. Values that they return are malloc'd,
- * and freed by the library. timeout_ms as there. They are called in the threads that call the
+ * and freed by the library. timeout_ms as there. rcm_init waits in short slices, each a call of wait
+ * of some 500 ms and 1 ms more for each rank, between which it looks at other things:
+ * RCM_ERR_TIMEOUT at the end of one is no failure, and no reason to log anything. They are called in the threads that call the
  * library's functions, of rcm_init_begin in one of its own; several at once if the program does.
  */
 struct rcm_store_functions {
@@ -551,6 +553,9 @@ struct rcm_store_functions {
     rcm_status (*remove)(void *arg, const char *key, int *ret_deleted);
     rcm_status (*count)(void *arg, size_t *ret_count);
     void (*close)(void *arg); /* by rcm_store_close */
+    /* Why the function that has just failed in this thread did, in words, which rcm_last_error then
+     * has; they are copied before another function is called. NULL, or NULL from it: not known. */
+    const char *(*reason)(void *arg);
 };
 #define RCM_STORE_FUNCTIONS_INIT RCM_SIZED_INIT(rcm_store_functions)
 /* functions is copied. Caller closes. */

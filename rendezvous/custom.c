@@ -38,22 +38,33 @@ static const struct rcm_store_functions *own_of(rcm_store *store) {
 
 /* ---- What the caller's functions return ------------------------------------------------------ */
 
-/* Their own sentence is kept, if they set one by a function of this library. */
-static rcm_status custom_fail(rcm_status status, const char *name, struct rcmi_bytes key) {
+/* Why, in the program's words; else in those of a function of this library that failed for it. */
+static const char *custom_reason(rcm_store *store, rcm_status status) {
+    const struct rcm_store_functions *own = own_of(store);
+    const char *reason = own->reason ? own->reason(own->arg) : NULL;
+    if (reason)
+        return reason;
+    return rcmi_last_error()->status == status ? rcm_last_error() : "";
+}
+
+static rcm_status custom_fail(rcm_store *store, rcm_status status, const char *name,
+                              struct rcmi_bytes key) {
+    const char *reason = custom_reason(store, status);
     char why[200] = "";
-    if (rcmi_last_error()->status == status)
-        snprintf(why, sizeof why, ": %.190s", rcm_last_error());
+    if (reason[0])
+        snprintf(why, sizeof why, ": %.190s", reason);
     if (status > RCM_OK || strcmp(rcm_status_name(status), "RCM_?") == 0)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                         "%s of the program's store returned %d for \"%.200s\"", name, (int)status,
-                         (const char *)key.data);
+                         "%s of the program's store returned %d for \"%.200s\"%s", name,
+                         (int)status, (const char *)key.data, why);
     return rcmi_fail(status, 0, "%s of the program's store failed for \"%.200s\"%s", name,
                      (const char *)key.data, why);
 }
 
-static rcm_status custom_result(rcm_status status, const char *name, struct rcmi_bytes key) {
+static rcm_status custom_result(rcm_store *store, rcm_status status, const char *name,
+                                struct rcmi_bytes key) {
     return status == RCM_OK || status == RCM_ERR_NOT_FOUND ? status
-                                                           : custom_fail(status, name, key);
+                                                           : custom_fail(store, status, name, key);
 }
 
 static rcm_status custom_lacks(const char *what, const char *needs) {
@@ -85,7 +96,7 @@ static rcm_status custom_set(rcm_store *store, struct rcmi_bytes key, struct rcm
         return status;
     status = own->set(own->arg, key.data, value.data, value.len);
     rcmi_store_call_end(&call);
-    return status == RCM_OK ? status : custom_fail(status, "set", key);
+    return status == RCM_OK ? status : custom_fail(store, status, "set", key);
 }
 
 static rcm_status custom_multi_set(rcm_store *store, const struct rcmi_bytes *keys,
@@ -107,7 +118,7 @@ static rcm_status custom_try_get(rcm_store *store, struct rcmi_bytes key,
         return status;
     status = own->try_get(own->arg, key.data, &value, &len);
     rcmi_store_call_end(&call);
-    status = custom_result(status, "try_get", key);
+    status = custom_result(store, status, "try_get", key);
     return status == RCM_OK ? custom_blob(value, len, "try_get", key, ret_value) : status;
 }
 
@@ -155,7 +166,7 @@ static rcm_status custom_wait(rcm_store *store, const struct rcmi_bytes *keys, s
         if (status == RCM_ERR_TIMEOUT)
             return RCM_PENDING;
         if (status != RCM_OK)
-            return custom_fail(status, "wait", keys[i]);
+            return custom_fail(store, status, "wait", keys[i]);
     }
     return RCM_OK;
 }
@@ -206,7 +217,7 @@ static rcm_status own_compare_set(rcm_store *store, struct rcmi_bytes key,
     status = own->compare_set(own->arg, key.data, expected.data, expected.len, desired.data,
                               desired.len, &swapped, &value, &len);
     rcmi_store_call_end(&call);
-    status = custom_result(status, "compare_set", key);
+    status = custom_result(store, status, "compare_set", key);
     if (status == RCM_OK)
         status = custom_blob(value, len, "compare_set", key, ret_value);
     if (status == RCM_OK)
@@ -214,38 +225,40 @@ static rcm_status own_compare_set(rcm_store *store, struct rcmi_bytes key,
     return status;
 }
 
-static rcm_status own_add(const struct rcm_store_functions *own, struct rcmi_bytes key,
-                          int64_t delta, int64_t *ret_sum) {
+static rcm_status own_add(rcm_store *store, struct rcmi_bytes key, int64_t delta,
+                          int64_t *ret_sum) {
+    const struct rcm_store_functions *own = own_of(store);
     struct rcmi_store_call call;
     rcm_status status = rcmi_store_call_begin("add", &call);
     if (status != RCM_OK)
         return status;
     status = own->add(own->arg, key.data, delta, ret_sum);
     rcmi_store_call_end(&call);
-    return status == RCM_OK ? status : custom_fail(status, "add", key);
+    return status == RCM_OK ? status : custom_fail(store, status, "add", key);
 }
 
 /* Takes back what was added to a lock, also after the deadline. */
-static rcm_status lock_give(const struct rcm_store_functions *own, struct rcmi_bytes key) {
+static rcm_status lock_give(rcm_store *store, struct rcmi_bytes key) {
+    const struct rcm_store_functions *own = own_of(store);
     struct rcmi_store_call call;
     int64_t count;
     rcmi_store_call_enter("add", &call);
     const rcm_status status = own->add(own->arg, key.data, -1, &count);
     rcmi_store_call_end(&call);
-    return status == RCM_OK ? status : custom_fail(status, "add", key);
+    return status == RCM_OK ? status : custom_fail(store, status, "add", key);
 }
 
 /* Until the lock's count went from 0 to 1 by this call. */
-static rcm_status lock_take(const struct rcm_store_functions *own, struct rcmi_bytes key) {
+static rcm_status lock_take(rcm_store *store, struct rcmi_bytes key) {
     const rcmi_deadline deadline = rcmi_call_deadline();
     int64_t count = 0;
     int ms = LOOK_MS_FIRST;
     for (;;) {
-        rcm_status status = own_add(own, key, 1, &count);
+        rcm_status status = own_add(store, key, 1, &count);
         if (status == RCM_OK && count == 1)
             return RCM_OK;
         if (status == RCM_OK)
-            status = lock_give(own, key);
+            status = lock_give(store, key);
         if (status != RCM_OK)
             return status;
         if (rcmi_deadline_passed(deadline))
@@ -279,16 +292,15 @@ static rcm_status swap_locked(rcm_store *store, struct rcmi_bytes key, struct rc
 static rcm_status locked_compare_set(rcm_store *store, struct rcmi_bytes key,
                                      struct rcmi_bytes expected, struct rcmi_bytes desired,
                                      bool *ret_swapped, struct rcm_blob *ret_value) {
-    const struct rcm_store_functions *own = own_of(store);
     char text[sizeof LOCK_KEY + RCMI_STORE_KEY_MAX];
     snprintf(text, sizeof text, "%s%s", LOCK_KEY, (const char *)key.data);
     const struct rcmi_bytes lock = {text, strlen(text)};
-    rcm_status status = lock_take(own, lock);
+    rcm_status status = lock_take(store, lock);
     if (status != RCM_OK)
         return status;
     status = swap_locked(store, key, expected, desired, ret_swapped, ret_value);
     const struct rcmi_error kept = *rcmi_last_error();
-    const rcm_status unlocked = lock_give(own, lock);
+    const rcm_status unlocked = lock_give(store, lock);
     if (status == RCM_OK && unlocked != RCM_OK) {
         free(ret_value->data);
         return unlocked;
@@ -372,7 +384,7 @@ static rcm_status custom_add(rcm_store *store, struct rcmi_bytes key, int64_t de
     if (!own->add && !own->compare_set)
         return custom_lacks("add", "add or compare_set");
     const rcm_status status =
-        own->add ? own_add(own, key, delta, &addition.sum) : change_value(store, key, &change);
+        own->add ? own_add(store, key, delta, &addition.sum) : change_value(store, key, &change);
     if (status == RCM_OK)
         *ret_value = addition.sum;
     return status;
@@ -402,7 +414,7 @@ static rcm_status custom_append(rcm_store *store, struct rcmi_bytes key, struct 
     if (!own->append)
         return change_value(store, key, &change);
     const rcm_status status = own->append(own->arg, key.data, value.data, value.len);
-    return status == RCM_OK ? status : custom_fail(status, "append", key);
+    return status == RCM_OK ? status : custom_fail(store, status, "append", key);
 }
 
 /* ---- There or not ---------------------------------------------------------------------------- */
@@ -419,7 +431,7 @@ static rcm_status custom_remove(rcm_store *store, struct rcmi_bytes key, bool *r
     status = own->remove(own->arg, key.data, &deleted);
     rcmi_store_call_end(&call);
     *ret_deleted = deleted != 0;
-    return status == RCM_OK ? status : custom_fail(status, "remove", key);
+    return status == RCM_OK ? status : custom_fail(store, status, "remove", key);
 }
 
 static rcm_status custom_count(rcm_store *store, size_t *ret_count) {
@@ -427,7 +439,8 @@ static rcm_status custom_count(rcm_store *store, size_t *ret_count) {
     if (!own->count)
         return custom_lacks("count", "count");
     const rcm_status status = own->count(own->arg, ret_count);
-    return status == RCM_OK ? status : custom_fail(status, "count", (struct rcmi_bytes){"", 0});
+    return status == RCM_OK ? status
+                            : custom_fail(store, status, "count", (struct rcmi_bytes){"", 0});
 }
 
 static void custom_close(rcm_store *store, bool forked) {

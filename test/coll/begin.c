@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +297,54 @@ static rcm_status own_wrong(void *arg, const char *key, const void *value, size_
     return (rcm_status)77;
 }
 
+/* In words of the program's. */
+static rcm_status own_refuse(void *arg, const char *key, const void *value, size_t len) {
+    (void)key;
+    (void)value;
+    (void)len;
+    *(const char **)arg = "the key-value server is read-only";
+    return RCM_ERR_SYSTEM;
+}
+static rcm_status own_nothing(void *arg, const char *key, void **value, size_t *len) {
+    (void)key;
+    (void)value;
+    (void)len;
+    *(const char **)arg = NULL;
+    return RCM_ERR_PEER;
+}
+static const char *own_reason(void *arg) {
+    return *(const char **)arg;
+}
+
+static int check_own_reason(void) {
+    struct rcm_store_functions own = RCM_STORE_FUNCTIONS_INIT;
+    const char *reason = "none yet";
+    rcm_store *store;
+    void *value;
+    size_t len;
+    int errors = 0;
+    own.arg = &reason;
+    own.set = own_refuse;
+    own.try_get = own_nothing;
+    own.reason = own_reason;
+    CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
+    CHECK(
+        errors,
+        rcm_store_set(store, "k", "v", 1) == RCM_ERR_SYSTEM &&
+            said("set of the program's store failed for \"k\": the key-value server is read-only"),
+        "%s", rcm_last_error());
+    CHECK(errors, rcm_store_try_get(store, "k", &value, &len) == RCM_ERR_PEER && !said("read-only"),
+          "%s", rcm_last_error());
+    rcm_store_close(store);
+    own.size = offsetof(struct rcm_store_functions, reason); /* of a program from before */
+    own.reason = (const char *(*)(void *))1;
+    CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, rcm_store_set(store, "k", "v", 1) == RCM_ERR_SYSTEM && !said("read-only"), "%s",
+          rcm_last_error());
+    rcm_store_close(store);
+    return errors;
+}
+
 static int check_own_mistakes(void) {
     struct rcm_store_functions own = RCM_STORE_FUNCTIONS_INIT;
     rcm_store *store;
@@ -327,7 +376,8 @@ static int check_own_store(void) {
     if (!mkdtemp(folder))
         return 1;
     snprintf(url, sizeof url, "file://%s/file?world_size=%d", folder, RANKS);
-    const int errors = check_own_mistakes() + run("a store of one's own", own_store, url);
+    const int errors =
+        check_own_mistakes() + check_own_reason() + run("a store of one's own", own_store, url);
     snprintf(url, sizeof url, "%s/file", folder);
     (void)unlink(url);
     (void)rmdir(folder);
