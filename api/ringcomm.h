@@ -75,7 +75,9 @@
  *
  * THREADS
  *   One thread at a time issues or starts collectives on a communicator; a blocking call does so
- *   until it has returned, also for a callback (rcm_work_on_complete). Sends, receives, probes and
+ *   until it has returned, also for a callback (rcm_work_on_complete), and so does a call that
+ *   waits by rcm_call.wait_ms. Once that has returned RCM_PENDING, any thread may issue the next
+ *   collective while another waits for the work (rcm_work_wait). Sends, receives, probes and
  *   batches may be issued by any threads at any time, also beside a collective; the messages of
  *   one thread to one rank under one tag arrive in the order in which it sent them, and receives of
  *   one thread take them in the order in which it posted them. Testing and waiting on works,
