@@ -121,11 +121,13 @@ rcm_status rcm_batch(rcm_comm *comm, const struct rcm_transfer *transfers, size_
     struct rcm_call room;
     rcm_status status = rcmi_comm_why_not(comm);
     if (status != RCM_OK)
-        return rcmi_comm_refuse(comm, RCMI_WORK_BATCH, status, call, ret_work);
+        return rcmi_call_out(comm, call,
+                             rcmi_comm_refuse(comm, RCMI_WORK_BATCH, status, call, ret_work));
     status = batch_check(&batch);
     if (status == RCM_OK)
         status = batch_call_in(&call, &room);
-    return status == RCM_OK ? batch_issue(&batch, RCMI_WORK_BATCH, call, ret_work) : status;
+    status = status == RCM_OK ? batch_issue(&batch, RCMI_WORK_BATCH, call, ret_work) : status;
+    return rcmi_call_out(comm, call, status);
 }
 
 /* The argument that is wrong, by the name that it has here. */
@@ -156,7 +158,8 @@ rcm_status rcm_sendrecv(rcm_comm *comm, const void *send, size_t send_count, int
     struct rcm_call room;
     rcm_status status = rcmi_comm_why_not(comm);
     if (status != RCM_OK)
-        return rcmi_comm_refuse(comm, RCMI_WORK_SENDRECV, status, call, ret_work);
+        return rcmi_call_out(comm, call,
+                             rcmi_comm_refuse(comm, RCMI_WORK_SENDRECV, status, call, ret_work));
     status = sendrecv_check(&batch);
     if (status == RCM_OK)
         status = batch_call_in(&call, &room);
@@ -164,5 +167,6 @@ rcm_status rcm_sendrecv(rcm_comm *comm, const void *send, size_t send_count, int
         transfers[1].message = call->message;
         status = rcmi_message_out_check("call->message", call->message);
     }
-    return status == RCM_OK ? batch_issue(&batch, RCMI_WORK_SENDRECV, call, ret_work) : status;
+    status = status == RCM_OK ? batch_issue(&batch, RCMI_WORK_SENDRECV, call, ret_work) : status;
+    return rcmi_call_out(comm, call, status);
 }

@@ -98,9 +98,9 @@ static rcm_status parts_persist(rcm_comm *comm, const struct rcmi_request *commo
     return RCM_OK;
 }
 
-rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
-                         const struct rcm_part *parts, size_t n, rcm_op op, int root,
-                         const struct rcm_call *call, rcm_work **ret_work) {
+static rcm_status coalesced(rcm_comm *comm, enum rcm_collective collective,
+                            const struct rcm_part *parts, size_t n, rcm_op op, int root,
+                            const struct rcm_call *call, rcm_work **ret_work) {
     const struct rcmi_collective *row = rcmi_collective_at((int)collective);
     struct rcmi_request common = {.collective = collective,
                                   .op = row && row->reduces ? op : RCM_SUM,
@@ -134,4 +134,11 @@ rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
     whole->fence = fence;
     status = parts_issue(comm, &common, parts, n, whole);
     return rcmi_work_issue_whole(whole, status, common.call, ret_work);
+}
+
+rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collective,
+                         const struct rcm_part *parts, size_t n, rcm_op op, int root,
+                         const struct rcm_call *call, rcm_work **ret_work) {
+    return rcmi_call_out(comm, call,
+                         coalesced(comm, collective, parts, n, op, root, call, ret_work));
 }

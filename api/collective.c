@@ -211,8 +211,10 @@ rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t c
         status = rcmi_check_buffer("recv", recv, count);
     if (status == RCM_OK)
         status = check_overlap(send, recv, again ? again->bytes : count * rcm_dtype_size(dtype));
-    return status == RCM_OK ? request_issue(comm, &request, again, ret_work)
-                            : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
+    status = status == RCM_OK
+                 ? request_issue(comm, &request, again, ret_work)
+                 : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
+    return rcmi_call_out(comm, call, status);
 }
 
 rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype, int root,
@@ -234,17 +236,20 @@ rcm_status rcm_broadcast(rcm_comm *comm, void *buffer, size_t count, rcm_dtype d
     }
     if (status == RCM_OK)
         status = rcmi_check_buffer("buffer", buffer, count);
-    return status == RCM_OK ? request_issue(comm, &request, again, ret_work)
-                            : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
+    status = status == RCM_OK
+                 ? request_issue(comm, &request, again, ret_work)
+                 : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
+    return rcmi_call_out(comm, call, status);
 }
 
 rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **ret_work) {
     rcm_status status = rcmi_comm_usable(comm);
-    if (status != RCM_OK)
-        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
     struct rcmi_request request = {
         .collective = RCM_BARRIER, .dtype = RCM_UINT8, .op = RCM_SUM, .call = call};
-    return request_issue(comm, &request, request_again(comm, &request), ret_work);
+    status = status == RCM_OK
+                 ? request_issue(comm, &request, request_again(comm, &request), ret_work)
+                 : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
+    return rcmi_call_out(comm, call, status);
 }
 
 /* One that is not plain. */
@@ -262,10 +267,11 @@ rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags, const struct rc
     if (status == RCM_OK && flags & ~RCM_FIRST_MISSING)
         status = rcmi_fail(RCM_ERR_INVALID, 0,
                            "flags is 0x%x, no flag but RCM_FIRST_MISSING is known", flags);
-    if (status != RCM_OK)
-        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
-    return barrier_issue(comm, first ? RCMI_FORM_MONITORED_FIRST : RCMI_FORM_MONITORED, call,
-                         ret_work);
+    status = status == RCM_OK
+                 ? barrier_issue(comm, first ? RCMI_FORM_MONITORED_FIRST : RCMI_FORM_MONITORED,
+                                 call, ret_work)
+                 : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
+    return rcmi_call_out(comm, call, status);
 }
 
 rcm_status rcmi_barrier_parting(rcm_comm *comm) {
@@ -277,11 +283,14 @@ rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,
                             const struct rcmi_uneven *in, const struct rcmi_uneven *out,
                             rcm_work **ret_work) {
     rcm_status status = rcmi_comm_usable(comm);
+    const struct rcm_call *call = request->call;
     if (status != RCM_OK)
-        return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, request->call, ret_work);
+        return rcmi_call_out(comm, call,
+                             rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work));
     status = rcmi_uneven_make(request, in, out, comm->rank, comm->size, comm->engine->node);
-    return status == RCM_OK ? request_issue(comm, request, NULL, ret_work)
-                            : rcmi_comm_decline(comm, status);
+    status = status == RCM_OK ? request_issue(comm, request, NULL, ret_work)
+                              : rcmi_comm_decline(comm, status);
+    return rcmi_call_out(comm, call, status);
 }
 
 rcm_status rcmi_uneven_stage(rcm_comm *comm, struct rcmi_request *request,
@@ -307,7 +316,9 @@ rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_w
         status = rcmi_request_check(request, comm->rank, comm->size);
     if (status != RCM_OK && request->stages)
         request->stages->end(request->stages, status);
-    return status == RCM_OK
-               ? request_issue(comm, request, again, ret_work)
-               : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, request->call, ret_work);
+    const struct rcm_call *call = request->call;
+    status = status == RCM_OK
+                 ? request_issue(comm, request, again, ret_work)
+                 : rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, call, ret_work);
+    return rcmi_call_out(comm, call, status);
 }

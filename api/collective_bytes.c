@@ -199,9 +199,10 @@ static rcm_status exchange_call(rcm_comm *comm, struct exchange *x, enum rcm_col
     return rcmi_request_call(comm, &request, ret_work);
 }
 
-static rcm_status exchange_refuse(rcm_comm *comm, struct exchange *x, rcm_status status) {
+static rcm_status exchange_refuse(rcm_comm *comm, struct exchange *x, const struct rcm_call *call,
+                                  rcm_status status) {
     exchange_end(&x->stages, status);
-    return rcmi_comm_decline(comm, status);
+    return rcmi_call_out(comm, call, rcmi_comm_decline(comm, status));
 }
 
 /* What this rank sends. */
@@ -223,13 +224,13 @@ rcm_status rcm_broadcast_bytes(rcm_comm *comm, const void *send, size_t bytes, i
     struct exchange *x = NULL;
     rcm_status status = exchange_new(comm, RCM_BROADCAST, root, ret_bytes, &x);
     if (status != RCM_OK)
-        return status;
+        return rcmi_call_out(comm, call, status);
     x->receives = x->rank != root;
     if (!x->receives)
         status = exchange_send(x, send, bytes);
     return status == RCM_OK
                ? exchange_call(comm, x, RCM_BROADCAST, &x->own, &x->own, call, ret_work)
-               : exchange_refuse(comm, x, status);
+               : exchange_refuse(comm, x, call, status);
 }
 
 /* Of the root. */
@@ -267,12 +268,12 @@ rcm_status rcm_scatter_bytes(rcm_comm *comm, const void *const *send, const size
     struct exchange *x = NULL;
     rcm_status status = exchange_new(comm, RCM_SCATTER_V, root, ret_bytes, &x);
     if (status != RCM_OK)
-        return status;
+        return rcmi_call_out(comm, call, status);
     x->receives = true;
     if (x->rank == root)
         status = scatter_lengths(x, send, bytes);
     if (status != RCM_OK)
-        return exchange_refuse(comm, x, status);
+        return exchange_refuse(comm, x, call, status);
     return exchange_call(comm, x, RCM_SCATTER, x->lengths, &x->own, call, ret_work);
 }
 
@@ -282,12 +283,12 @@ rcm_status rcm_gather_bytes(rcm_comm *comm, const void *send, size_t bytes, int 
     struct exchange *x = NULL;
     rcm_status status = exchange_new(comm, RCM_GATHER_V, root, ret_bytes, &x);
     if (status != RCM_OK)
-        return status;
+        return rcmi_call_out(comm, call, status);
     x->receives = x->rank == root;
     status = exchange_send(x, send, bytes);
     return status == RCM_OK
                ? exchange_call(comm, x, RCM_GATHER, &x->own, x->lengths, call, ret_work)
-               : exchange_refuse(comm, x, status);
+               : exchange_refuse(comm, x, call, status);
 }
 
 rcm_status rcm_all_gather_bytes(rcm_comm *comm, const void *send, size_t bytes,
@@ -296,10 +297,10 @@ rcm_status rcm_all_gather_bytes(rcm_comm *comm, const void *send, size_t bytes,
     struct exchange *x = NULL;
     rcm_status status = exchange_new(comm, RCM_ALL_GATHER_V, 0, ret_bytes, &x);
     if (status != RCM_OK)
-        return status;
+        return rcmi_call_out(comm, call, status);
     x->receives = true;
     status = exchange_send(x, send, bytes);
     return status == RCM_OK
                ? exchange_call(comm, x, RCM_ALL_GATHER, &x->own, x->lengths, call, ret_work)
-               : exchange_refuse(comm, x, status);
+               : exchange_refuse(comm, x, call, status);
 }

@@ -16,6 +16,9 @@ static const struct rcmi_sized sized_call = {"call", "RCM_CALL_INIT", RCMI_CALL_
 static const struct rcmi_sized sized_error = {"ret_error", "RCM_ERROR_INIT", RCMI_ERROR_SIZE_0,
                                               sizeof(struct rcm_error)};
 
+static const struct rcmi_sized sized_call_error = {"call->error", "RCM_ERROR_INIT",
+                                                   RCMI_ERROR_SIZE_0, sizeof(struct rcm_error)};
+
 /* A call that says what its memory comes after may be the first one with device memory. */
 static rcm_status call_check_stream(const struct rcm_call *call) {
     const bool none = call->flags & RCM_NO_STREAM;
@@ -40,7 +43,31 @@ rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *roo
                          "call->flags is 0x%x, no flags but RCM_PERSISTENT and RCM_NO_STREAM are "
                          "known",
                          (*call)->flags);
-    return call_check_stream(*call);
+    const rcm_status status =
+        (*call)->error ? rcmi_struct_out_check(&sized_call_error, (*call)->error) : RCM_OK;
+    return status == RCM_OK ? call_check_stream(*call) : status;
+}
+
+/* Where a call wants to know why it failed, if it may be written to. */
+static struct rcm_error *call_error(const struct rcm_call *call) {
+    const bool has = call->size >= RCMI_SIZE_TO(struct rcm_call, error) &&
+                     call->size <= RCMI_SIZED_MAX && call->error;
+    return has && rcmi_struct_out_check(&sized_call_error, call->error) == RCM_OK ? call->error
+                                                                                  : NULL;
+}
+
+rcm_status rcmi_call_failed(const rcm_comm *comm, const struct rcm_call *call, rcm_status status) {
+    const struct rcmi_error kept = *rcmi_last_error();
+    struct rcm_error *wanted = call_error(call), error = RCM_ERROR_INIT;
+    if (wanted && (rcm_comm_error(comm, &error) != status || error.status != status))
+        error = (struct rcm_error){
+            .status = status, .origin = kept.origin, .sys_errno = kept.sys_errno};
+    if (wanted) {
+        snprintf(error.text, sizeof(error.text), "%s", kept.text);
+        rcmi_struct_out(&sized_call_error, &error, wanted);
+    }
+    *rcmi_last_error() = kept;
+    return status;
 }
 
 void rcmi_work_begin(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,

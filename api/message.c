@@ -206,7 +206,7 @@ static inline rcm_status message_issue(rcm_comm *comm, const struct rcmi_message
     return message_long_way(comm, m, call, wait_ms, ret_work);
 }
 
-static inline rcm_status message_call(rcm_comm *comm, struct rcmi_message_call m,
+static inline rcm_status message_take(rcm_comm *comm, struct rcmi_message_call m,
                                       const struct rcm_call *call, rcm_work **ret_work) {
     struct rcm_call room;
     rcm_status status = rcmi_comm_usable(comm);
@@ -220,6 +220,11 @@ static inline rcm_status message_call(rcm_comm *comm, struct rcmi_message_call m
         status = rcmi_message_out_check("call->message", m.message);
     }
     return status == RCM_OK ? message_issue(comm, &m, call, ret_work) : status;
+}
+
+static inline rcm_status message_call(rcm_comm *comm, struct rcmi_message_call m,
+                                      const struct rcm_call *call, rcm_work **ret_work) {
+    return rcmi_call_out(comm, call, message_take(comm, m, call, ret_work));
 }
 
 rcm_status rcmi_message_call(rcm_comm *comm, const struct rcmi_message_call *m,

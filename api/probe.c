@@ -31,7 +31,7 @@ static rcm_status probe_check(const struct probe *probe) {
     return probe->ret_message ? rcmi_message_out_check("ret_message", probe->ret_message) : RCM_OK;
 }
 
-static rcm_status probe_call(const struct probe *probe, const struct rcm_call *call) {
+static rcm_status probe_take(const struct probe *probe, const struct rcm_call *call) {
     struct rcm_message found = {.size = sizeof found, .source = NOT_FOUND};
     void *taken = NULL;
     const struct rcmi_message_call m = {.kind = RCMI_WORK_PROBE,
@@ -61,6 +61,10 @@ static rcm_status probe_call(const struct probe *probe, const struct rcm_call *c
     if (probe->ret_matched)
         *probe->ret_matched = taken;
     return RCM_OK;
+}
+
+static rcm_status probe_call(const struct probe *probe, const struct rcm_call *call) {
+    return rcmi_call_out(probe->comm, call, probe_take(probe, call));
 }
 
 /* Sees what has come by now. */
@@ -108,7 +112,7 @@ rcm_status rcm_mrecv(rcm_comm *comm, rcm_matched *matched, void *buffer, size_t 
                                         .matched = matched};
     const rcm_status status = rcmi_comm_why_not(comm);
     if (status == RCM_OK && !matched)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "matched is NULL");
+        return rcmi_call_out(comm, call, rcmi_fail(RCM_ERR_INVALID, 0, "matched is NULL"));
     return rcmi_message_call(comm, &m, call, ret_work);
 }
 

@@ -858,6 +858,12 @@ struct rcm_call {
      * CU_STREAM_PER_THREAD are the default streams of the device's primary context; the latter is
      * that of the thread that makes the call, or rcm_work_start. */
     void *stream;
+    /* Why the call failed: written if it returns an error, and so has made no work, by the time it
+     * returns; else left as it is. It is the caller's, and its size is set. status and text are what
+     * the call returned and rcm_last_error says; the rest is as of rcm_comm_error where the
+     * communicator has failed with that status, else 0, "", and the origin that is known, or -1.
+     * NULL: not wanted. */
+    struct rcm_error *error;
 };
 #define RCM_CALL_INIT RCM_SIZED_INIT(rcm_call)
 

@@ -65,7 +65,7 @@ static rcm_status comm_shrink(struct rcmi_engine *engine, rcm_comm *comm, rcmi_d
                             : status;
 }
 
-rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm **ret_comm) {
+static rcm_status shrink_call(rcm_comm *comm, const struct rcm_call *call, rcm_comm **ret_comm) {
     RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     struct rcm_call room;
@@ -82,4 +82,8 @@ rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm
     status = comm_shrink(engine, comm, rcmi_comm_deadline(comm, call), members, ret_comm);
     free(members);
     return status;
+}
+
+rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm **ret_comm) {
+    return rcmi_call_out(comm, call, shrink_call(comm, call, ret_comm));
 }

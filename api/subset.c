@@ -180,10 +180,11 @@ rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t t
     struct rcm_call room;
     bool over;
     rcm_status status = making_begin(&m, &room, ret_comm, &over);
-    if (over)
-        return status;
-    status = list_check(&m);
-    return status == RCM_OK ? making_run(&m, ret_comm) : status;
+    if (!over)
+        status = list_check(&m);
+    if (!over && status == RCM_OK)
+        status = making_run(&m, ret_comm);
+    return rcmi_call_out(parent, m.call, status);
 }
 
 /* ---- By colours ----------------------------------------------------------------------------- */
@@ -242,13 +243,13 @@ rcm_status rcm_comm_split(rcm_comm *parent, int colour, int key, const struct rc
     bool over;
     rcm_status status = making_begin(&m, &room, ret_comm, &over);
     if (over)
-        return status;
+        return rcmi_call_out(parent, m.call, status);
     struct colour *all = calloc((size_t)rcm_size(parent), sizeof(*all));
     status = all ? split_run(&m, &mine, all, ret_comm)
                  : rcmi_comm_decline(parent, rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks",
                                                        rcm_size(parent)));
     free(all);
-    return status;
+    return rcmi_call_out(parent, m.call, status);
 }
 
 /* ---- By hosts, and all ---------------------------------------------------------------------- */
@@ -280,16 +281,17 @@ static rcm_status make_chosen(struct making *m,
     int n;
     rcm_status status = making_begin(m, &room, ret_comm, &over);
     if (over)
-        return status;
+        return rcmi_call_out(m->parent, m->call, status);
     int *ranks = list_new(m->parent);
     if (!ranks)
-        return RCM_ERR_NOMEM;
+        return rcmi_call_out(m->parent, m->call, RCM_ERR_NOMEM);
     m->tag = rcmi_comm_next_child(m->parent);
     status = choose(m->parent, ranks, &n);
     if (status == RCM_OK)
-        return making_run_own(m, ranks, n, ret_comm);
-    free(ranks);
-    return status;
+        status = making_run_own(m, ranks, n, ret_comm);
+    else
+        free(ranks);
+    return rcmi_call_out(m->parent, m->call, status);
 }
 
 rcm_status rcm_comm_split_hosts(rcm_comm *parent, const struct rcm_call *call,

@@ -203,9 +203,17 @@ void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool block
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room);
 static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_call *room) {
     const struct rcm_call *given = *call;
-    const bool usual =
-        !given || (given->size == sizeof(*given) && given->flags == 0 && !given->stream);
+    const bool usual = !given || (given->size == sizeof(*given) && given->flags == 0 &&
+                                  !given->stream && !given->error);
     return usual ? RCM_OK : rcmi_call_in_given(call, room);
+}
+/* Every front door returns by this, with the call as it was given or taken in: fills call->error if
+ * status is an error. */
+rcm_status rcmi_call_failed(const struct rcm_comm *comm, const struct rcm_call *call,
+                            rcm_status status);
+static inline rcm_status rcmi_call_out(const struct rcm_comm *comm, const struct rcm_call *call,
+                                       rcm_status status) {
+    return status >= RCM_OK || !call ? status : rcmi_call_failed(comm, call, status);
 }
 /* The same of a call that makes no work: none of its flags is known. */
 rcm_status rcmi_call_in_alone(const struct rcm_call **call, struct rcm_call *room);
