@@ -119,7 +119,7 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
     request_describe(comm, r, work);
     if (!run)
         return rcmi_work_issue(comm, work, wait_ms, ret_work);
-    rcmi_comm_go_on(comm, work, run, rcmi_deadline_in(wait_ms));
+    rcmi_comm_go_on(comm, work, run, rcmi_call_until(wait_ms));
     return rcmi_work_end(comm, work, ret_work);
 }
 

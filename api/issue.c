@@ -30,6 +30,10 @@ static rcm_status call_check_stream(const struct rcm_call *call) {
     return rcmi_fail_context("call->stream is %p", call->stream);
 }
 
+enum { NO_TIME_MS = 1 };
+static const uint32_t known_flags =
+    RCM_PERSISTENT | RCM_NO_STREAM | RCM_TRY_NOW | RCM_EXACT_TIMEOUT;
+
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room) {
     if ((*call)->size != sizeof(**call)) {
         *room = (struct rcm_call)RCM_CALL_INIT;
@@ -38,11 +42,16 @@ rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *roo
             return status;
         *call = room;
     }
-    if ((*call)->flags & ~(RCM_PERSISTENT | RCM_NO_STREAM))
+    if ((*call)->flags & ~known_flags)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "call->flags is 0x%x, no flags but RCM_PERSISTENT and RCM_NO_STREAM are "
-                         "known",
+                         "call->flags is 0x%x, no flags but RCM_PERSISTENT, RCM_NO_STREAM, "
+                         "RCM_TRY_NOW and RCM_EXACT_TIMEOUT are known",
                          (*call)->flags);
+    if ((*call)->flags & RCM_EXACT_TIMEOUT && (*call)->timeout_ms == 0) {
+        *room = **call;
+        room->timeout_ms = NO_TIME_MS;
+        *call = room;
+    }
     const rcm_status status =
         (*call)->error ? rcmi_struct_out_check(&sized_call_error, (*call)->error) : RCM_OK;
     return status == RCM_OK ? call_check_stream(*call) : status;
@@ -102,7 +111,8 @@ rcm_status rcmi_work_new(rcm_comm *comm, enum rcmi_work_kind kind, bool blocking
 
 rcm_status rcmi_call_in_alone(const struct rcm_call **call, struct rcm_call *room) {
     const rcm_status status = rcmi_call_in(call, room);
-    if (status != RCM_OK || !*call || ((*call)->flags == 0 && !(*call)->stream))
+    if (status != RCM_OK || !*call ||
+        (((*call)->flags & ~RCM_EXACT_TIMEOUT) == 0 && !(*call)->stream))
         return status;
     return rcmi_fail(RCM_ERR_INVALID, 0,
                      "call->flags is 0x%x and call->stream is %p, but this is no operation",
@@ -139,7 +149,7 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_m
         rcmi_comm_kick(comm);
         return RCM_OK;
     }
-    rcmi_comm_run(comm, work, rcmi_deadline_in(wait_ms));
+    rcmi_comm_run(comm, work, rcmi_call_until(wait_ms));
     return rcmi_work_end(comm, work, ret_work);
 }
 
@@ -228,7 +238,8 @@ rcm_status rcmi_work_issue_whole(struct rcm_work *whole, rcm_status status,
         *ret_work = whole;
         return RCM_OK;
     }
-    const rcm_status waited = rcm_work_wait(whole, status == RCM_OK ? wait_ms : -1);
+    const int64_t whole_ms = wait_ms == RCMI_WAIT_NOW ? 0 : wait_ms;
+    const rcm_status waited = rcm_work_wait(whole, status == RCM_OK ? whole_ms : -1);
     if (ret_work)
         *ret_work = waited == RCM_PENDING ? whole : NULL;
     if (waited == RCM_PENDING)

@@ -836,12 +836,21 @@ struct rcm_message;
 #define RCM_PERSISTENT 1u
 /* With device memory: what its buffers hold is there already, and no stream is waited for. */
 #define RCM_NO_STREAM 2u
+/* With ret_work and wait_ms 0: asynchronous, but no work if the operation is complete at once. As
+ * with wait_ms it returns RCM_OK or the operation's error, with NULL in *ret_work, or RCM_PENDING
+ * and the work; it looks no longer than a call spins before it sleeps (RINGCOMM_SPIN_US). In a
+ * callback on the library's thread, and without ret_work, it does not count. */
+#define RCM_TRY_NOW 4u
+/* timeout_ms 0 is no time, not the communicator's: what is not complete within about a millisecond
+ * fails with RCM_ERR_TIMEOUT, and all that follows from that. Also of calls that make a
+ * communicator, and of probes. */
+#define RCM_EXACT_TIMEOUT 8u
 
 /* Per-call settings; NULL means defaults. */
 struct rcm_call {
     uint32_t size;
-    uint32_t flags;        /* of RCM_PERSISTENT, RCM_NO_STREAM */
-    int64_t timeout_ms;    /* 0: the communicator's; <0: for ever */
+    uint32_t flags;        /* of RCM_PERSISTENT, RCM_NO_STREAM, RCM_TRY_NOW, RCM_EXACT_TIMEOUT */
+    int64_t timeout_ms;    /* 0: the communicator's, but see RCM_EXACT_TIMEOUT; <0: for ever */
     const char *algorithm; /* NULL: chosen by price; the same on every rank */
     /* With ret_work: so long, in milliseconds, the call waits for its work itself (<0: as long as
      * it takes). It returns RCM_OK or the operation's error, with NULL in *ret_work, if that is

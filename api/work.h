@@ -19,6 +19,7 @@
 #include "diagnosis_wire.h"
 #include "endpoint.h"
 #include "exec.h"
+#include "loop.h"
 #include "notice.h"
 #include "operator.h"
 #include "plan.h"
@@ -215,7 +216,7 @@ static inline rcm_status rcmi_call_out(const struct rcm_comm *comm, const struct
                                        rcm_status status) {
     return status >= RCM_OK || !call ? status : rcmi_call_failed(comm, call, status);
 }
-/* The same of a call that makes no work: none of its flags is known. */
+/* The same of a call that makes no work: it has no flag but RCM_EXACT_TIMEOUT. */
 rcm_status rcmi_call_in_alone(const struct rcm_call **call, struct rcm_call *room);
 /* Memory for a work, and its beginning. */
 rcm_status rcmi_work_new(struct rcm_comm *comm, enum rcmi_work_kind kind, bool blocking,
@@ -226,9 +227,18 @@ rcm_status rcmi_work_new_persistent(struct rcm_comm *comm, enum rcmi_work_kind k
 static inline bool rcmi_call_persists(const struct rcm_call *call) {
     return call && call->flags & RCM_PERSISTENT;
 }
-/* How long a call waits for its work itself, in milliseconds: 0 not at all, below 0 for ever. */
+/* How long a call waits for its work itself, in milliseconds: 0 not at all, below 0 for ever, but
+ * RCMI_WAIT_NOW: it looks whether that is complete at once. */
+#define RCMI_WAIT_NOW INT64_MIN
 static inline int64_t rcmi_call_waits(const struct rcm_call *call, rcm_work **ret_work) {
-    return !ret_work ? -1 : call ? call->wait_ms : 0;
+    if (!ret_work)
+        return -1;
+    if (!call || call->wait_ms != 0 || !(call->flags & RCM_TRY_NOW))
+        return !call ? 0 : call->wait_ms < 0 ? -1 : call->wait_ms;
+    return rcmi_loop_on_any_thread() ? 0 : RCMI_WAIT_NOW;
+}
+static inline rcmi_deadline rcmi_call_until(int64_t wait_ms) {
+    return rcmi_deadline_in(wait_ms == RCMI_WAIT_NOW ? 0 : wait_ms);
 }
 /* A call that waits submits and drives, then ends. Else submits, kicks, hands out. */
 rcm_status rcmi_work_issue(struct rcm_comm *comm, struct rcm_work *work, int64_t wait_ms,

@@ -169,8 +169,8 @@ static void check_call_size(rcm_comm *comm, call_user *use) {
     check("unknown in call", use(comm, &newer.call), RCM_ERR_INVALID,
           "the library is older than the program");
     newer.unknown = 0;
-    newer.call.flags = 4;
-    check("flag in a large call", use(comm, &newer.call), RCM_ERR_INVALID, "call->flags is 0x4");
+    newer.call.flags = 64;
+    check("flag in a large call", use(comm, &newer.call), RCM_ERR_INVALID, "call->flags is 0x40");
     newer.call.flags = 0;
     check("large call", use(comm, &newer.call), RCM_OK, "");
 }
