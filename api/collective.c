@@ -119,8 +119,9 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
     request_describe(comm, r, work);
     if (!run)
         return rcmi_work_issue(comm, work, wait_ms, ret_work);
+    struct rcmi_error *before = rcmi_errors_begin();
     rcmi_comm_go_on(comm, work, run, rcmi_call_until(wait_ms));
-    return rcmi_work_end(comm, work, ret_work);
+    return rcmi_errors_end(before, rcmi_work_end(comm, work, ret_work));
 }
 
 /* It was done at once. */

@@ -3,6 +3,7 @@
  * rcm_destroy: how a communicator ends, orderly with all its ranks, or after a failure. Not here:
  * the leave that a process takes with its last one (leave.c).
  */
+#include "error.h"
 #include "agreement.h"
 #include "collective.h"
 #include "comm.h"
@@ -155,7 +156,7 @@ static rcm_status leave_check(const rcm_comm *comm) {
     return status;
 }
 
-rcm_status rcm_leave(rcm_comm *comm) {
+static rcm_status leave_call(rcm_comm *comm) {
     RCMI_ENTRY;
     rcm_status status = leave_check(comm);
     if (status != RCM_OK)
@@ -175,7 +176,12 @@ rcm_status rcm_leave(rcm_comm *comm) {
     return status == RCMI_ABSENT ? RCM_OK : status;
 }
 
-rcm_status rcm_destroy(rcm_comm *comm) {
+rcm_status rcm_leave(rcm_comm *comm) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, leave_call(comm));
+}
+
+static rcm_status destroy_call(rcm_comm *comm) {
     RCMI_ENTRY;
     if (!comm)
         return RCM_OK;
@@ -196,4 +202,9 @@ rcm_status rcm_destroy(rcm_comm *comm) {
     }
     rcmi_comm_retire(comm);
     return status;
+}
+
+rcm_status rcm_destroy(rcm_comm *comm) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, destroy_call(comm));
 }

@@ -21,7 +21,7 @@ static struct rcmi_need info_need(void) {
                               .slot_memory = (size_t)memory};
 }
 
-rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
+static rcm_status transport_at(size_t i, struct rcm_transport_info *ret_info) {
     RCMI_ENTRY;
     static _Thread_local char reason[256];
     size_t n = 0;
@@ -37,6 +37,11 @@ rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
     ret_info->usable = rcmi_transports[i]->probe(&need, reason, sizeof(reason));
     ret_info->reason = reason;
     return RCM_OK;
+}
+
+rcm_status rcm_transport_at(size_t i, struct rcm_transport_info *ret_info) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, transport_at(i, ret_info));
 }
 
 rcm_status rcm_protocol_at(size_t i, struct rcm_protocol_info *ret_info) {

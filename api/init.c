@@ -9,6 +9,7 @@
  *   5. agree on the ranks that share memory; check that each pair has a transport
  *   6. answer peers; links are made when first used
  */
+#include "error.h"
 #include "auth.h"
 #include "engine.h"
 #include "entry.h"
@@ -350,7 +351,7 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
     return status;
 }
 
-rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+static rcm_status init_given(const struct rcm_init_options *options, rcm_comm **ret_comm) {
     RCMI_ENTRY;
     static const struct rcmi_sized sized = {"options", "RCM_INIT_OPTIONS_INIT",
                                             RCMI_INIT_OPTIONS_SIZE_0,
@@ -362,4 +363,9 @@ rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm)
     if (options)
         status = rcmi_struct_in(&sized, options, &ours);
     return status == RCM_OK ? init_by(options ? &ours : NULL, ret_comm) : status;
+}
+
+rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, init_given(options, ret_comm));
 }

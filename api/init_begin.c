@@ -131,7 +131,8 @@ static rcm_status request_start(struct rcm_init_request *request) {
     return status;
 }
 
-rcm_status rcm_init_begin(const struct rcm_init_options *options, rcm_init_request **ret_request) {
+static rcm_status begin_given(const struct rcm_init_options *options,
+                              rcm_init_request **ret_request) {
     RCMI_ENTRY;
     static const struct rcmi_sized sized = {"options", "RCM_INIT_OPTIONS_INIT",
                                             RCMI_INIT_OPTIONS_SIZE_0,
@@ -151,6 +152,11 @@ rcm_status rcm_init_begin(const struct rcm_init_options *options, rcm_init_reque
     else
         request_unref(request);
     return status;
+}
+
+rcm_status rcm_init_begin(const struct rcm_init_options *options, rcm_init_request **ret_request) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, begin_given(options, ret_request));
 }
 
 /* ---- The user -------------------------------------------------------------------------------- */
@@ -175,7 +181,7 @@ static void request_await(struct rcm_init_request *request, rcmi_deadline deadli
     }
 }
 
-rcm_status rcm_init_wait(rcm_init_request *request, int64_t timeout_ms, rcm_comm **ret_comm) {
+static rcm_status given_wait(rcm_init_request *request, int64_t timeout_ms, rcm_comm **ret_comm) {
     RCMI_ENTRY;
     rcm_status status = request_check(request, ret_comm);
     if (status != RCM_OK)
@@ -197,8 +203,18 @@ rcm_status rcm_init_wait(rcm_init_request *request, int64_t timeout_ms, rcm_comm
     return status;
 }
 
-rcm_status rcm_init_test(rcm_init_request *request, rcm_comm **ret_comm) {
+rcm_status rcm_init_wait(rcm_init_request *request, int64_t timeout_ms, rcm_comm **ret_comm) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, given_wait(request, timeout_ms, ret_comm));
+}
+
+static rcm_status given_test(rcm_init_request *request, rcm_comm **ret_comm) {
     return rcm_init_wait(request, 0, ret_comm);
+}
+
+rcm_status rcm_init_test(rcm_init_request *request, rcm_comm **ret_comm) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, given_test(request, ret_comm));
 }
 
 void rcm_init_cancel(rcm_init_request *request) {

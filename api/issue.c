@@ -3,6 +3,7 @@
  * Works as callers see them: a call is issued, and its work tested, waited for, freed. Not here:
  * what goes on in them meanwhile (drive.c).
  */
+#include "error.h"
 #include "comm.h"
 #include "drive.h"
 #include "sized.h"
@@ -25,7 +26,11 @@ static rcm_status call_check_stream(const struct rcm_call *call) {
     if (call->stream && none)
         return rcmi_fail(RCM_ERR_INVALID, 0,
                          "call->stream is %p, but call->flags has RCM_NO_STREAM", call->stream);
-    if (rcmi_device_look(false) == RCM_OK || !call->stream)
+    if (!call->stream) {
+        rcmi_device_notice_driver();
+        return RCM_OK;
+    }
+    if (rcmi_device_look(false) == RCM_OK)
         return RCM_OK;
     return rcmi_fail_context("call->stream is %p", call->stream);
 }
@@ -149,8 +154,9 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_m
         rcmi_comm_kick(comm);
         return RCM_OK;
     }
+    struct rcmi_error *before = rcmi_errors_begin();
     rcmi_comm_run(comm, work, rcmi_call_until(wait_ms));
-    return rcmi_work_end(comm, work, ret_work);
+    return rcmi_errors_end(before, rcmi_work_end(comm, work, ret_work));
 }
 
 /* Why a work failed: the sentence is the thread's error then. */
@@ -262,13 +268,18 @@ static rcm_status work_result(const struct rcm_work *work, rcm_status status) {
                                                                : status;
 }
 
-rcm_status rcm_work_test(rcm_work *work) {
+static rcm_status work_test(rcm_work *work) {
     if (rcm_work_status(work) == RCM_PENDING)
         rcmi_comm_kick(work->comm);
     return work_result(work, rcm_work_status(work));
 }
 
-rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
+rcm_status rcm_work_test(rcm_work *work) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, work_test(work));
+}
+
+static rcm_status work_wait(rcm_work *work, int64_t timeout_ms) {
     rcm_status status = rcm_work_status(work);
     if (status == RCM_PENDING) {
         status = rcmi_work_may_wait(timeout_ms);
@@ -277,6 +288,11 @@ rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
         status = rcmi_comm_wait(work->comm, work, rcmi_deadline_in(timeout_ms));
     }
     return work_result(work, status);
+}
+
+rcm_status rcm_work_wait(rcm_work *work, int64_t timeout_ms) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, work_wait(work, timeout_ms));
 }
 
 uint64_t rcm_work_sequence(const rcm_work *work) {
@@ -349,7 +365,7 @@ rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_messag
     return RCM_OK;
 }
 
-void rcm_work_free(rcm_work *work) {
+static void work_free(rcm_work *work) {
     if (!work)
         return;
     if (work->fork_generation != rcmi_fork_generation()) {
@@ -358,4 +374,10 @@ void rcm_work_free(rcm_work *work) {
     }
     rcmi_notice_give_back(work);
     rcmi_work_unref(work);
+}
+
+void rcm_work_free(rcm_work *work) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    work_free(work);
+    (void)rcmi_errors_end(before, RCM_OK);
 }

@@ -4,6 +4,7 @@
  * (transport/memory.c, registration.c); here is what a user can do wrong with them: above all take
  * away what an unfinished operation still uses.
  */
+#include "error.h"
 #include "engine.h"
 #include "entry.h"
 #include "failure.h"
@@ -83,8 +84,8 @@ static rcm_status memory_take(const rcm_comm *comm, struct rcmi_engine *engine,
                             : status;
 }
 
-rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
-                              void **ret_memory) {
+static rcm_status alloc_call(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
+                             void **ret_memory) {
     RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
@@ -99,11 +100,17 @@ rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t byt
     return status == RCM_OK ? memory_take(comm, engine, kind, bytes, ret_memory) : status;
 }
 
+rcm_status rcm_mem_alloc_kind(rcm_comm *comm, enum rcm_mem_kind kind, size_t bytes,
+                              void **ret_memory) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, alloc_call(comm, kind, bytes, ret_memory));
+}
+
 rcm_status rcm_mem_alloc(rcm_comm *comm, size_t bytes, void **ret_memory) {
     return rcm_mem_alloc_kind(comm, RCM_MEM_HOST, bytes, ret_memory);
 }
 
-rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
+static rcm_status free_call(rcm_comm *comm, void *memory) {
     RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     if (!memory)
@@ -117,6 +124,11 @@ rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
     return status == RCM_OK ? rcmi_node_memory_free(engine->node, memory,
                                                     rcmi_deadline_in(rcm_comm_timeout(comm)))
                             : status;
+}
+
+rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, free_call(comm, memory));
 }
 
 /* ---- Memory of others ------------------------------------------------------------------------ */
@@ -162,7 +174,7 @@ static rcm_status device_prepare(const rcm_comm *comm, struct rcmi_engine *engin
     return rcmi_rank_device_open(&engine->device, rcmi_deadline_in(rcm_comm_timeout(comm)));
 }
 
-rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes) {
+static rcm_status register_call(rcm_comm *comm, void *memory, size_t bytes) {
     RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
@@ -175,7 +187,12 @@ rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes) {
     return status == RCM_OK ? rcmi_node_memory_register(engine->node, memory, bytes) : status;
 }
 
-rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t bytes) {
+rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t bytes) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, register_call(comm, memory, bytes));
+}
+
+static rcm_status deregister_call(rcm_comm *comm, void *memory, size_t bytes) {
     RCMI_ENTRY;
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
@@ -184,4 +201,9 @@ rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t bytes) {
     if (status == RCM_OK && rcmi_node_memory_uses(engine->node, memory, bytes) == 1)
         status = memory_idle(engine, memory, bytes);
     return status == RCM_OK ? rcmi_node_memory_deregister(engine->node, memory, bytes) : status;
+}
+
+rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t bytes) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, deregister_call(comm, memory, bytes));
 }

@@ -3,6 +3,7 @@
  * What a program learns and does about a collective without calling it: its channels are opened
  * (rcm_comm_prepare), its algorithm is named (rcm_comm_algorithm).
  */
+#include "error.h"
 #include "collective_bind.h"
 #include "comm.h"
 #include "drive.h"
@@ -52,9 +53,9 @@ rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective, size
     return rcm_comm_prepare_kind(comm, RCM_MEM_HOST, collective, bytes, root, algorithm);
 }
 
-rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
-                                 enum rcm_collective collective, size_t bytes, int root,
-                                 const char *algorithm) {
+static rcm_status prepare_call(rcm_comm *comm, enum rcm_mem_kind kind,
+                               enum rcm_collective collective, size_t bytes, int root,
+                               const char *algorithm) {
     RCMI_ENTRY;
     struct rcm_call call = RCM_CALL_INIT;
     struct rcmi_request request = {0};
@@ -80,6 +81,13 @@ rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
         status = rcmi_fail(RCM_ERR_TIMEOUT, 0, "not all ranks prepared %s within %.1f s",
                            rcmi_collective_name(collective), (double)comm->timeout_ms / 1000);
     return rcmi_comm_decline(comm, status);
+}
+
+rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind,
+                                 enum rcm_collective collective, size_t bytes, int root,
+                                 const char *algorithm) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, prepare_call(comm, kind, collective, bytes, root, algorithm));
 }
 
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {

@@ -133,10 +133,12 @@ rcm_status rcm_work_cancel(rcm_work *work) {
     if (status != RCM_OK)
         return status;
     if (rcm_work_status(work) == RCM_PENDING && rcmi_comm_enter(work->comm)) {
+        struct rcmi_error *before = rcmi_errors_begin();
         rcmi_work_begin(work->comm, RCMI_WORK_CANCEL, true, NULL, &cancel);
         cancel.target = work;
         rcmi_comm_run(work->comm, &cancel, RCMI_NEVER);
         rcmi_comm_exit(work->comm);
+        (void)rcmi_errors_end(before, RCM_OK);
     }
     return rcm_work_status(work) == RCM_PENDING ? RCM_PENDING : RCM_OK;
 }

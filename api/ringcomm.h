@@ -275,9 +275,9 @@ const char *rcm_status_name(rcm_status status);
 /* The sentence of the table above. Static memory. Any thread. */
 const char *rcm_status_text(rcm_status status);
 
-/* What the last failed call of this thread found, in words: argument and value, rank, address.
- * Thread-local memory, valid until the next call of this library by the same thread; "" if no
- * call failed yet. */
+/* What the last failed call of this thread found, in words: argument and value, rank, address. A
+ * call that succeeds, or returns RCM_PENDING, leaves the words as they were. Thread-local memory,
+ * valid until the next call of this library by the same thread; "" if no call failed yet. */
 const char *rcm_last_error(void);
 
 /* "0.1.0", of the library that is loaded, which may be newer than this header. */

@@ -85,5 +85,6 @@ static rcm_status shrink_call(rcm_comm *comm, const struct rcm_call *call, rcm_c
 }
 
 rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm **ret_comm) {
-    return rcmi_call_out(comm, call, shrink_call(comm, call, ret_comm));
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, rcmi_call_out(comm, call, shrink_call(comm, call, ret_comm)));
 }

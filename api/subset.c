@@ -10,6 +10,7 @@
  *      rcm_comm_split_hosts  the ranks of this host, which all know
  *      rcm_comm_duplicate    all ranks
  */
+#include "error.h"
 #include "agreement.h"
 #include "engine.h"
 #include "entry.h"
@@ -168,8 +169,8 @@ static rcm_status list_check(const struct making *m) {
     return status;
 }
 
-rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
-                           const struct rcm_call *call, rcm_comm **ret_comm) {
+static rcm_status subset_call(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
+                              const struct rcm_call *call, rcm_comm **ret_comm) {
     RCMI_ENTRY;
     struct making m = {.parent = parent,
                        .ranks = ranks,
@@ -185,6 +186,12 @@ rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t t
     if (!over && status == RCM_OK)
         status = making_run(&m, ret_comm);
     return rcmi_call_out(parent, m.call, status);
+}
+
+rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
+                           const struct rcm_call *call, rcm_comm **ret_comm) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, subset_call(parent, ranks, n, tag, call, ret_comm));
 }
 
 /* ---- By colours ----------------------------------------------------------------------------- */
@@ -234,8 +241,8 @@ static rcm_status split_run(struct making *m, const struct colour *mine, struct 
     return making_run_own(m, ranks, n, ret_comm);
 }
 
-rcm_status rcm_comm_split(rcm_comm *parent, int colour, int key, const struct rcm_call *call,
-                          rcm_comm **ret_comm) {
+static rcm_status split_call(rcm_comm *parent, int colour, int key, const struct rcm_call *call,
+                             rcm_comm **ret_comm) {
     RCMI_ENTRY;
     struct making m = {.parent = parent, .kind = RCMI_CREATION_SPLIT, .call = call};
     const struct colour mine = {.colour = colour, .key = key};
@@ -250,6 +257,12 @@ rcm_status rcm_comm_split(rcm_comm *parent, int colour, int key, const struct rc
                                                        rcm_size(parent)));
     free(all);
     return rcmi_call_out(parent, m.call, status);
+}
+
+rcm_status rcm_comm_split(rcm_comm *parent, int colour, int key, const struct rcm_call *call,
+                          rcm_comm **ret_comm) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, split_call(parent, colour, key, call, ret_comm));
 }
 
 /* ---- By hosts, and all ---------------------------------------------------------------------- */
@@ -298,11 +311,13 @@ rcm_status rcm_comm_split_hosts(rcm_comm *parent, const struct rcm_call *call,
                                 rcm_comm **ret_comm) {
     RCMI_ENTRY;
     struct making m = {.parent = parent, .kind = RCMI_CREATION_SPLIT_HOSTS, .call = call};
-    return make_chosen(&m, hosts_choose, ret_comm);
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, make_chosen(&m, hosts_choose, ret_comm));
 }
 
 rcm_status rcm_comm_duplicate(rcm_comm *parent, const struct rcm_call *call, rcm_comm **ret_comm) {
     RCMI_ENTRY;
     struct making m = {.parent = parent, .kind = RCMI_CREATION_DUPLICATE, .call = call};
-    return make_chosen(&m, all_choose, ret_comm);
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, make_chosen(&m, all_choose, ret_comm));
 }

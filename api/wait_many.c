@@ -103,7 +103,7 @@ static rcm_status several_begin(struct several *s, size_t *ret_index) {
     return s->look;
 }
 
-rcm_status rcm_work_test_any(rcm_work *const *works, size_t n, size_t *ret_index) {
+static rcm_status test_any(rcm_work *const *works, size_t n, size_t *ret_index) {
     struct several s = {.works = works, .n = n};
     rcm_status status = several_begin(&s, ret_index);
     for (size_t i = 0; i < n && status == RCM_AGAIN; i++) {
@@ -116,8 +116,13 @@ rcm_status rcm_work_test_any(rcm_work *const *works, size_t n, size_t *ret_index
     return status == RCM_OK ? several_result(&s, ret_index) : status;
 }
 
-rcm_status rcm_work_wait_any(rcm_work *const *works, size_t n, int64_t timeout_ms,
-                             size_t *ret_index) {
+rcm_status rcm_work_test_any(rcm_work *const *works, size_t n, size_t *ret_index) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, test_any(works, n, ret_index));
+}
+
+static rcm_status wait_any(rcm_work *const *works, size_t n, int64_t timeout_ms,
+                           size_t *ret_index) {
     RCMI_ENTRY;
     struct several s = {.works = works, .n = n};
     const rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
@@ -136,7 +141,13 @@ rcm_status rcm_work_wait_any(rcm_work *const *works, size_t n, int64_t timeout_m
     return several_look(&s) == RCM_OK ? several_result(&s, ret_index) : RCM_PENDING;
 }
 
-rcm_status rcm_work_wait_all(rcm_work *const *works, size_t n, int64_t timeout_ms) {
+rcm_status rcm_work_wait_any(rcm_work *const *works, size_t n, int64_t timeout_ms,
+                             size_t *ret_index) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, wait_any(works, n, timeout_ms, ret_index));
+}
+
+static rcm_status wait_all(rcm_work *const *works, size_t n, int64_t timeout_ms) {
     RCMI_ENTRY;
     const struct several s = {.works = works, .n = n};
     const rcmi_deadline deadline = rcmi_deadline_in(timeout_ms);
@@ -153,4 +164,9 @@ rcm_status rcm_work_wait_all(rcm_work *const *works, size_t n, int64_t timeout_m
             failed = works[i];
     }
     return status == RCM_OK && failed ? rcm_work_test(failed) : status;
+}
+
+rcm_status rcm_work_wait_all(rcm_work *const *works, size_t n, int64_t timeout_ms) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, wait_all(works, n, timeout_ms));
 }

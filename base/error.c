@@ -8,11 +8,15 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static _Thread_local struct rcmi_error last_error = {.origin = -1};
+static _Thread_local struct rcmi_error records[2] = {{.origin = -1}, {.origin = -1}};
+/* Which of them is the thread's; and whether the other one is kept, by rcmi_errors_begin. */
+static _Thread_local int current;
+static _Thread_local bool keeps;
+#define last_error (records[current])
 
 /* As much of `more` as has room behind text, which is as long as a record's. */
 static void text_append(char *text, const char *more) {
-    size_t room = sizeof last_error.text - 1, used = strlen(text), len = strlen(more);
+    size_t room = sizeof records[0].text - 1, used = strlen(text), len = strlen(more);
     len = len < room - used ? len : room - used;
     memcpy(text + used, more, len);
     text[used + len] = '\0';
@@ -29,7 +33,7 @@ static const char *limit_text(char *text, size_t cap) {
 /* Formats into a buffer of its own first: the arguments may point into the record. */
 static void error_set(rcm_status status, int sys_errno, int origin, const char *format,
                       va_list args) {
-    char text[sizeof last_error.text];
+    char text[sizeof records[0].text];
     int len = vsnprintf(text, sizeof text, format, args);
     if (len < 0)
         text[0] = '\0';
@@ -81,7 +85,7 @@ rcm_status rcmi_fail_peer(rcm_status status, int peer, const char *format, ...) 
 
 rcm_status rcmi_fail_context(const char *format, ...) {
     int saved_errno = errno;
-    char text[sizeof last_error.text];
+    char text[sizeof records[0].text];
     va_list args;
     va_start(args, format);
     int len = vsnprintf(text, sizeof text, format, args);
@@ -132,4 +136,27 @@ struct rcmi_error *rcmi_last_error(void) {
 
 const char *rcm_last_error(void) {
     return last_error.text;
+}
+
+struct rcmi_error *rcmi_errors_begin(void) {
+    if (keeps)
+        return NULL;
+    struct rcmi_error *before = &last_error;
+    keeps = true;
+    current = !current;
+    last_error.status = RCM_OK;
+    last_error.sys_errno = 0;
+    last_error.origin = -1;
+    last_error.of_world = false;
+    last_error.text[0] = '\0';
+    return before;
+}
+
+rcm_status rcmi_errors_end(struct rcmi_error *before, rcm_status status) {
+    if (!before)
+        return status;
+    keeps = false;
+    if (status >= RCM_OK)
+        current = (int)(before - records);
+    return status;
 }

@@ -61,4 +61,12 @@ void rcmi_text_clean(char *text);
 /* The thread's record; never NULL. */
 struct rcmi_error *rcmi_last_error(void);
 
+/*
+ * For public functions in which something may fail that is then done otherwise: a call that
+ * succeeds leaves rcm_last_error as it was. Between begin and end the thread has an empty record;
+ * end drops it if status is no error, and returns status. Within others they do nothing.
+ */
+struct rcmi_error *rcmi_errors_begin(void);
+rcm_status rcmi_errors_end(struct rcmi_error *before, rcm_status status);
+
 #endif

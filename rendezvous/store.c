@@ -80,7 +80,7 @@ rcm_status rcmi_store_open(const char *url_text, const char *secret, int64_t tim
     return status;
 }
 
-rcm_status rcm_store_open(const char *url, int64_t timeout_ms, rcm_store **ret_store) {
+static rcm_status store_open(const char *url, int64_t timeout_ms, rcm_store **ret_store) {
     RCMI_ENTRY;
     char *secret = NULL;
 
@@ -92,6 +92,11 @@ rcm_status rcm_store_open(const char *url, int64_t timeout_ms, rcm_store **ret_s
         status = rcmi_store_open(url, secret, timeout_ms, ret_store);
     free(secret);
     return status;
+}
+
+rcm_status rcm_store_open(const char *url, int64_t timeout_ms, rcm_store **ret_store) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, store_open(url, timeout_ms, ret_store));
 }
 
 /* A valid store that belongs to this process. */

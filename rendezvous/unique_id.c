@@ -178,7 +178,7 @@ static rcm_status id_serve(struct id *id, rcm_store **ret_store) {
     return status;
 }
 
-rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id) {
+static rcm_status id_get(struct rcm_unique_id *ret_id) {
     RCMI_ENTRY;
     struct id id = {.magic = "rcm-id", .version = VERSION};
     rcm_store *store = NULL;
@@ -194,6 +194,11 @@ rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id) {
     memset(ret_id, 0, sizeof *ret_id);
     memcpy(ret_id->bytes, &id, sizeof id);
     return RCM_OK;
+}
+
+rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id) {
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, id_get(ret_id));
 }
 
 /* ---- Coming with one ------------------------------------------------------------------------- */
