@@ -536,10 +536,11 @@ RCM_CHECKED rcm_status rcm_store_prefix(rcm_store *store, const char *prefix,
  *
  * The functions take `arg`, do what the rcm_store_ function of their name does, and return its
  * statuses: try_get RCM_ERR_NOT_FOUND, wait RCM_ERR_TIMEOUT. Values that they return are malloc'd,
- * and freed by the library. timeout_ms as there. rcm_init waits in short slices, each a call of wait
- * of some 500 ms and 1 ms more for each rank, between which it looks at other things:
- * RCM_ERR_TIMEOUT at the end of one is no failure, and no reason to log anything. They are called in the threads that call the
- * library's functions, of rcm_init_begin in one of its own; several at once if the program does.
+ * and freed by the library. timeout_ms as there. rcm_init waits in short slices, each a call of
+ * wait of some 500 ms and 1 ms more for each rank, between which it looks at other things:
+ * RCM_ERR_TIMEOUT at the end of one is no failure, and no reason to log anything. They are called
+ * in the threads that call the library's functions, of rcm_init_begin in one of its own; several at
+ * once if the program does.
  */
 struct rcm_store_functions {
     uint32_t size;
@@ -625,9 +626,9 @@ typedef struct rcm_work rcm_work;
  * that are up (RINGCOMM_IFACE: of this one), on a free port (RINGCOMM_PORTS: of these), with the
  * environment's secret. It need not be a rank. If it is, its rank ends the store with the
  * communicator's end; else the store is there until rcm_unique_id_free, or until the process ends.
- * So an id is for one rcm_init of each rank. An id that is used up, or was freed, is refused: in the
- * process that made it by RCM_ERR_INVALID at once, elsewhere by RCM_ERR_PEER after some seconds in
- * which nothing listens at its addresses.
+ * So an id is for one rcm_init of each rank. An id that is used up, or was freed, is refused: in
+ * the process that made it by RCM_ERR_INVALID at once, elsewhere by RCM_ERR_PEER after some seconds
+ * in which nothing listens at its addresses.
  */
 #define RCM_UNIQUE_ID_BYTES 128
 struct rcm_unique_id {
@@ -868,8 +869,8 @@ struct rcm_call {
      * that of the thread that makes the call, or rcm_work_start. */
     void *stream;
     /* Why the call failed: written if it returns an error, and so has made no work, by the time it
-     * returns; else left as it is. It is the caller's, and its size is set. status and text are what
-     * the call returned and rcm_last_error says; the rest is as of rcm_comm_error where the
+     * returns; else left as it is. It is the caller's, and its size is set. status and text are
+     * what the call returned and rcm_last_error says; the rest is as of rcm_comm_error where the
      * communicator has failed with that status, else 0, "", and the origin that is known, or -1.
      * NULL: not wanted. */
     struct rcm_error *error;

@@ -227,8 +227,7 @@ static bool all_are_here(const struct rcmi_node *node) {
     for (int r = 0; r < config->nranks; r++)
         if (config->lookup(config->arg, r, &blob, &len) != RCM_OK ||
             rcmi_address_rows(blob, len, &rows) != RCM_OK ||
-            !rcmi_where_is(rows.where, own.where) ||
-            !(rows.reach & RCMI_REACH_LOOPBACK))
+            !rcmi_where_is(rows.where, own.where) || !(rows.reach & RCMI_REACH_LOOPBACK))
             return false;
     return true;
 }
