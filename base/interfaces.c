@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "error.h"
+#include "fd.h"
 
 static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -291,7 +292,7 @@ void rcmi_interfaces_explain(char *text, size_t cap) {
 
 /* The address from which packets to `to` leave; nothing is sent. */
 static bool route_source(const struct rcmi_sockaddr *to, struct rcmi_sockaddr *ret_from) {
-    int fd = socket(to->addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = rcmi_fd_high(socket(to->addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     struct rcmi_sockaddr from = {.len = sizeof from.addr};
     const bool found = fd >= 0 && connect(fd, (const struct sockaddr *)&to->addr, to->len) == 0 &&
                        getsockname(fd, (struct sockaddr *)&from.addr, &from.len) == 0;

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include "entry.h"
 #include "error.h"
+#include "fd.h"
 
 enum { KIB = 1024, TEXT = 256, PATH = 512 };
 
@@ -31,7 +32,7 @@ static void limit_add(char *text, const char *name, int which, rlim_t unit, cons
 static bool number_read(const char *folder, const char *file, unsigned long long *ret_number) {
     char path[2 * PATH];
     snprintf(path, sizeof path, "%s/%s", folder, file);
-    FILE *f = fopen(path, "re");
+    FILE *f = rcmi_fopen(path);
     const bool is = f && fscanf(f, "%llu", ret_number) == 1;
     if (f)
         fclose(f);
@@ -42,7 +43,7 @@ static bool number_read(const char *folder, const char *file, unsigned long long
 static bool cgroup_find(char folder[PATH], size_t *ret_root) {
     char line[PATH];
     bool found = false;
-    FILE *f = fopen("/proc/self/cgroup", "re");
+    FILE *f = rcmi_fopen("/proc/self/cgroup");
     while (f && !found && fgets(line, sizeof line, f)) {
         char *controllers = strchr(line, ':'),
              *path = controllers ? strchr(controllers + 1, ':') : NULL;

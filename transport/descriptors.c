@@ -22,7 +22,7 @@ rcm_status rcmi_descriptors_try(const char *links, int wanted) {
     rcm_status status = RCM_OK;
     int fds[WANTED_MAX], n = 0;
     pthread_mutex_lock(&trying);
-    fds[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fds[0] = rcmi_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (fds[0] >= 0)
         for (n = 1; n < wanted && (fds[n] = fcntl(fds[0], F_DUPFD_CLOEXEC, 3)) >= 0;)
             n++;
