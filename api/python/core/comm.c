@@ -49,17 +49,17 @@ static rcm_comm *wait_for_init(rcm_init_request *request) {
 }
 
 static PyObject *comm_init(CORE_UNUSED PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"rank",       "size",   "url",       "unique_id",
-                            "host_id",    "secret", "transport", "algorithm",
-                            "timeout_ms", "device", NULL};
+    static const char *const names[] = {"rank",       "size",   "url",       "unique_id",
+                                        "host_id",    "secret", "transport", "algorithm",
+                                        "timeout_ms", "device", NULL};
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     const char *id = NULL;
     Py_ssize_t id_bytes = 0;
     long long timeout_ms = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|iizz#zzzzLz", names, &options.rank,
-                                     &options.world_size, &options.url, &id, &id_bytes,
-                                     &options.host_id, &options.secret, &options.transport,
-                                     &options.algorithm, &timeout_ms, &options.device))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "|iizz#zzzzLz", (char **)(uintptr_t)names, &options.rank,
+            &options.world_size, &options.url, &id, &id_bytes, &options.host_id, &options.secret,
+            &options.transport, &options.algorithm, &timeout_ms, &options.device))
         return NULL;
     struct rcm_unique_id unique_id;
     if (id && id_bytes != RCM_UNIQUE_ID_BYTES) {
