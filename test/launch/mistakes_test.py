@@ -41,7 +41,7 @@ ALONE = [
     (PAIR + ' MASTER_PORT=99999', 'MASTER_PORT=99999'),
     (PAIR + ' RANK=1 RINGCOMM_TIMEOUT=1', 'Connection refused'),
     (PAIR + ' RINGCOMM_TIMEOUT=1', 'rank 1 of 2 has not arrived'),
-    (PAIR + ' RINGCOMM_TIMEOUT=1h', 'RINGCOMM_TIMEOUT=1h'),
+    (PAIR + ' RINGCOMM_TIMEOUT=1d', 'RINGCOMM_TIMEOUT=1d'),
     (PAIR + ' RINGCOMM_URL=127.0.0.1:29500', 'begins with none of tcp://'),
     (PAIR + ' RINGCOMM_URL=file://relative', 'write file:///path'),
     (PAIR + ' RINGCOMM_URL=file:///no/such/folder/f RINGCOMM_TIMEOUT=3',

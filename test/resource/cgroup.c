@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "ringcomm.h"
@@ -80,12 +81,12 @@ static int fill(rcm_comm *comm, size_t bytes) {
 
 /* A result that does not fit; what is sent is never written, and takes none. */
 static int gather_refused(rcm_comm *comm) {
-    char *send = calloc(1, LIMIT + MIB);
     struct rcm_bytes *bytes = NULL;
-    if (!send)
+    void *send = mmap(NULL, LIMIT + MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (send == MAP_FAILED)
         abort();
     const rcm_status status = rcm_all_gather_bytes(comm, send, LIMIT + MIB, &bytes, NULL, NULL);
-    free(send);
+    munmap(send, LIMIT + MIB);
     free(bytes);
     if (status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE)
         return 0;
