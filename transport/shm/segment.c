@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "memory_room.h"
 #include "shm.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -138,18 +139,33 @@ rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory) {
     return RCM_OK;
 }
 
+/* Reserves pages by their addresses, which needs no descriptor: the program may have closed it, and
+ * its number may be that of another file by now. Kernels before 5.14 reserve by the file. */
+static rcm_status pages_take(struct shm_channel *shm, size_t from, size_t to) {
+    rcm_status status = rcmi_memory_check(to - from);
+    if (status != RCM_OK)
+        return status;
+    while (madvise((uint8_t *)shm->memory + from, to - from, MADV_POPULATE_WRITE) != 0) {
+        if (errno == EINVAL)
+            return rcmi_memfd_grow(shm->domain->memfd, shm->at + from, shm->at + to);
+        if (errno != EINTR && errno != EAGAIN)
+            return rcmi_fail(RCM_ERR_RESOURCE, errno, "cannot reserve %zu bytes of shared memory",
+                             to - from);
+    }
+    return RCM_OK;
+}
+
 /* By the thread that writes, so that the pages are on its NUMA node, and at once: each fault would
- * cost more. Where the kernel is too old for that they are faulted in one by one. */
+ * cost more. */
 rcm_status shm_slots_make(struct shm_channel *shm, uint32_t index) {
     const struct rcmi_fifo_writer *writer = &shm->fifo.writer;
     const size_t page = shm->domain->page;
     const size_t first = writer->shape.payloads + shm->nslots * writer->shape.stride;
     const size_t last = writer->shape.payloads + (index + 1) * writer->shape.stride;
     const size_t from = first / page * page, to = round_up(last, page);
-    const rcm_status status = rcmi_memfd_grow(shm->domain->memfd, shm->at + from, shm->at + to);
+    const rcm_status status = pages_take(shm, from, to);
     if (status != RCM_OK)
         return rcmi_fail_context("shared memory for the slots of a channel");
-    (void)madvise((uint8_t *)shm->memory + from, to - from, MADV_POPULATE_WRITE);
     shm->nslots = index + 1;
     return RCM_OK;
 }
