@@ -173,7 +173,8 @@ static uint64_t folder_number(const struct folder *folder) {
     const int n = snprintf(path, sizeof path, "%s%s", root, folder->path);
     if (n < 0 || (size_t)n >= sizeof path || stat(path, &info) != 0)
         return 0;
-    return ((uint64_t)info.st_dev << 40 ^ (uint64_t)info.st_ino) | 1;
+    const uint64_t number = (uint64_t)info.st_dev << 40 ^ (uint64_t)info.st_ino;
+    return number ? number : 1;
 }
 
 static void visit_cpus(const struct folder *folder, void *arg) {

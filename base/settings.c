@@ -93,8 +93,8 @@ enum { NROWS = sizeof table / sizeof table[0] };
 
 /* Of words of ours, which are lower case: capitals mean the same. */
 static const char *const worded[] = {
-    "RINGCOMM_LOG",  "RINGCOMM_TRANSPORT", "RINGCOMM_ALGORITHM", "RINGCOMM_KERNELS",
-    "RINGCOMM_COPY", "RINGCOMM_CUDA_SYNC", "RINGCOMM_PROTOCOL",
+    "RINGCOMM_LOG",     "RINGCOMM_TRANSPORT", "RINGCOMM_ALGORITHM",
+    "RINGCOMM_KERNELS", "RINGCOMM_COPY",      "RINGCOMM_CUDA_SYNC",
 };
 
 static bool has_words(const char *name) {
