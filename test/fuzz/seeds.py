@@ -98,10 +98,13 @@ def settings():
     sizes = texts(['0', '1', '64K', '1m', '8G', '9223372036854775807'],
                   ['', 'K', '-1', '1KK', '1 K', '1.5', '9223372036854775808', '9999999999G', '0x10'],
                   b'\0')
-    numbers = texts(['128K', '-4096', '1M'], ['-4097', '2M', '--1', '1-'], b'\1')
+    numbers = texts(['128', '-4096', '1048576'], ['-4097', '128K', '--1', '1-'], b'\1')
+    durations = texts(['1', '90s', '1.5m', '1h', '20us', '3ms'],
+                      ['0', '1d', '10M', '1 s', '2h', '-1', '1e3', '1.5.5s'], b'\3')
     secret = texts(['secret\n', 'x', 'two\nlines'], ['', '\n', b'a\0b', b'x' * 4097], b'\2')
     seeds = {}
-    for name, part in (('size', sizes), ('number', numbers), ('secret', secret)):
+    for name, part in (('size', sizes), ('number', numbers), ('duration', durations),
+                       ('secret', secret)):
         for key, data in part.items():
             kind, i = key.split('-')
             seeds[f'{kind}-{name}-{i}'] = data

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: sizes, numbers and the secret's file (base/settings.c). The first byte chooses: a
- * size as tools take it, a number from the environment, or a file with a secret.
+ * Fuzz target: sizes, numbers, durations and the secret's file (base/settings.c). The first byte
+ * chooses: a size as tools take it, a number or a duration from the environment, or a file with a
+ * secret.
  */
 #include "fuzz.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "numbers.h"
 #include "settings.h"
 
 static void take_size(const char *text) {
@@ -31,6 +33,17 @@ static void take_number(const char *text) {
     unsetenv("RINGCOMM_SLOT_BYTES");
 }
 
+static void take_duration(const char *text) {
+    int64_t value = 0;
+    setenv("RINGCOMM_TIMEOUT", text, 1);
+    rcm_status status =
+        rcmi_setting_duration("RINGCOMM_TIMEOUT", RCMI_SECOND, 1000, RCMI_SECOND * 3600, &value);
+    fuzz_judge(status);
+    fuzz_require(status != RCM_OK || (value >= 1000 && value <= RCMI_SECOND * 3600),
+                 "a duration in range");
+    unsetenv("RINGCOMM_TIMEOUT");
+}
+
 static void take_secret(const uint8_t *data, size_t size) {
     char path[32], *secret = NULL;
     fuzz_file(data, size, path);
@@ -49,10 +62,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0)
         return 0;
     char *text = fuzz_text(data + 1, size - 1);
-    if (data[0] % 3 == 0)
+    if (data[0] % 4 == 0)
         take_size(text);
-    else if (data[0] % 3 == 1)
+    else if (data[0] % 4 == 1)
         take_number(text);
+    else if (data[0] % 4 == 3)
+        take_duration(text);
     else
         take_secret(data + 1, size - 1);
     free(text);

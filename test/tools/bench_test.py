@@ -419,7 +419,7 @@ class Info(unittest.TestCase):
         sections = {r['section'] for r in self.rows()}
         self.assertEqual(sections,
                          {'library', 'feature', 'transport', 'protocol', 'algorithm', 'setting',
-                          'launch', 'cpu'})
+                          'launch', 'cpu', 'memory'})
         self.assertIn('# ringcomm-info: ', self.info().stdout)
 
     def test_one_section(self):
