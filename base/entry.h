@@ -97,7 +97,8 @@ static inline struct rcmi_entered rcmi_entry_begun(void) {
 
 /* From here to the end of the block. */
 #define RCMI_ENTRY                                                                                 \
-    const struct rcmi_entered entry_ __attribute__((cleanup(rcmi_entry_end))) = rcmi_entry_begun()
+    const struct rcmi_entered entry_ __attribute__((cleanup(rcmi_entry_end), unused)) =            \
+        rcmi_entry_begun()
 
 /* ---- Code of the program's ------------------------------------------------------------------- */
 
