@@ -541,7 +541,7 @@ def case_first_process():
                'grep -c "^State:.Z"); [ $n = 0 ] && break; sleep 0.1; done; echo zombies $n')
     output = inside(orphans + '[ $RANK = 1 ] && { sleep 1; exit 0; }; ' + zombies, 0)
     equal(output.count(b'zombies 0'), 1, output)
-    inside('trap "exit 7" TERM; [ $RANK = 0 ] && kill -TERM 1; sleep 20 & wait $!', 7)
+    inside('trap "exit 7" TERM; [ $RANK = 0 ] && { sleep 1; kill -TERM 1; }; sleep 20 & wait $!', 7)
 
 
 def case_collected():
