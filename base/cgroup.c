@@ -256,3 +256,19 @@ void rcmi_cgroup_memory(uint64_t swap_free, struct rcmi_cgroup_memory *ret_memor
     struct least least = {.memory = ret_memory, .swap_free = swap_free};
     folders_visit("memory", visit_memory, &least);
 }
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+static void visit_tasks(const struct folder *folder, void *arg) {
+    struct rcmi_cgroup_tasks *full = arg;
+    const uint64_t limit = file_number(folder->path, "pids.max", NULL, UINT64_MAX);
+    if (full->file[0] || file_number(folder->path, "pids.current", NULL, 0) < limit)
+        return;
+    full->limit = limit;
+    snprintf(full->file, sizeof full->file, "%.200s/pids.max", folder->path);
+}
+
+void rcmi_cgroup_tasks(struct rcmi_cgroup_tasks *ret_tasks) {
+    *ret_tasks = (struct rcmi_cgroup_tasks){.limit = UINT64_MAX};
+    folders_visit("pids", visit_tasks, ret_tasks);
+}

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits of the control groups that this process is in: CPU quota and memory, version 1 and 2. The
- * limits of all parents count, as far as they can be seen: a container sees its own groups only.
+ * Limits of the control groups that this process is in: CPU quota, memory and tasks, version 1 and
+ * 2. The limits of all parents count, as far as they can be seen: a container sees its own groups
+ * only.
  *
  *                version 2                             version 1
  *   CPUs         cpu.max                               cpu.cfs_quota_us, cpu.cfs_period_us
  *   memory       memory.max, memory.high               memory.limit_in_bytes
  *   with swap    memory.swap.max                       memory.memsw.limit_in_bytes
  *   in use       memory.current, memory.swap.current   memory.usage_in_bytes, memory.memsw.usage...
+ *   tasks        pids.max, pids.current                the same
  *
  * Not here: what the whole machine has (memory_room.h, sched_getaffinity).
  */
@@ -34,6 +36,13 @@ struct rcmi_cgroup_memory {
 };
 /* Of the group with the least room. swap_free: of the machine. */
 void rcmi_cgroup_memory(uint64_t swap_free, struct rcmi_cgroup_memory *ret_memory);
+
+struct rcmi_cgroup_tasks {
+    uint64_t limit;
+    char file[RCMI_CGROUP_FILE]; /* that has the limit; "": no group is full */
+};
+/* The innermost group that has as many tasks as it may have. */
+void rcmi_cgroup_tasks(struct rcmi_cgroup_tasks *ret_tasks);
 
 /* For tests: all paths begin with this prefix, which lives as long as it is used. "": the system's
  * own. */

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include "cgroup.h"
 #include "entry.h"
 #include "error.h"
-#include "fd.h"
 
-enum { KIB = 1024, TEXT = 256, PATH = 512 };
+enum { KIB = 1024, TEXT = 256 };
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
@@ -28,59 +28,14 @@ static void limit_add(char *text, const char *name, int which, rlim_t unit, cons
                  (unsigned long long)(limit.rlim_cur / unit), words);
 }
 
-/* A number in a file; false: there is none. */
-static bool number_read(const char *folder, const char *file, unsigned long long *ret_number) {
-    char path[2 * PATH];
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    FILE *f = rcmi_fopen(path);
-    const bool is = f && fscanf(f, "%llu", ret_number) == 1;
-    if (f)
-        fclose(f);
-    return is;
-}
-
-/* The folder of this process's control group that counts tasks; v1 has it below "pids". */
-static bool cgroup_find(char folder[PATH], size_t *ret_root) {
-    char line[PATH];
-    bool found = false;
-    FILE *f = rcmi_fopen("/proc/self/cgroup");
-    while (f && !found && fgets(line, sizeof line, f)) {
-        char *controllers = strchr(line, ':'),
-             *path = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *path++ = '\0';
-        path[strcspn(path, "\n")] = '\0';
-        const bool v1 = strcmp(controllers, ":pids") == 0;
-        const char *root = v1 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup";
-        found = v1 || controllers[1] == '\0';
-        *ret_root = strlen(root);
-        snprintf(folder, PATH, "%s%.400s", root, path);
-    }
-    if (f)
-        fclose(f);
-    return found;
-}
-
 /* Appends the group, this process's or one above, that has as many tasks as it may have. */
 static void cgroup_add(char *text) {
-    char folder[PATH], *end;
-    size_t root = 0;
-    unsigned long long most, now;
-    if (!cgroup_find(folder, &root))
-        return;
-    for (; strlen(folder) >= root; *end = '\0') {
-        if (number_read(folder, "pids.max", &most) && number_read(folder, "pids.current", &now) &&
-            now >= most) {
-            const size_t used = strlen(text);
-            snprintf(text + used, TEXT - used, "%spids.max of control group %s is %llu",
-                     used ? ", " : "", folder[root] ? folder + root : "/", most);
-            return;
-        }
-        end = strrchr(folder, '/');
-        if (!end)
-            return;
-    }
+    struct rcmi_cgroup_tasks full;
+    const size_t used = strlen(text);
+    rcmi_cgroup_tasks(&full);
+    if (full.file[0])
+        snprintf(text + used, TEXT - used, "%s%.200s is %llu", used ? ", " : "", full.file,
+                 (unsigned long long)full.limit);
 }
 
 /* Why there was no thread with such a stack, as far as that can be seen afterwards. */

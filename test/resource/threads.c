@@ -183,7 +183,7 @@ static int tasks_in(const char *above, const char *group) {
     if (child == 0) {
         if (write_in(group, "cgroup.procs", "0") != 0)
             _exit(SKIP);
-        const int result = names("pids.max of control group", "is 1");
+        const int result = names("/pids.max is 1", "");
         fflush(NULL);
         _exit(result);
     }

@@ -213,6 +213,24 @@ static void test_check(void **state) {
     assert_int_equal(rcmi_memory_check((size_t)50 * MIB), RCM_OK);
 }
 
+static void test_tasks(void **state) {
+    struct rcmi_cgroup_tasks full;
+    (void)state;
+    version_2("/pod/box");
+    rcmi_cgroup_tasks(&full);
+    assert_string_equal(full.file, "");
+    put("/sys/fs/cgroup/pod/box/pids.max", "max\n");
+    put("/sys/fs/cgroup/pod/box/pids.current", "7\n");
+    put("/sys/fs/cgroup/pod/pids.max", "9\n");
+    put("/sys/fs/cgroup/pod/pids.current", "8\n");
+    rcmi_cgroup_tasks(&full);
+    assert_string_equal(full.file, "");
+    put("/sys/fs/cgroup/pod/pids.current", "9\n");
+    rcmi_cgroup_tasks(&full);
+    assert_string_equal(full.file, "/sys/fs/cgroup/pod/pids.max");
+    assert_int_equal(full.limit, 9);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_cpus_2, tree_begin, tree_end),
@@ -221,6 +239,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_memory_2, tree_begin, tree_end),
         cmocka_unit_test_setup_teardown(test_memory_1, tree_begin, tree_end),
         cmocka_unit_test_setup_teardown(test_check, tree_begin, tree_end),
+        cmocka_unit_test_setup_teardown(test_tasks, tree_begin, tree_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
