@@ -129,6 +129,27 @@ def works():
     assert _core.next_completion(5000) is done
 
 
+def several():
+    """Several collectives, and several transfers, with one work each; by address."""
+    arrays = [floats(*block(me)), floats(me, 1)]
+    parts = [(a.buffer_info()[0], a.buffer_info()[0], len(a), _core.DTYPES['float32'][0])
+             for a in arrays]
+    for mode in 0, 1:
+        arrays[0][:], arrays[1][:] = floats(*block(me)), floats(me, 1)
+        work = _core.coalesced(comm.core, _core.COLLECTIVES['all_reduce'], parts, _core.OPS['sum'],
+                               0, arrays, mode, 0)
+        assert work is None if mode == 0 else work.wait()
+        same(arrays[0], [sum(column) for column in zip(*(block(r) for r in ranks))])
+        same(arrays[1], [sum(ranks), size])
+    send, recv = floats(me), floats(-1)
+    transfers = [(3, recv.buffer_info()[0], 1, 9, (me - 1) % size, 5),
+                 (1, send.buffer_info()[0], 1, 9, (me + 1) % size, 5)]
+    assert _core.batch(comm.core, transfers, (send, recv), 0, 0) is None
+    same(recv, [(me - 1) % size])
+    refuse(TypeError, '8 arguments', lambda: _core.coalesced(comm.core))
+    refuse(TypeError, 'a list is needed', lambda: _core.batch(comm.core, 7, None, 0, 0))
+
+
 def objects():
     value = {'rank': me, 'text': 'x' * (1000 * me)}
     assert [v['rank'] for v in comm.all_gather_objects(value)] == list(ranks)
@@ -202,7 +223,7 @@ def memory():
     comm.core.mem_free(address)
 
 
-for case in (reductions, moves, uneven, messages, threads, works, objects, types, groups,
+for case in (reductions, moves, uneven, messages, threads, works, several, objects, types, groups,
              bad_arguments, memory):
     case()
 assert pickle.dumps(ringcomm.Error(-1, 'text')) is not None

@@ -148,8 +148,7 @@ MAKE_OF_ALL(split_hosts)
 MAKE_OF_ALL(duplicate)
 MAKE_OF_ALL(shrink)
 
-/* ---- The end
- * -------------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static PyObject *end_by(PyObject *self, rcm_status (*end)(rcm_comm *comm)) {
     struct comm_object *object = (struct comm_object *)self;
@@ -189,8 +188,7 @@ static PyObject *comm_abort(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* ---- Queries
- * --------------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 static PyObject *comm_error(PyObject *self, CORE_UNUSED PyObject *none) {
     rcm_comm *comm = core_comm_of(self);
@@ -265,8 +263,7 @@ static PyObject *comm_iprobe(PyObject *self, PyObject *args) {
                          (Py_ssize_t)message.bytes);
 }
 
-/* ---- Memory
- * ------------------------------------------------------------------------------------------ */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static PyObject *comm_mem_alloc(PyObject *self, PyObject *size) {
     rcm_comm *comm = core_comm_of(self);
@@ -293,8 +290,7 @@ static PyObject *comm_mem_free(PyObject *self, PyObject *address) {
     Py_RETURN_NONE;
 }
 
-/* ---- The type
- * ------------------------------------------------------------------------------------------ */
+/* ---- The type -------------------------------------------------------------------------------- */
 
 #define GET_INT(name)                                                                              \
     static PyObject *get_##name(PyObject *self, CORE_UNUSED void *closure) {                       \

@@ -499,59 +499,54 @@ static PyObject *run_row(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     return call_row(row, &a, &tail);
 }
 
-/* ---- Several in one call
- * -------------------------------------------------------------------------- */
+/* ---- Several in one call --------------------------------------------------------------------- */
 
-/* coalesced(comm, collective, [(send, recv, count, dtype)], op, root, keep, mode, timeout_ms); the
- * buffers are addresses, kept alive by keep. */
-static PyObject *coalesced(CORE_UNUSED PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    struct tail tail;
-    int collective, op, root;
+/* coalesced or batch: n items, each from a tuple of the list. */
+struct several {
     rcm_comm *comm;
-    if (nargs != 8) {
-        PyErr_SetString(PyExc_TypeError, "coalesced takes 8 arguments");
+    size_t n;
+    struct rcm_part *parts; /* of coalesced */
+    enum rcm_collective collective;
+    int op, root;
+    struct rcm_transfer *transfers; /* of batch */
+};
+
+static rcm_status begin_several(const struct several *s, const struct rcm_call *call,
+                                rcm_work **work) {
+    if (s->parts)
+        return rcm_coalesced(s->comm, s->collective, s->parts, s->n, s->op, s->root, call, work);
+    return rcm_batch(s->comm, s->transfers, s->n, call, work);
+}
+
+static PyObject *run_several(const struct several *s, const struct tail *tail) {
+    struct core_held *held = core_held_new(tail->keep, 0);
+    if (!held)
         return NULL;
-    }
-    core_held_sweep();
-    if (!(comm = core_comm_of(args[0])) || !core_int(args[1], "collective", &collective) ||
-        !core_int(args[3], "op", &op) || !core_int(args[4], "root", &root) ||
-        !get_tail(args + 5, &tail))
-        return NULL;
-    Py_ssize_t n = PyList_Size(args[2]);
-    struct rcm_part *parts = n < 0 ? NULL : PyMem_Calloc(n ? (size_t)n : 1, sizeof *parts);
-    struct core_held *held = parts ? core_held_new(tail.keep, 0) : NULL;
-    bool good = held != NULL;
-    for (Py_ssize_t i = 0; good && i < n; i++) {
-        unsigned long long send, recv;
-        Py_ssize_t count;
-        int dtype;
-        good = PyArg_ParseTuple(PyList_GetItem(args[2], i), "KKni", &send, &recv, &count, &dtype);
-        if (good)
-            parts[i] = (struct rcm_part){(void *)(uintptr_t)send, (void *)(uintptr_t)recv,
-                                         (size_t)count, (rcm_dtype)dtype};
-    }
-    if (!good) {
-        PyMem_Free(parts);
-        core_held_free(held);
-        return NULL;
-    }
     struct rcm_call call = RCM_CALL_INIT;
-    call.timeout_ms = tail.timeout_ms;
-    call.wait_ms = tail.mode == CORE_BLOCKING ? CORE_SLICE_MS : 0;
+    call.timeout_ms = tail->timeout_ms;
+    call.wait_ms = tail->mode == CORE_BLOCKING ? CORE_SLICE_MS : 0;
     rcm_work *work = NULL;
     struct core_failure failure;
     rcm_status status;
-    Py_BEGIN_ALLOW_THREADS status = rcm_coalesced(comm, (enum rcm_collective)collective, parts,
-                                                  (size_t)n, op, root, &call, &work);
+    Py_BEGIN_ALLOW_THREADS status = begin_several(s, &call, &work);
     if (status < 0)
-        core_failure_note(&failure, status, comm, NULL);
-    Py_END_ALLOW_THREADS PyMem_Free(parts);
-    if (work)
-        return go_on(work, held, &tail, false);
+        core_failure_note(&failure, status, s->comm, NULL);
+    Py_END_ALLOW_THREADS if (work) return go_on(work, held, tail, false);
     core_held_free(held);
     if (status < 0)
         return core_failure_raise(&failure);
     Py_RETURN_NONE;
+}
+
+static bool get_part(PyObject *tuple, struct rcm_part *part) {
+    unsigned long long send, recv;
+    Py_ssize_t count;
+    int dtype;
+    if (!PyArg_ParseTuple(tuple, "KKni", &send, &recv, &count, &dtype))
+        return false;
+    *part = (struct rcm_part){(void *)(uintptr_t)send, (void *)(uintptr_t)recv, (size_t)count,
+                              (rcm_dtype)dtype};
+    return true;
 }
 
 static bool get_transfer(PyObject *tuple, struct rcm_transfer *transfer) {
@@ -569,49 +564,65 @@ static bool get_transfer(PyObject *tuple, struct rcm_transfer *transfer) {
     return true;
 }
 
+/* Zeroed memory for the items of a list; NULL with an exception set. */
+static void *new_items(PyObject *list, size_t bytes, size_t *ret_n) {
+    if (!PyList_Check(list)) {
+        PyErr_Format(PyExc_TypeError, "a list is needed, not %R", (PyObject *)Py_TYPE(list));
+        return NULL;
+    }
+    *ret_n = (size_t)PyList_Size(list);
+    void *items = PyMem_Calloc(*ret_n ? *ret_n : 1, bytes);
+    return items ? items : PyErr_NoMemory();
+}
+
+static bool count_arguments(Py_ssize_t nargs, Py_ssize_t wanted, const char *name) {
+    if (nargs != wanted)
+        PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, not %zd", name, wanted, nargs);
+    return nargs == wanted;
+}
+
+/* coalesced(comm, collective, [(send, recv, count, dtype)], op, root, keep, mode, timeout_ms); the
+ * buffers are addresses, kept alive by keep. */
+static PyObject *coalesced(CORE_UNUSED PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    struct tail tail;
+    struct several s = {0};
+    int collective;
+    if (!count_arguments(nargs, 8, "coalesced"))
+        return NULL;
+    core_held_sweep();
+    if (!(s.comm = core_comm_of(args[0])) || !core_int(args[1], "collective", &collective) ||
+        !core_int(args[3], "op", &s.op) || !core_int(args[4], "root", &s.root) ||
+        !get_tail(args + 5, &tail))
+        return NULL;
+    s.collective = (enum rcm_collective)collective;
+    s.parts = new_items(args[2], sizeof *s.parts, &s.n);
+    bool good = s.parts != NULL;
+    for (size_t i = 0; good && i < s.n; i++)
+        good = get_part(PyList_GetItem(args[2], (Py_ssize_t)i), &s.parts[i]);
+    PyObject *result = good ? run_several(&s, &tail) : NULL;
+    PyMem_Free(s.parts);
+    return result;
+}
+
 /* batch(comm, [(kind, address, count, dtype, peer, tag)], keep, mode, timeout_ms) */
 static PyObject *batch(CORE_UNUSED PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     struct tail tail;
-    rcm_comm *comm;
-    if (nargs != 5) {
-        PyErr_SetString(PyExc_TypeError, "batch takes 5 arguments");
+    struct several s = {0};
+    if (!count_arguments(nargs, 5, "batch"))
         return NULL;
-    }
     core_held_sweep();
-    if (!(comm = core_comm_of(args[0])) || !get_tail(args + 2, &tail))
+    if (!(s.comm = core_comm_of(args[0])) || !get_tail(args + 2, &tail))
         return NULL;
-    Py_ssize_t n = PyList_Size(args[1]);
-    struct rcm_transfer *transfers =
-        n < 0 ? NULL : PyMem_Calloc(n ? (size_t)n : 1, sizeof *transfers);
-    struct core_held *held = transfers ? core_held_new(tail.keep, 0) : NULL;
-    bool good = held != NULL;
-    for (Py_ssize_t i = 0; good && i < n; i++)
-        good = get_transfer(PyList_GetItem(args[1], i), &transfers[i]);
-    if (!good) {
-        PyMem_Free(transfers);
-        core_held_free(held);
-        return NULL;
-    }
-    struct rcm_call call = RCM_CALL_INIT;
-    call.timeout_ms = tail.timeout_ms;
-    call.wait_ms = tail.mode == CORE_BLOCKING ? CORE_SLICE_MS : 0;
-    rcm_work *work = NULL;
-    struct core_failure failure;
-    rcm_status status;
-    Py_BEGIN_ALLOW_THREADS status = rcm_batch(comm, transfers, (size_t)n, &call, &work);
-    if (status < 0)
-        core_failure_note(&failure, status, comm, NULL);
-    Py_END_ALLOW_THREADS PyMem_Free(transfers);
-    if (work)
-        return go_on(work, held, &tail, false);
-    core_held_free(held);
-    if (status < 0)
-        return core_failure_raise(&failure);
-    Py_RETURN_NONE;
+    s.transfers = new_items(args[1], sizeof *s.transfers, &s.n);
+    bool good = s.transfers != NULL;
+    for (size_t i = 0; good && i < s.n; i++)
+        good = get_transfer(PyList_GetItem(args[1], (Py_ssize_t)i), &s.transfers[i]);
+    PyObject *result = good ? run_several(&s, &tail) : NULL;
+    PyMem_Free(s.transfers);
+    return result;
 }
 
-/* ---- Bytes
- * ------------------------------------------------------------------------------------------ */
+/* ---- Bytes ----------------------------------------------------------------------------------- */
 
 static PyObject *blocks_of(const struct rcm_bytes *bytes) {
     if (!bytes)
@@ -661,10 +672,8 @@ static PyObject *bytes_call(CORE_UNUSED PyObject *module, PyObject *const *args,
     int kind;
     struct arguments a = {0};
     struct tail tail = {Py_None, CORE_BLOCKING, 0};
-    if (nargs != 5) {
-        PyErr_SetString(PyExc_TypeError, "bytes_call takes 5 arguments");
+    if (!count_arguments(nargs, 5, "bytes_call"))
         return NULL;
-    }
     core_held_sweep();
     if (!core_int(args[0], "kind", &kind) || !(a.comm = core_comm_of(args[1])) ||
         !core_int(args[3], "root", &a.rank) || !core_int64(args[4], "timeout_ms", &tail.timeout_ms))
@@ -699,8 +708,7 @@ static PyObject *bytes_call(CORE_UNUSED PyObject *module, PyObject *const *args,
     return result;
 }
 
-/* ---- The module's functions
- * ---------------------------------------------------------------------------- */
+/* ---- The module's functions ------------------------------------------------------------------ */
 
 static PyMethodDef row_methods[N_ROWS];
 static PyMethodDef other_methods[] = {
