@@ -8,12 +8,13 @@ it is; `-m MODULE` starts a module.
 import os
 import shutil
 import sys
+import sysconfig
 
 TAKES_VALUE = {'-n', '--ranks', '--bind', '--log-dir', '--timeout'}
 
 
 def find_launcher():
-    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'bin', 'ringcomm-run')
+    beside = os.path.join(sysconfig.get_path('scripts'), 'ringcomm-run')
     return os.environ.get('RINGCOMM_RUN') or (
         beside if os.access(beside, os.X_OK) else shutil.which('ringcomm-run'))
 
@@ -31,7 +32,7 @@ def main():
     options, program = split_arguments(sys.argv[1:])
     launcher = find_launcher()
     if launcher is None:
-        sys.exit('ringcomm.run: ringcomm-run is neither in the package nor in PATH. Install the '
+        sys.exit('ringcomm.run: ringcomm-run is neither beside this Python nor in PATH. Install the '
                  'library\'s tools, or set RINGCOMM_RUN to its path.')
     if program[:1] == ['-m'] or program and program[0].endswith('.py'):
         program = [sys.executable, *program]
