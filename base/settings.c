@@ -88,6 +88,8 @@ static const struct setting_row table[] = {
      "file with the same, prices and algorithms, a name a line; rank 0's counts"},
     {"RINGCOMM_TRACE", "",
      "file for what each rank does, which Perfetto opens; %r in it is the rank; empty: none"},
+    {"RINGCOMM_TORCH_AS", "",
+     "read by ringcomm.torch: torch backend names that select ringcomm, as gloo,mpi"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 

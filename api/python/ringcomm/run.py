@@ -15,8 +15,7 @@ TAKES_VALUE = {'-n', '--ranks', '--bind', '--log-dir', '--timeout'}
 
 def find_launcher():
     beside = os.path.join(sysconfig.get_path('scripts'), 'ringcomm-run')
-    return os.environ.get('RINGCOMM_RUN') or (
-        beside if os.access(beside, os.X_OK) else shutil.which('ringcomm-run'))
+    return beside if os.access(beside, os.X_OK) else shutil.which('ringcomm-run')
 
 
 def split_arguments(arguments):
@@ -33,7 +32,7 @@ def main():
     launcher = find_launcher()
     if launcher is None:
         sys.exit('ringcomm.run: ringcomm-run is neither beside this Python nor in PATH. Install the '
-                 'library\'s tools, or set RINGCOMM_RUN to its path.')
+                 'library\'s tools.')
     if program[:1] == ['-m'] or program and program[0].endswith('.py'):
         program = [sys.executable, *program]
     if not program and '--help' in options:
