@@ -2,13 +2,14 @@
 /*
  * core.h: ringcomm._core, the Python extension under the package `ringcomm`.
  *
- *   module.c      the module: constants, types, operators, settings, the log
+ *   module.c      the module: constants, types, operators, settings
  *   argument.c    arguments of a call: buffers (addresses, buffer protocol, DLPack), lists, counts
  *   operation.c   one row per operation of ringcomm.h, and the one function that runs them all
  *   work.c        the type Work: wait, test, completion, works that a program drops unfinished
  *   resolve.c     completed works for the threads that resolve futures
  *   comm.c        the type Comm: life of a communicator, groups, queries
  *   errors.c      exceptions
+ *   log.c         lines of the log for `logging`
  *
  * Only the limited API of Python 3.11 and ringcomm.h are used, so one binary serves every later
  * Python. Every call that can wait releases the GIL and returns to Python at least every
@@ -114,6 +115,15 @@ rcm_work *core_work_of(PyObject *object);
 bool core_completion_register(rcm_work *work, PyObject *item);
 /* _core.next_completion(timeout_ms) -> item or None; waits without the GIL. */
 PyObject *core_next_completion(PyObject *module, PyObject *timeout_ms);
+
+/* ---- The log (log.c) ------------------------------------------------------------------------ */
+
+/* _core.log_collect(on): lines are kept for log_next, or go to stderr again. */
+PyObject *core_log_collect(PyObject *module, PyObject *on);
+/* _core.log_next(timeout_ms) -> (level, rank or -1, text), or None; waits without the GIL. */
+PyObject *core_log_next(PyObject *module, PyObject *timeout_ms);
+/* _core.log_level(number): enum rcm_log_level. */
+PyObject *core_log_level(PyObject *module, PyObject *level);
 
 /* ---- Communicators (comm.c) ---------------------------------------------------------------- */
 

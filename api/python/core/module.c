@@ -91,6 +91,10 @@ static PyMethodDef methods[] = {
      "view(array, writable=False) -> (address, bytes, dtype number)"},
     {"next_completion", core_next_completion, METH_O,
      "next_completion(timeout_ms) -> the item of a completed work, or None"},
+    {"log_collect", core_log_collect, METH_O,
+     "log_collect(on): keep lines of the log for log_next"},
+    {"log_next", core_log_next, METH_O, "log_next(timeout_ms) -> (level, rank, text), or None"},
+    {"log_level", core_log_level, METH_O, "log_level(number): 0 error, 1 warn, 2 info, 3 debug"},
     {"set_error_type", core_set_error_type, METH_O,
      "set_error_type(type): what failed calls raise"},
     {0}};

@@ -9,9 +9,10 @@
         comm.all_reduce(mine)                   # in place; every rank has the sum
 
 Start it with `python -m ringcomm.run -n 4 program.py`, torchrun, mpirun or srun.
-`backend="ringcomm"` of torch.distributed is in `ringcomm.torch`.
+`backend="ringcomm"` of torch.distributed is in `ringcomm.torch`. The library's log goes to `logging`
+if the program has configured it, else to stderr; `ringcomm.logs.set_level` sets its level.
 """
-__all__ = ['Communicator', 'Error', 'init', 'unique_id', '__version__']
+__all__ = ['Communicator', 'Error', 'init', 'logs', 'unique_id', '__version__']
 
 __version__ = '0.1.0'
 
@@ -21,6 +22,9 @@ def __getattr__(name):
     if name in ('Communicator', 'init', 'unique_id'):
         from ringcomm import communicator
         return getattr(communicator, name)
+    if name == 'logs':
+        import ringcomm.logs
+        return ringcomm.logs
     if name == 'Error':
         from ringcomm.errors import Error
         return Error

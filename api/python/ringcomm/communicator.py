@@ -16,6 +16,7 @@ from typing import Any, Optional, Sequence
 
 from ringcomm import _core
 from ringcomm import errors as _errors  # sets the type of exceptions
+from ringcomm import logs
 
 Work = _core.Work
 BROADCAST_BYTES, SCATTER_BYTES, GATHER_BYTES, ALL_GATHER_BYTES = range(4)
@@ -47,6 +48,7 @@ def init(rank: int = -1, size: int = 0, *, url: Optional[str] = None,
          host_id: Optional[str] = None, secret: Optional[str] = None,
          transport: Optional[str] = None, algorithm: Optional[str] = None) -> 'Communicator':
     """The communicator of all ranks. Collective. What is not given comes from the environment."""
+    logs.follow()
     return Communicator(_core.Comm.init(
         rank=rank, size=size, url=url, unique_id=unique_id, timeout_ms=_milliseconds(timeout),
         host_id=host_id, secret=secret, transport=transport, algorithm=algorithm))

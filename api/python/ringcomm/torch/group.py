@@ -14,7 +14,7 @@ import weakref
 import torch
 from torch.distributed import DistBackendError, ProcessGroup
 
-from ringcomm import _core
+from ringcomm import _core, logs
 from ringcomm.errors import Error
 from ringcomm.torch.operations import Operations
 from ringcomm.torch.works import BackendError, milliseconds
@@ -170,6 +170,7 @@ def _parent_of(ranks):
 def create(options, _backend_options):
     """Called by torch for a new group, on its members."""
     _refuse_mixed()
+    logs.follow()
     rank, size = options.group_rank, options.group_size
     ranks = list(options.global_ranks_in_group) or list(range(size))
     timeout_ms = milliseconds(options.timeout)
