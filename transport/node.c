@@ -301,6 +301,10 @@ void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline) {
     }
 }
 
+bool rcmi_node_closes(const struct rcmi_node *node) {
+    return node->closed;
+}
+
 /* On the loop thread: everything but the loop itself. */
 static void node_close(void *arg) {
     struct rcmi_node *node = arg;

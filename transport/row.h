@@ -28,6 +28,8 @@ uint64_t rcmi_node_job(const struct rcmi_node *node);
 /* Another number for each rank of a host; and what the configuration says of `near`. */
 int rcmi_node_local_rank(const struct rcmi_node *node);
 const char *rcmi_node_near(const struct rcmi_node *node);
+/* The node is being closed: peers may still read what was committed. */
+bool rcmi_node_closes(const struct rcmi_node *node);
 /* The device of this rank, NULL before it is opened; it is open while a row of device memory has
  * links, and until the node's end. Any thread. */
 struct rcmi_device *rcmi_node_device(const struct rcmi_node *node);

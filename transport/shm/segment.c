@@ -116,9 +116,11 @@ rcm_status shm_range_take(struct shm_domain *domain, const struct rcmi_fifo_shap
     return RCM_OK;
 }
 
+/* When the node closes nothing is punched: a peer may be reading, and the memory goes with its last
+ * mapping. Neither does a forked child, whose file is its parent's. */
 void shm_segment_punch(const struct shm_domain *domain, size_t at, size_t len) {
-    if (domain->self.pid != (int32_t)getpid())
-        return; /* a forked child drops its copies; the file is its parent's */
+    if (rcmi_node_closes(domain->node) || domain->self.pid != (int32_t)getpid())
+        return;
     while (fallocate(domain->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
                      (off_t)len) != 0 &&
            errno == EINTR) {
