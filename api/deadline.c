@@ -22,8 +22,11 @@
 /* A look at many works takes long: so much for each there is none again. */
 #define LOOK_NS_EACH INT64_C(1000)
 
-/* What a rank sent before it left may still be on its way, also when it is heard that it has. */
+/* What a rank sent before it left may still be on its way when its farewell is here. A work waits
+ * this long for it, in which it is driven several times: between two looks this process may not
+ * have run, and that time counts as one step at most. */
 #define LEFT_AFTER_NS INT64_C(100000000)
+#define LEFT_STEP_NS  INT64_C(20000000)
 
 #define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
 
@@ -322,13 +325,16 @@ static bool work_check_left(struct deadline_check *check, struct rcm_work *work)
     const int rank = work_waits_for_one_that_left(check->comm, work);
     if (rank < 0)
         return false;
-    const int64_t heard = atomic_load_explicit(&check->comm->left_ns[rank], memory_order_relaxed);
-    const rcmi_deadline until = (heard > work->moved_ns ? heard : work->moved_ns) + LEFT_AFTER_NS;
-    if (check->now >= until)
-        work_fail_left(check->comm, work, rank);
-    else if (until < check->earliest)
-        check->earliest = until;
-    return check->now >= until;
+    const int64_t step = work->left_look_ns > 0 ? check->now - work->left_look_ns : 0;
+    work->left_for_ns += step < LEFT_STEP_NS ? step : LEFT_STEP_NS;
+    work->left_look_ns = check->now;
+    if (work->left_for_ns < LEFT_AFTER_NS) {
+        if (check->now + LEFT_STEP_NS < check->earliest)
+            check->earliest = check->now + LEFT_STEP_NS;
+        return false;
+    }
+    work_fail_left(check->comm, work, rank);
+    return true;
 }
 
 static bool work_check_deadline(void *arg, struct rcm_work *work) {
@@ -388,6 +394,7 @@ static void work_look(struct rcm_work *work, uint64_t progress, int64_t now) {
         return;
     work->seen = progress;
     work->moved_ns = now;
+    work->left_look_ns = work->left_for_ns = 0;
     work->warned = false;
 }
 

@@ -102,6 +102,9 @@ struct rcm_work {
     /* Which ranks were told what it is, see call_log.c: 0 none, 1 those of this host, 2 + rank. */
     int told;
     uint64_t seen; /* the progress seen last, to notice that there was some */
+    /* No progress since, although a rank that it waits for has left: when that was last seen, and
+     * for how long in all. */
+    int64_t left_look_ns, left_for_ns;
     enum rcmi_form form;
     bool shown; /* it is the send or receive on the status page */
     /* A message of another call came: so long the other rank's call log is waited for yet, as of
