@@ -210,17 +210,48 @@ def objects():
     assert listed == [size - 1, 'text']
 
 
-def refused():
-    def words(kind, text, function):
-        try:
-            function()
-        except kind as error:
-            assert text in str(error), error
-        else:
-            raise AssertionError(text)
+def beside_other_backends():
+    """A group whose string names devices is a Backend, which torch has from 2.14 on."""
+    global ours
+    if torch.__version__ < (2, 14):
+        return
+    plain = ours
+    for ours in (dist.new_group(backend='cpu:ringcomm'), dist.new_group(backend='cpu:ringcomm,cuda:gloo')):
+        assert 'cpu:ringcomm' in dist.get_backend_config(ours)
+        moves(torch.float32)
+        for op in OPS:
+            reductions(torch.float32, op)
+        strided()
+        future = dist.all_reduce(values(torch.float32), group=ours, async_op=True).get_future()
+        assert torch.equal(future.wait()[0], sum(values(torch.float32, rank=r) for r in range(size)))
+        words(ValueError, 'any source', lambda: dist.recv(torch.ones(1), group=ours))
+        dist.barrier(ours)
+        dist.destroy_process_group(ours)
+    ours = plain
 
+
+def several_of_all_ranks():
+    """New groups come from the same parent on all ranks, whichever other groups are open."""
+    made = [dist.new_group() for _ in range(6)]
+    for group in made:
+        dist.barrier(group)
+    for group in made:
+        dist.destroy_process_group(group)
+
+
+def words(kind, text, function):
+    try:
+        function()
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(text)
+
+
+def refused():
     words(ValueError, 'entries', lambda: ours.allgather([[torch.ones(1)]], [torch.ones(1)]))
-    words(ValueError, 'torch 2.14', lambda: dist.new_group(backend='cpu:ringcomm,cuda:gloo'))
+    if torch.__version__ < (2, 14):
+        words(ValueError, 'torch 2.14', lambda: dist.new_group(backend='cpu:ringcomm,cuda:gloo'))
     words(RuntimeError, 'band of float32', lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BAND))
     dist.barrier()
 
@@ -229,7 +260,8 @@ for dtype in BY_GLOO:
     moves(dtype)
     for op in OPS:
         reductions(dtype, op)
-for case in (beyond_gloo, strided, futures, groups, any_source, training, objects, refused):
+for case in (beyond_gloo, strided, futures, groups, any_source, training, objects, several_of_all_ranks,
+             beside_other_backends, refused):
     case()
 dist.destroy_process_group()
 print(f'rank {me}: as gloo, and what gloo lacks')

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How torch makes a process group of ringcomm, and the class of such groups.
+"""How torch makes a process group of ringcomm, and the two classes of such groups.
 
 The world meets through torch's store: rank 0 puts a unique id there. Later groups come from the
-world by rcm_comm_subset, by their members alone. The class is a ProcessGroup, not a Backend: a
-Backend that is written in Python exists from torch 2.14 on only.
+world by rcm_comm_subset, by their members alone. `ringcomm` alone makes a ProcessGroup. A string
+that names devices makes a Backend, which Python can write from torch 2.14 on.
 """
 import hashlib
 import multiprocessing.util
@@ -13,29 +13,31 @@ import weakref
 
 import torch
 from torch.distributed import DistBackendError, ProcessGroup
+from torch._C._distributed_c10d import Backend
 
 from ringcomm import _core, logs
 from ringcomm.errors import Error
 from ringcomm.torch.operations import Operations
 from ringcomm.torch.works import BackendError, milliseconds
 
+HAS_BACKENDS = torch.__version__ >= (2, 14)  # a Backend can be written in Python
 ID_KEY = 'ringcomm/unique_id'
 FAILED = b'failed: '
 
 _live = weakref.WeakSet()  # groups whose communicator is open
+_kept = set()  # backends until their shutdown: C++ keeps only its own half of the object
 
 
-class RingcommGroup(Operations, ProcessGroup):
-    """A process group of torch over one communicator."""
+class Group(Operations):
+    """What both classes of groups have: one communicator."""
 
-    def __init__(self, comm, store, ranks):
-        ProcessGroup.__init__(self, comm.rank, comm.size)
-        self._comm, self._store, self._ranks = comm, store, ranks
+    def _open(self, comm, store, ranks, is_world, name):
+        self._comm, self._store, self._ranks, self._is_world = comm, store, ranks, is_world
         self._rank, self._size = comm.rank, comm.size
-        self._name = self._description = ''
-        _live.add(self)
+        self._name = name
+        comm.name = name[:63]
 
-    # Names that C++ asks for, and the same for Python.
+    # C++ looks these up by either name.
     def getBackendName(self):
         return 'ringcomm'
 
@@ -51,6 +53,57 @@ class RingcommGroup(Operations, ProcessGroup):
         return self._size
 
     getRank, getSize = rank, size
+
+    supports_coalescing = supports_splitting = supports_shrinking = False
+    supports_time_estimate = _supports_time_estimate = False
+
+    def set_timeout(self, timeout):
+        self._comm.timeout_ms = milliseconds(timeout) or -1
+
+    _set_default_timeout = set_timeout
+
+    def _set_sequence_number_for_group(self):
+        pass
+
+    def _get_sequence_number_for_group(self):
+        return self._comm.sequence
+
+    def _wait_for_pending_works(self):
+        pass
+
+    def abort(self):
+        if not self._comm.closed:
+            self._comm.abort('the program called abort')
+
+    def shutdown(self):
+        """Leaves: waits for no other rank."""
+        _live.discard(self)
+        _kept.discard(self)
+        if self._comm.closed:
+            return
+        try:
+            self._comm.leave()
+        except Error:
+            pass  # operations had failed, and each has raised its own error
+
+
+class RingcommGroup(Group, ProcessGroup):
+    """A process group of torch, of CPU tensors only."""
+
+    def __init__(self, comm, store, ranks, is_world, name):
+        ProcessGroup.__init__(self, comm.rank, comm.size)
+        self._description = ''
+        self._open(comm, store, ranks, is_world, name)
+        self._backend = None
+        if HAS_BACKENDS:  # torch's own C++ looks for the backend of a group
+            kind = ProcessGroup.BackendType.CUSTOM
+            self._backend = RingcommBackend(comm, store, ranks, is_world, name)
+            self._register_backend(torch.device('cpu'), kind, self._backend)
+            self._set_default_backend(kind)
+
+    def shutdown(self):
+        super().shutdown()
+        _kept.discard(self._backend)
 
     def getGroupName(self):
         return self._name
@@ -79,56 +132,58 @@ class RingcommGroup(Operations, ProcessGroup):
             raise RuntimeError(f'ringcomm serves CPU tensors, not {device}')
         return self
 
-    supports_coalescing = supports_splitting = supports_shrinking = False
-    supports_time_estimate = False
-
     def get_group_store(self):
         return self._store
-
-    def set_timeout(self, timeout):
-        self._comm.timeout_ms = milliseconds(timeout) or -1
-
-    _set_default_timeout = set_timeout
-
-    def _set_sequence_number_for_group(self):
-        pass
-
-    def _get_sequence_number_for_group(self):
-        return self._comm.sequence
 
     def _has_hooks(self):
         return False
 
-    def _wait_for_pending_works(self):
-        pass
 
-    def abort(self):
-        if not self._comm.closed:
-            self._comm.abort('the program called abort')
+class RingcommBackend(Group, Backend):
+    """The backend for CPU tensors of a group that may have others for other devices. torch passes
+    on wait and get_future of its works, and nothing else."""
 
-    def shutdown(self):
-        """Leaves: waits for no other rank."""
-        _live.discard(self)
-        try:
-            self._comm.leave()
-        except Error:
-            pass  # operations had failed, and each has raised its own error
+    def __init__(self, comm, store, ranks, is_world, name):
+        Backend.__init__(self, comm.rank, comm.size)
+        self._open(comm, store, ranks, is_world, name)
+        _kept.add(self)
+
+    def _run(self, *arguments, **keywords):
+        """torch needs a work of every operation."""
+        work = super()._run(*arguments, **keywords)
+        return work if work is not None else self._done([])
+
+    def recv_anysource(self, tensors, tag=0):
+        raise ValueError('recv: any source is not supported in a group of several backends, since '
+                         'torch does not report the source there. Name src, or use a group of '
+                         'backend="ringcomm".')
+
+    def allreduce_sparse(self, tensors, opts=None):
+        return self.allreduce(tensors, opts)
+
+    def monitored_barrier(self, opts=None, wait_all_ranks=False):
+        super().monitored_barrier(opts.timeout, wait_all_ranks)
 
 
 # ---- Making ------------------------------------------------------------------------------------------
 
-def _refuse_mixed():
-    """A Python ProcessGroup replaces the groups of other devices, silently. torch does not pass
-    the whole string to a backend, so it is read from the caller."""
+def _names_devices():
+    """Whether the program has named devices, as cpu:ringcomm,cuda:nccl. torch does not pass the
+    string to a backend, so it is read from the caller."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_name != '_new_process_group_helper':
         frame = frame.f_back
-    config = frame.f_locals.get('backend_config') if frame is not None else None
-    names = set(config.get_device_backend_map().values()) if config is not None else set()
-    if len(names) > 1:
-        raise ValueError(f'backend "{config!r}": ringcomm beside another backend needs torch 2.14 or '
-                         'later. Use backend="ringcomm" for CPU tensors, and a second group for '
-                         'others.')
+    return frame is not None and ':' in str(frame.f_locals.get('backend') or '')
+
+
+def _class_of_group():
+    if not _names_devices():
+        return RingcommGroup
+    if HAS_BACKENDS:
+        return RingcommBackend
+    raise ValueError('ringcomm for one device of several, as in "cpu:ringcomm,cuda:nccl", needs torch '
+                     '2.14 or later. Use backend="ringcomm" for CPU tensors, and a second group for '
+                     'others.')
 
 
 def _published_id(store, deadline):
@@ -162,14 +217,15 @@ def _new_world(store, rank, size, timeout_ms):
 
 
 def _parent_of(ranks):
-    """An open group that has all these ranks of the world, the largest: the same one on all."""
+    """An open group that has all these ranks, or None: the same one on all of them. A world comes
+    before a group of its size, since programs keep it longest; names are equal on all members."""
     fitting = [group for group in _live if not group._comm.closed and set(ranks) <= set(group._ranks)]
-    return max(fitting, key=lambda group: group._size, default=None)
+    return max(fitting, key=lambda group: (group._size, group._is_world, group._name), default=None)
 
 
 def create(options, _backend_options):
     """Called by torch for a new group, on its members."""
-    _refuse_mixed()
+    kind = _class_of_group()
     logs.follow()
     rank, size = options.group_rank, options.group_size
     ranks = list(options.global_ranks_in_group) or list(range(size))
@@ -185,7 +241,9 @@ def create(options, _backend_options):
         raise BackendError(error) from None
     comm.timeout_ms = timeout_ms or -1
     _leave_at_exit()
-    return RingcommGroup(comm, options.store, ranks)
+    group = kind(comm, options.store, ranks, parent is None, options.group_id)
+    _live.add(group)
+    return group
 
 
 # ---- The end of a process that did not destroy its groups -----------------------------------------------
