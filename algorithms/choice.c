@@ -129,16 +129,16 @@ rcm_status rcmi_choices_read(struct rcmi_choices *choices, const char *text, con
 }
 
 static bool choice_fits(const struct rcmi_choice *choice, enum rcm_collective collective,
-                        size_t bytes, bool ordered) {
+                        size_t bytes, uint32_t needs) {
     return choice->collective == collective && rcmi_range_has(choice->sizes, bytes) &&
-           (!ordered || !choice->lenient || rcmi_algorithm_is_ordered(choice->algorithm));
+           (!choice->lenient || rcmi_algorithm_meets(choice->algorithm, needs));
 }
 
 const struct rcmi_algorithm *rcmi_choices_find(const struct rcmi_choices *choices,
                                                enum rcm_collective collective, size_t bytes,
-                                               bool ordered) {
+                                               uint32_t needs) {
     for (size_t i = choices->n; i-- > 0;)
-        if (choice_fits(&choices->all[i], collective, bytes, ordered))
+        if (choice_fits(&choices->all[i], collective, bytes, needs))
             return choices->all[i].algorithm;
     return NULL;
 }

@@ -37,11 +37,11 @@ rcm_status rcmi_choices_take(struct rcmi_choices *choices, const struct rcmi_ite
 /* All items of a text. */
 rcm_status rcmi_choices_read(struct rcmi_choices *choices, const char *text, const char *origin,
                              const struct rcmi_shape *shape, bool lenient);
-/* What is named for a size; NULL: nothing. `ordered`: the operator does not commute; the algorithm
- * keeps the order of ranks then, or the choice is not lenient. */
+/* What is named for a size; NULL: nothing. The algorithm meets `needs` (enum rcmi_needs), or the
+ * choice is not lenient. */
 const struct rcmi_algorithm *rcmi_choices_find(const struct rcmi_choices *choices,
                                                enum rcm_collective collective, size_t bytes,
-                                               bool ordered);
+                                               uint32_t needs);
 /* Those of another shape that can run this one. The others are logged. */
 rcm_status rcmi_choices_keep(const struct rcmi_choices *from, const struct rcmi_shape *shape,
                              struct rcmi_choices *to);

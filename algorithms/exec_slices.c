@@ -5,8 +5,10 @@
  */
 #include "exec_internal.h"
 
-/* Bytes of the longest element. */
+/* Bytes of the longest element that is no opaque one. */
 #define SLICE_ELEMENT ((size_t)16)
+/* No chunk begins within a cache line of another one's, where slices have room for it. */
+#define SLICE_LINE ((size_t)64)
 _Static_assert(RCMI_SPAN_MAX *SLICE_ELEMENT <= 1024, "RINGCOMM_SLOT_BYTES may be 1024");
 
 /* Enough slices for overlap, but none so small that its messages cost more than its bytes. */
@@ -16,6 +18,8 @@ struct slice_rule {
     uint32_t stripes;
     bool halving; /* a slice is `most` halved so many times, and the last one what is left; else
                      they are of one length */
+    /* Slices are multiples of `line`, or, where that is more than `most`, of `element`. */
+    size_t element, line;
 };
 
 bool rcmi_exec_gets(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
@@ -44,8 +48,11 @@ static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
             .most = most, .least = most, .enough = 1, .stripes = 1, .halving = true};
     }
     if (!rcmi_exec_is_spread(exec))
-        return (struct slice_rule){plan->halves && oversubscribed ? slot / 2 : slot, RCMI_SLICE_MIN,
-                                   plan->stripes, plan->stripes, true};
+        return (struct slice_rule){.most = plan->halves && oversubscribed ? slot / 2 : slot,
+                                   .least = RCMI_SLICE_MIN,
+                                   .enough = plan->stripes,
+                                   .stripes = plan->stripes,
+                                   .halving = true};
     if (plan->whole)
         return (struct slice_rule){.most = bulk, .least = bulk, .enough = 1, .stripes = 1};
     const size_t most = RCMI_NETWORK_SLICE_SLOTS * slot;
@@ -57,49 +64,66 @@ static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
     };
 }
 
-/* A message has a slice of each chunk of a span: at least an element, for which a slot has room,
- * but the half of the smallest one need not. */
+/* Only what is reduced must not be cut: other elements are bytes. */
+static void rule_set_element(struct slice_rule *rule, const struct rcmi_plan *plan,
+                             size_t element_bytes) {
+    const bool reduces = rcmi_collective_at((int)plan->collective)->reduces;
+    const size_t element = reduces ? element_bytes : 1;
+    const size_t low_bit = element & (0 - element);
+    rule->element = SLICE_ELEMENT % element == 0 ? SLICE_ELEMENT : element;
+    rule->line = low_bit < SLICE_LINE ? SLICE_LINE / low_bit * element : element;
+}
+
+/* A message has a slice of each chunk of a span: at least an element, for which a slot has room
+ * (rcmi_spans_fit), but the half of the smallest one need not. */
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
-                                         enum rcmi_mem_kind kind, bool gets) {
+                                         enum rcmi_mem_kind kind, bool gets, size_t element_bytes) {
     struct slice_rule rule = exec_message_rule(exec, plan, kind, gets);
+    rule_set_element(&rule, plan, element_bytes);
     rule.most /= plan->longest_span;
-    rule.most = rule.most > SLICE_ELEMENT ? rule.most : SLICE_ELEMENT;
+    rule.most = rule.most > rule.element ? rule.most : rule.element;
     rule.least /= plan->longest_span;
+    rule.least = rule.least > rule.element ? rule.least : rule.element;
     return rule;
 }
 
-/* A multiple of a cache line, or, below one, of the longest element. */
-static size_t slice_round(size_t bytes) {
-    return bytes - bytes % (bytes < 64 ? SLICE_ELEMENT : 64);
+/* The longest slice of at most so many bytes. */
+static size_t slice_round(const struct slice_rule *rule, size_t bytes) {
+    return bytes - bytes % (bytes < rule->line ? rule->element : rule->line);
 }
 
 static size_t slice_halved(const struct slice_rule *rule, size_t longest) {
     size_t bytes = rule->most;
     while (bytes / 2 >= rule->least && longest / bytes < rule->enough)
         bytes /= 2;
-    return slice_round(bytes);
+    return slice_round(rule, bytes);
+}
+
+/* The shortest slice with which there are n. */
+static size_t slice_of(size_t longest, size_t n, size_t unit) {
+    const size_t bytes = longest / n + (longest % n != 0);
+    return (bytes + unit - 1) / unit * unit;
 }
 
 /* As many as `least` and `enough` allow, or more of `most`; begins are aligned as the vector is. */
 static size_t slice_even(const struct slice_rule *rule, size_t longest) {
-    const size_t most = slice_round(rule->most);
+    const size_t most = slice_round(rule, rule->most);
+    const size_t unit = most < rule->line ? rule->element : rule->line;
     size_t n = longest / rule->least;
     n = n < rule->enough ? n : rule->enough;
     n = n > 0 ? n : 1;
-    const size_t bytes = (longest / n + (longest % n != 0) + 63) / 64 * 64;
+    const size_t bytes = slice_of(longest, n, unit);
     if (bytes <= most)
-        return bytes > 0 ? bytes : 64;
-    if (most < 64)
-        return most;
+        return bytes > 0 ? bytes : unit;
     n = longest / most + (longest % most != 0);
-    return (longest / n + (longest % n != 0) + 63) / 64 * 64;
+    return slice_of(longest, n, unit);
 }
 
 struct rcmi_slicing rcmi_exec_slicing(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                       enum rcmi_mem_kind kind, size_t count, size_t element_bytes) {
     const size_t longest = rcmi_chunk_max(count, element_bytes, plan->parts) * element_bytes;
     const bool gets = rcmi_exec_gets(exec, plan, kind, count * element_bytes);
-    const struct slice_rule rule = exec_slice_rule(exec, plan, kind, gets);
+    const struct slice_rule rule = exec_slice_rule(exec, plan, kind, gets, element_bytes);
     struct rcmi_slicing slicing = {.n = 1, .stripes = 1};
     slicing.bytes = rule.halving ? slice_halved(&rule, longest) : slice_even(&rule, longest);
     if (longest)
@@ -115,6 +139,6 @@ struct rcmi_slicing rcmi_exec_slicing_by_step(const struct rcmi_exec *exec,
                                               const struct rcmi_plan *plan,
                                               enum rcmi_mem_kind kind) {
     const enum rcmi_mem_kind slots = exec->config.shape->nhosts > 1 ? RCMI_MEM_HOST : kind;
-    const size_t most = exec_slice_rule(exec, plan, slots, false).most;
-    return (struct rcmi_slicing){.bytes = slice_round(most), .n = 1, .stripes = 1};
+    const struct slice_rule rule = exec_slice_rule(exec, plan, slots, false, 1);
+    return (struct rcmi_slicing){.bytes = slice_round(&rule, rule.most), .n = 1, .stripes = 1};
 }

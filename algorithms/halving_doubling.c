@@ -179,6 +179,7 @@ const struct rcmi_algorithm rcmi_halving_doubling = {
                    "vectors of middle size, any ranks and hosts",
     .collective = RCM_ALL_REDUCE,
     .supports = rcmi_supports_all,
+    .spans = true,
     .emit = halving_doubling_emit,
     .formula = halving_doubling_formula,
     .count = halving_doubling_count,

@@ -327,6 +327,9 @@ struct rcmi_algorithm {
     /* What it reduces it combines in the order of ranks, whatever shape and root, so that operands
      * need not be exchangeable; the verifier proves it. (Of scans all plans do.) */
     bool ordered;
+    /* Of one that reduces: its plans have spans, so that a slot holds an element for each rank, but
+     * no more than RCMI_SPAN_MAX; the verifier proves it. */
+    bool spans;
     /* Rows that differ in a number only share their functions: a radix, a window, a number of
      * leaders. 0 where there is none. */
     uint32_t parameter;
@@ -358,11 +361,17 @@ struct rcmi_selection;
 rcm_status rcmi_selection_create(const struct rcmi_shape *shape, struct rcmi_selection **ret);
 void rcmi_selection_free(struct rcmi_selection *selection);
 /* The cheapest that supports the shape where the larger buffer of a rank has `bytes`; ties go to
- * the earlier line of the table. ordered: of those that keep the order of ranks. Equal on all
+ * the earlier line of the table. needs: of those that meet all of enum rcmi_needs. Equal on all
  * ranks. RCM_ERR_NOMEM. */
 rcm_status rcmi_algorithm_select(struct rcmi_selection *selection, enum rcm_collective collective,
-                                 size_t bytes, bool ordered,
+                                 size_t bytes, uint32_t needs,
                                  const struct rcmi_algorithm **ret_algorithm);
+/* What an operator and a type need of an algorithm: it keeps the order of ranks, since the operator
+ * does not commute; it has no spans, since elements are long. */
+enum rcmi_needs { RCMI_NEEDS_ORDER = 1, RCMI_NEEDS_NO_SPANS = 2, RCMI_NEEDS_END = 4 };
+bool rcmi_algorithm_meets(const struct rcmi_algorithm *algorithm, uint32_t needs);
+/* Do slots of so many bytes have room for an element of each chunk of a span, on n ranks? */
+bool rcmi_spans_fit(size_t element_bytes, size_t slot_bytes, int n);
 /* Does it keep the order of ranks? RCM_ERR_UNSUPPORTED, with a sentence: op is not commutative, and
  * it does not. */
 bool rcmi_algorithm_is_ordered(const struct rcmi_algorithm *algorithm);
@@ -408,7 +417,8 @@ void rcmi_plan_cache_free(struct rcmi_plan_cache *cache);
  *   lengths   with `counts`: a rank moves only blocks whose length it knows; where only the ends
  *             of a message know it, no lengths make a deadlock in the order by step
  *   formula   rounds and chunks sent equal the algorithm's formula, and an ordered one combines
- *             contributions in the order of ranks (skipped if formula is NULL)
+ *             contributions in the order of ranks; spans of a reduction are declared, and no
+ *             longer than there are ranks (skipped if formula is NULL)
  *   cost      so does the work that it counts (cost.h; likewise)
  * Returns RCM_OK, or RCM_ERR_INTERNAL with the thread's error text saying what and where;
  * RCM_ERR_NOMEM.

@@ -62,6 +62,15 @@ bool rcmi_algorithm_is_ordered(const struct rcmi_algorithm *algorithm) {
     return algorithm->ordered || row->contributors != RCM_CONTRIBUTORS_ALL;
 }
 
+bool rcmi_algorithm_meets(const struct rcmi_algorithm *algorithm, uint32_t needs) {
+    return !(needs & RCMI_NEEDS_ORDER && !rcmi_algorithm_is_ordered(algorithm)) &&
+           !(needs & RCMI_NEEDS_NO_SPANS && algorithm->spans);
+}
+
+bool rcmi_spans_fit(size_t element_bytes, size_t slot_bytes, int n) {
+    return element_bytes <= slot_bytes / (n < RCMI_SPAN_MAX ? (unsigned)n : RCMI_SPAN_MAX);
+}
+
 rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, const char *op) {
     if (rcmi_algorithm_is_ordered(algorithm))
         return RCM_OK;
@@ -78,8 +87,8 @@ struct rcmi_selection {
     struct {
         size_t bytes;
         const struct rcmi_algorithm *algorithm; /* NULL: none yet */
-    } last[RCMI_COLLECTIVES][2]; /* the second of those that keep the order of ranks */
-    struct rcmi_cost *costs[];   /* of each line of the table, once its collective was counted */
+    } last[RCMI_COLLECTIVES][RCMI_NEEDS_END];
+    struct rcmi_cost *costs[]; /* of each line of the table, once its collective was counted */
 };
 
 static size_t table_length(void) {
@@ -130,12 +139,12 @@ static rcm_status selection_count(struct rcmi_selection *s, enum rcm_collective 
 
 static const struct rcmi_algorithm *selection_cheapest(const struct rcmi_selection *s,
                                                        enum rcm_collective collective, size_t bytes,
-                                                       bool ordered) {
+                                                       uint32_t needs) {
     const struct rcmi_algorithm *best = NULL;
     double best_us = 0;
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         if (!s->costs[i] || !rcmi_algorithm_does(rcmi_algorithms[i], collective) ||
-            (ordered && !rcmi_algorithm_is_ordered(rcmi_algorithms[i])))
+            !rcmi_algorithm_meets(rcmi_algorithms[i], needs))
             continue;
         const struct rcmi_price price =
             rcmi_price(s->costs[i], rcmi_shape_prices(s->shape), s->shape, bytes);
@@ -148,7 +157,7 @@ static const struct rcmi_algorithm *selection_cheapest(const struct rcmi_selecti
 }
 
 rcm_status rcmi_algorithm_select(struct rcmi_selection *selection, enum rcm_collective collective,
-                                 size_t bytes, bool ordered,
+                                 size_t bytes, uint32_t needs,
                                  const struct rcmi_algorithm **ret_algorithm) {
     RCMI_ENTRY;
     if (!selection->counted[collective]) {
@@ -156,12 +165,12 @@ rcm_status rcmi_algorithm_select(struct rcmi_selection *selection, enum rcm_coll
         if (status != RCM_OK)
             return status;
     }
-    if (!selection->last[collective][ordered].algorithm ||
-        selection->last[collective][ordered].bytes != bytes) {
-        selection->last[collective][ordered].algorithm =
-            selection_cheapest(selection, collective, bytes, ordered);
-        selection->last[collective][ordered].bytes = bytes;
+    if (!selection->last[collective][needs].algorithm ||
+        selection->last[collective][needs].bytes != bytes) {
+        selection->last[collective][needs].algorithm =
+            selection_cheapest(selection, collective, bytes, needs);
+        selection->last[collective][needs].bytes = bytes;
     }
-    *ret_algorithm = selection->last[collective][ordered].algorithm;
+    *ret_algorithm = selection->last[collective][needs].algorithm;
     return RCM_OK;
 }

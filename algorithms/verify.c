@@ -143,8 +143,22 @@ static uint64_t plan_chunks_sent(const struct rcmi_plan *plan) {
     return sent;
 }
 
+/* The element of a reduction fits a slot as often as rcmi_spans_fit expects. */
+static rcm_status spans_check(const struct rcmi_verifier *v) {
+    const struct rcmi_algorithm *algorithm = v->options.formula;
+    const uint32_t longest = v->plans[0]->longest_span, most = algorithm->spans ? v->nranks : 1;
+    if (longest <= most || !rcmi_collective_at((int)v->plans[0]->collective)->reduces)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                     "%s on %u ranks: a message has %u chunks, but at most %u are declared",
+                     algorithm->name, v->nranks, longest, most);
+}
+
 static rcm_status formula_check(struct rcmi_verifier *v) {
     const struct rcmi_algorithm *algorithm = v->options.formula;
+    const rcm_status status = spans_check(v);
+    if (status != RCM_OK)
+        return status;
     uint32_t *depth = rcmi_verify_alloc(v, v->nsteps, sizeof(*depth));
     if (!depth)
         return RCM_ERR_NOMEM;

@@ -31,22 +31,58 @@ static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) 
     return (row->counts == RCMI_COUNTS_SAME ? even : r->total) * rcm_dtype_size(r->dtype);
 }
 
+/* ---- Elements and slots ---------------------------------------------------------------------- */
+
+/* Bytes of an element that no slice may cut; 1: they are short, or only moved. */
+static size_t request_element(const struct rcmi_request *r) {
+    const bool reduces = rcmi_collective_at((int)r->collective)->reduces;
+    return reduces && r->dtype > RCM_OPAQUE ? rcm_dtype_size(r->dtype) : 1;
+}
+
+static rcm_status request_check_element(const rcm_comm *comm, const struct rcmi_request *r) {
+    if (request_element(r) <= comm->slot_bytes)
+        return RCM_OK;
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "%s of %s: an element is longer than a slot of %zu bytes, and reductions do "
+                     "not divide elements. Raise RINGCOMM_SLOT_BYTES",
+                     rcmi_collective_name(r->collective), rcm_dtype_name(r->dtype),
+                     comm->slot_bytes);
+}
+
+static uint32_t request_needs(const rcm_comm *comm, const struct rcmi_request *r) {
+    const bool fit = rcmi_spans_fit(request_element(r), comm->slot_bytes, comm->size);
+    return (rcmi_operator_commutes(r->op) ? 0 : RCMI_NEEDS_ORDER) |
+           (fit ? 0 : (uint32_t)RCMI_NEEDS_NO_SPANS);
+}
+
+/* Of an algorithm that was named. */
+static rcm_status request_check_needs(const rcm_comm *comm, const struct rcmi_request *r,
+                                      uint32_t needs, const struct rcmi_algorithm *algorithm) {
+    if (needs & RCMI_NEEDS_NO_SPANS && algorithm->spans)
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "%s algorithm %s sends elements of several ranks in one slot, and slots "
+                         "of %zu bytes have no room for so many of %s. Raise RINGCOMM_SLOT_BYTES, "
+                         "or use another algorithm",
+                         rcmi_collective_name(r->collective), algorithm->name, comm->slot_bytes,
+                         rcm_dtype_name(r->dtype));
+    return needs & RCMI_NEEDS_ORDER ? rcmi_algorithm_check_order(algorithm, rcm_op_name(r->op))
+                                    : RCM_OK;
+}
+
 rcm_status rcmi_request_algorithm(rcm_comm *comm, struct rcmi_selection *selection,
                                   const struct rcmi_request *r,
                                   const struct rcmi_algorithm **ret_algorithm) {
     const size_t bytes = request_bytes(comm, r);
-    const bool ordered = !rcmi_operator_commutes(r->op);
-    rcm_status status = RCM_OK;
-    if (r->call && r->call->algorithm)
+    const uint32_t needs = request_needs(comm, r);
+    rcm_status status = request_check_element(comm, r);
+    if (status == RCM_OK && r->call && r->call->algorithm)
         status =
             rcmi_algorithm_find(r->collective, r->call->algorithm, &comm->shape, ret_algorithm);
-    else
-        *ret_algorithm = rcmi_choices_find(&comm->choices, r->collective, bytes, ordered);
+    else if (status == RCM_OK)
+        *ret_algorithm = rcmi_choices_find(&comm->choices, r->collective, bytes, needs);
     if (status == RCM_OK && !*ret_algorithm)
-        return rcmi_algorithm_select(selection, r->collective, bytes, ordered, ret_algorithm);
-    return status == RCM_OK && ordered
-               ? rcmi_algorithm_check_order(*ret_algorithm, rcm_op_name(r->op))
-               : status;
+        return rcmi_algorithm_select(selection, r->collective, bytes, needs, ret_algorithm);
+    return status == RCM_OK ? request_check_needs(comm, r, needs, *ret_algorithm) : status;
 }
 
 static struct rcmi_called called_make(const struct rcmi_request *r, const struct rcmi_plan *plan) {

@@ -371,7 +371,24 @@ typedef enum rcm_dtype {
 #define RCM_DTYPE_ENUM(name, number, bytes, ctype) RCM_##name = number,
     RCM_DTYPE_MAP(RCM_DTYPE_ENUM)
 #undef RCM_DTYPE_ENUM
+        RCM_OPAQUE = 1 << 30 /* and the bytes of an element: see rcm_dtype_opaque */
 } rcm_dtype;
+
+/*
+ * The type of elements of so many bytes that the library does not interpret: a struct, a matrix, a
+ * packed record. It is passed where any other type is, of every operation; its number, name
+ * ("opaque12") and size are the same in all processes, so ranks that differ in the size get
+ * RCM_ERR_MISMATCH. Its operators are those of rcm_op_create, so reductions are for host memory. No
+ * element is ever divided between two calls of the operator.
+ *
+ * bytes: 1 to RCM_OPAQUE_MAX, else RCM_ERR_INVALID. A reduction needs elements that fit a slot
+ * (RINGCOMM_SLOT_BYTES, 128 KiB unless there are more than 64 ranks), else RCM_ERR_UNSUPPORTED
+ * names both sizes; so does an algorithm that the call names and that needs room for several. In
+ * the operator an element is as aligned as the largest power of two that divides its bytes, at most
+ * 8, or as the caller's buffers. Any thread. Source: MPI_Type_contiguous of MPI_BYTE.
+ */
+#define RCM_OPAQUE_MAX 65536
+RCM_CHECKED rcm_status rcm_dtype_opaque(size_t bytes, rcm_dtype *ret_dtype);
 
 /*
  * Element by element, in an order of operands that is the same on every rank. Which are defined for
@@ -456,9 +473,8 @@ RCM_CHECKED rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype);
  * and the last work that uses it has ended.
  *
  * name: 1 to 23 bytes of ASCII, compared between ranks, as is whether it is commutative. dtype: the
- * only type that it is for, or RCM_ANY_DTYPE. The elements are of these types; an operator that
- * is to treat 16 bytes as two doubles takes complex128. Host memory only, else
- * RCM_ERR_UNSUPPORTED. Also of rcm_reduce_local. Source: MPI_Op_create.
+ * only type that it is for, or RCM_ANY_DTYPE; of structs of the program rcm_dtype_opaque makes
+ * one. Host memory only, else RCM_ERR_UNSUPPORTED. Also of rcm_reduce_local. Source: MPI_Op_create.
  */
 typedef void (*rcm_op_function)(const void *in, void *inout, size_t count, rcm_dtype dtype,
                                 void *context);
@@ -489,7 +505,7 @@ RCM_CHECKED rcm_status rcm_op_free(rcm_op op);
 /* Bytes of one element, 0 for a number that is no type. */
 size_t rcm_dtype_size(rcm_dtype dtype);
 /* "float32", "sum"; "?" for a number that is none. Static memory, but of an operator that was
- * created: valid until it is freed. */
+ * created: valid until it is freed; of an opaque type: until this thread has read four others. */
 const char *rcm_dtype_name(rcm_dtype dtype);
 const char *rcm_op_name(rcm_op op);
 /* The inverse; RCM_ERR_INVALID for an unknown name. */

@@ -4,6 +4,8 @@
 
 #include <ctype.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 #include <strings.h>
 #include "error.h"
 #include "operator.h"
@@ -85,18 +87,65 @@ static const struct named_number *number_find(const struct named_number *table, 
     return NULL;
 }
 
+/* ---- Opaque types ---------------------------------------------------------------------------- */
+
+#define OPAQUE_NAME "opaque"
+enum { OPAQUE_NAMES = 4, OPAQUE_NAME_BYTES = 16 };
+
+/* 0: it is none. */
+static size_t opaque_size(rcm_dtype dtype) {
+    const size_t bytes = (size_t)dtype - RCM_OPAQUE;
+    return dtype > RCM_OPAQUE && bytes <= RCM_OPAQUE_MAX ? bytes : 0;
+}
+
+static const char *opaque_name(size_t bytes) {
+    static _Thread_local char names[OPAQUE_NAMES][OPAQUE_NAME_BYTES];
+    static _Thread_local unsigned next;
+    char *name = names[next++ % OPAQUE_NAMES];
+    snprintf(name, OPAQUE_NAME_BYTES, OPAQUE_NAME "%zu", bytes);
+    return name;
+}
+
+rcm_status rcm_dtype_opaque(size_t bytes, rcm_dtype *ret_dtype) {
+    if (!ret_dtype)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_dtype is NULL");
+    if (bytes < 1 || bytes > RCM_OPAQUE_MAX)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "bytes is %zu: an opaque element has 1 to %d", bytes,
+                         RCM_OPAQUE_MAX);
+    *ret_dtype = (rcm_dtype)(RCM_OPAQUE + bytes);
+    return RCM_OK;
+}
+
+/* The inverse of opaque_name; 0: it is none. */
+static size_t opaque_parse(const char *name) {
+    const size_t head = strlen(OPAQUE_NAME);
+    size_t bytes = 0;
+    if (!name || strncasecmp(name, OPAQUE_NAME, head) != 0 || name[head] == '0')
+        return 0;
+    for (const char *c = name + head; *c; c++) {
+        if (*c < '0' || *c > '9' || bytes > RCM_OPAQUE_MAX)
+            return 0;
+        bytes = bytes * 10 + (size_t)(*c - '0');
+    }
+    return bytes;
+}
+
+/* ---- Types and operators --------------------------------------------------------------------- */
+
 size_t rcm_dtype_size(rcm_dtype dtype) {
     switch (dtype) {
 #define DTYPE_SIZE(name, number, bytes, ctype)                                                     \
     case RCM_##name:                                                                               \
         return bytes;
         RCM_DTYPE_MAP(DTYPE_SIZE)
+    default:
+        return opaque_size(dtype);
     }
-    return 0;
 }
 
 const char *rcm_dtype_name(rcm_dtype dtype) {
-    return name_find(dtypes, NDTYPES, (int)dtype);
+    const size_t opaque = opaque_size(dtype);
+    return opaque > 0 ? opaque_name(opaque) : name_find(dtypes, NDTYPES, (int)dtype);
 }
 
 const char *rcm_op_name(rcm_op op) {
@@ -108,6 +157,8 @@ rcm_status rcm_dtype_from_name(const char *name, rcm_dtype *ret_dtype) {
     const struct named_number *row = number_find(dtypes, NDTYPES, name);
     if (!name || !ret_dtype)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", name ? "ret_dtype" : "name");
+    if (!row && opaque_parse(name) > 0)
+        return rcm_dtype_opaque(opaque_parse(name), ret_dtype);
     if (!row)
         return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no type", name);
     *ret_dtype = (rcm_dtype)row->number;

@@ -26,6 +26,8 @@ static const char *dtype_lack(rcm_dtype dtype) {
 
 static const char *op_lack(rcm_op op, rcm_dtype dtype) {
     const char *lack = dtype_lack(dtype);
+    if (dtype > RCM_OPAQUE)
+        return "opaque elements have only operators of rcm_op_create";
     if (op == RCM_MINLOC || op == RCM_MAXLOC)
         return "they are for pairs of a value and an index";
     if (dtype == RCM_BOOL)

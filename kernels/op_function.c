@@ -45,19 +45,42 @@ static void function_fold(void *inout, const void *const *srcs, int nsrcs, size_
         function_call(by, (const char *)srcs[i] + at, inout, count, context->dtype);
 }
 
-static void function_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,
-                            const struct rcmi_reduce_context *context) {
-    const size_t width = rcm_dtype_size(context->dtype), most = PIECE_BYTES / width;
-    _Alignas(64) char piece[PIECE_BYTES];
-    if (count > 0 && !lies_on_source(dst, srcs, nsrcs - 1)) {
-        function_fold(dst, srcs, nsrcs, 0, count, context);
-        return;
-    }
+/* A piece of so many elements is computed at a time. */
+static void function_reduce_by(void *piece, size_t most, void *dst, const void *const *srcs,
+                               int nsrcs, size_t count, const struct rcmi_reduce_context *context) {
+    const size_t width = rcm_dtype_size(context->dtype);
     for (size_t first = 0; first < count; first += most) {
         const size_t n = count - first < most ? count - first : most;
         function_fold(piece, srcs, nsrcs, first, n, context);
         memcpy((char *)dst + first * width, piece, n * width);
     }
+}
+
+static __attribute__((noinline)) void
+function_reduce_long(void *dst, const void *const *srcs, int nsrcs, size_t count,
+                     const struct rcmi_reduce_context *context) {
+    _Alignas(64) char piece[RCM_OPAQUE_MAX];
+    function_reduce_by(piece, 1, dst, srcs, nsrcs, count, context);
+}
+
+static __attribute__((noinline)) void
+function_reduce_short(void *dst, const void *const *srcs, int nsrcs, size_t count,
+                      const struct rcmi_reduce_context *context) {
+    _Alignas(64) char piece[PIECE_BYTES];
+    function_reduce_by(piece, PIECE_BYTES / rcm_dtype_size(context->dtype), dst, srcs, nsrcs, count,
+                       context);
+}
+
+static void function_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,
+                            const struct rcmi_reduce_context *context) {
+    if (count == 0)
+        return;
+    if (!lies_on_source(dst, srcs, nsrcs - 1))
+        function_fold(dst, srcs, nsrcs, 0, count, context);
+    else if (rcm_dtype_size(context->dtype) > PIECE_BYTES)
+        function_reduce_long(dst, srcs, nsrcs, count, context);
+    else
+        function_reduce_short(dst, srcs, nsrcs, count, context);
 }
 
 static void function_reduce_twice(void *dst, void *other, const void *const *srcs, int nsrcs,

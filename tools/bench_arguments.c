@@ -24,7 +24,7 @@ int64_t bench_argument_size(struct argp_state *state, const char *name, const ch
 
 rcm_dtype bench_argument_dtype(struct argp_state *state, const char *text) {
     rcm_dtype dtype = RCM_FLOAT32;
-    if (rcm_dtype_from_name(text, &dtype) == RCM_OK)
+    if (rcm_dtype_from_name(text, &dtype) == RCM_OK && dtype < RCM_OPAQUE)
         return dtype;
     static const rcm_dtype all[] = {
 #define OPTION_DTYPE(name, number, bytes, ctype) RCM_##name,

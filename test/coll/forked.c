@@ -261,6 +261,7 @@ static bool opens(void) {
     X(rcm_destroy, destroys(p))                                                                    \
     X(rcm_dtype_from_name, rcm_dtype_from_name("float32", &dtype) == RCM_OK)                       \
     X(rcm_dtype_name, says(rcm_dtype_name(RCM_INT32), "int32"))                                    \
+    X(rcm_dtype_opaque, rcm_dtype_opaque(12, &dtype) == RCM_OK)                                    \
     X(rcm_dtype_size, rcm_dtype_size(RCM_INT32) == 4)                                              \
     X(rcm_init, inits(p))                                                                          \
     X(rcm_irecv, refused(rcm_irecv(p->comm, out, 1, RCM_FLOAT32, 1 - p->rank, 1, &work)))          \

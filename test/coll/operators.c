@@ -180,13 +180,15 @@ static int check_collective(struct problem t, int *number) {
 }
 
 /* Functions of the program's are not called for the device's memory: nothing is sent then. */
-static int check_not_on_device(const struct problem *t) {
+static int check_not_on_device(const struct problem *t, bool opaque) {
     void *place = place_new(64);
+    rcm_dtype dtype = t->kind->dtypes[0];
     rcm_op op;
     int errors = 0;
-    CHECK(errors, t->kind->create(t->rank, t->kind->dtypes[0], &op) == RCM_OK, "create");
-    const rcm_status status =
-        rcm_all_reduce(t->comm, place, place, 1, t->kind->dtypes[0], op, NULL, NULL);
+    if (opaque)
+        CHECK(errors, rcm_dtype_opaque(12, &dtype) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors, t->kind->create(t->rank, dtype, &op) == RCM_OK, "create");
+    const rcm_status status = rcm_all_reduce(t->comm, place, place, 1, dtype, op, NULL, NULL);
     CHECK(errors, status == RCM_ERR_UNSUPPORTED && strstr(rcm_last_error(), "which the CPU calls"),
           "%s: %s", t->kind->name, rcm_last_error());
     CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
@@ -200,7 +202,7 @@ static int check_kinds(rcm_comm *comm) {
     for (size_t k = 0; operator_kinds[k]; k++) {
         t.kind = operator_kinds[k];
         if (t.kind->function && !place_is_host()) {
-            errors += check_not_on_device(&t);
+            errors += check_not_on_device(&t, false) + check_not_on_device(&t, true);
             continue;
         }
         for (int i = 0; i < REDUCTIONS && errors < 5; i++) {

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REFERENCE_INT(name, type, wide)                                                            \
@@ -222,6 +223,8 @@ void reference_reduce(rcm_dtype dtype, rcm_op op, const void *const *srcs, void 
         REDUCE_PAIR(struct rcm_int32_int32, combine_INT32_INT32)
     case RCM_INT64_INT32:
         REDUCE_PAIR(struct rcm_int64_int32, combine_INT64_INT32)
+    case RCM_OPAQUE: /* has no operator that is built in */
+        abort();
     case RCM_FLOAT16:
     case RCM_BFLOAT16:
     case RCM_FLOAT8_E4M3FN:

@@ -897,6 +897,13 @@ static void test_wrong_formula(void **state) {
            "rank 0 does not add up chunk 1 in rank order");
     test_plans_free(plans, 4);
 
+    plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "halving_doubling"), shape, 0);
+    wrong = *test_algorithm(RCM_ALL_REDUCE, "halving_doubling");
+    wrong.spans = false;
+    expect(shape, plans, &(struct rcmi_verify_options){.formula = &wrong},
+           "a message has 2 chunks, but at most 1 are declared");
+    test_plans_free(plans, 4);
+
     plans = test_plans_emit(test_algorithm(RCM_BROADCAST, "chain"), shape, 0);
     wrong.formula = test_algorithm(RCM_BROADCAST, "chain")->formula;
     wrong.name = "chain";
