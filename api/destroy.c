@@ -140,6 +140,44 @@ static void comm_say_left(rcm_comm *comm) {
     comm->has_left = true;
 }
 
+static bool work_is_receive(void *arg, struct rcm_work *work) {
+    bool *only = arg;
+    *only = work->kind == RCMI_WORK_RECV;
+    return *only;
+}
+
+/* Is nothing unfinished but receives? */
+static bool only_receives(rcm_comm *comm) {
+    bool only = true;
+    while (!rcmi_comm_visit(comm, work_is_receive, &only))
+        sched_yield(); /* a pass of another driver is short */
+    return only;
+}
+
+/* What has come by now is a message of its receive. */
+static void drop_unmatched(rcm_comm *comm) {
+    struct rcm_work drop;
+    (void)rcmi_node_progress(comm->engine->node);
+    rcmi_comm_kick(comm);
+    rcmi_work_begin(comm, RCMI_WORK_CANCEL, true, NULL, &drop);
+    drop.target = NULL;
+    rcmi_comm_run(comm, &drop, RCMI_NEVER);
+}
+
+/* Receives that no message has matched end with RCM_ERR_CANCELED, and their callbacks have run; the
+ * others are waited for, until their deadlines, or comm's timeout. True: no operation is
+ * unfinished. comm may have failed meanwhile. */
+static bool comm_drop_receives(rcm_comm *comm) {
+    if (all_finished(comm) == RCM_OK)
+        return true;
+    drop_unmatched(comm);
+    if (all_finished(comm) != RCM_OK && only_receives(comm))
+        (void)rcmi_comm_wait_for(comm, all_finished, comm,
+                                 rcmi_deadline_in(rcm_comm_timeout(comm)));
+    rcmi_engine_flush(comm->engine); /* callbacks may have issued operations */
+    return all_finished(comm) == RCM_OK;
+}
+
 /* Tells the other ranks, but waits for none of them. */
 static void comm_leave(rcm_comm *comm) {
     comm_say_left(comm);
@@ -163,13 +201,12 @@ static rcm_status leave_call(rcm_comm *comm) {
         return status;
     rcmi_engine_flush(comm->engine); /* callbacks may issue operations */
     status = rcmi_comm_usable(comm);
-    const bool idle = all_finished(comm) == RCM_OK;
+    const bool idle = status == RCM_OK && comm_drop_receives(comm);
     if (status == RCM_OK && !idle)
         (void)!rcm_abort(comm, "it leaves with unfinished operations");
-    if (status == RCM_OK && idle)
+    status = rcmi_comm_usable(comm);
+    if (status == RCM_OK)
         comm_leave(comm); /* what others fail of, for they need this rank, is not its error */
-    else
-        status = rcmi_comm_usable(comm);
     if (status != RCM_OK && status != RCMI_ABSENT && *rcmi_comm_agreements(comm) == 0)
         comm_say_left(comm); /* to those that shrink it, which this rank has no part in */
     rcmi_comm_retire(comm);

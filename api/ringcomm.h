@@ -758,7 +758,8 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
 /*
  * Ends a communicator. Collective, with the communicator's timeout as deadline: waits for this
  * rank's unfinished operations, also those that callbacks issue meanwhile, and for all ranks; after
- * an error or abort it does not wait.
+ * an error or abort it does not wait. A receive that gets no message is waited for like any other,
+ * so rcm_work_cancel comes before, or rcm_destroy fails with RCM_ERR_TIMEOUT.
  * Connections (and the store, where this rank serves it) end with the last communicator that came
  * from the same rcm_init, when all ranks that are connected to this one have taken leave of it; the
  * rank that serves the store waits for all, until they have left that too (or have said to it that
@@ -778,8 +779,10 @@ RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
  * text that says that it has left, soon after they have come to wait for it (a receive from any
  * source when all others have left); where its process has ended, and was never connected to
  * theirs, the text says that it is lost. So does their rcm_destroy of comm: all ranks of a
- * communicator destroy it, or all leave it. rcm_comm_shrink goes on without this rank. If an
- * operation is unfinished here, it is rcm_abort (RCM_ERR_ABORTED). With the last communicator that
+ * communicator destroy it, or all leave it. rcm_comm_shrink goes on without this rank. Receives
+ * that no message has matched end with RCM_ERR_CANCELED; those whose message is coming are waited
+ * for, until their deadline or comm's timeout. If another operation is unfinished here, it is
+ * rcm_abort (RCM_ERR_ABORTED). With the last communicator that
  * came from the same rcm_init this process takes leave of all others, for which it stays at most
  * 0.3 s until its farewell has been acknowledged, and half a second for the store. What it has sent
  * from memory of its device to ranks of this host lies there until they receive it, for which it

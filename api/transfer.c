@@ -98,7 +98,10 @@ rcm_status rcmi_transfers_create(rcm_comm *comm) {
 /* The work that is to be canceled was issued before, so it has been started. */
 static void cancel_start(rcm_comm *comm, struct rcm_work *work) {
     struct rcm_work *target = work->target;
-    if (atomic_load_explicit(&target->status, memory_order_relaxed) == RCM_PENDING)
+    if (!target)
+        rcmi_p2p_drop_receives(comm->p2p,
+                               "no message had come when this rank left the communicator");
+    else if (atomic_load_explicit(&target->status, memory_order_relaxed) == RCM_PENDING)
         (void)rcmi_p2p_take_back(comm->p2p, &target->transfer);
     rcmi_work_complete(work, RCM_OK);
 }

@@ -30,7 +30,7 @@ enum rcmi_work_kind {
     RCMI_WORK_SEND,
     RCMI_WORK_RECV,
     RCMI_WORK_PROBE,
-    RCMI_WORK_CANCEL,   /* of a receive: done by the driver, in the order of issue */
+    RCMI_WORK_CANCEL,   /* of receives: done by the driver, in the order of issue */
     RCMI_WORK_SENDRECV, /* a whole of two parts */
     RCMI_WORK_BATCH,    /* a whole of sends and receives */
 };
@@ -128,7 +128,7 @@ struct rcm_work {
     struct rcmi_template *templates; /* of a persistent work, which is a whole; else NULL */
     struct rcm_message *message_to;  /* the caller's, and where a probe says what it took; NULL */
     void **matched_to;
-    struct rcm_work *target; /* of a cancel */
+    struct rcm_work *target; /* of a cancel; NULL: all receives that have no message */
     struct rcmi_notice notice;
     char *reason; /* why it failed and its communicator did not, in a sentence; malloc'd, or NULL */
 };

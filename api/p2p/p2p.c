@@ -147,15 +147,24 @@ rcm_status rcmi_p2p_probe(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
     return p2p_open(p2p, t->peer);
 }
 
-bool rcmi_p2p_take_back(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
-    if (t->order == 0)
-        return false;
+static void p2p_take_back(struct rcmi_p2p *p2p, struct rcmi_transfer *t, const char *why) {
     if (t->peer != RCM_ANY_SOURCE)
         rcmi_endpoint_withdraw(&p2p->peers[t->peer].endpoint);
     rcmi_matching_unpost(&p2p->matching, t);
-    rcmi_fail(RCM_ERR_CANCELED, 0, "it was canceled before a message came");
+    rcmi_fail(RCM_ERR_CANCELED, 0, "%s", why);
     p2p->messaging.completed(t, RCM_ERR_CANCELED);
+}
+
+bool rcmi_p2p_take_back(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
+    if (t->order == 0)
+        return false;
+    p2p_take_back(p2p, t, "it was canceled before a message came");
     return true;
+}
+
+void rcmi_p2p_drop_receives(struct rcmi_p2p *p2p, const char *why) {
+    while (p2p->matching.posted.head)
+        p2p_take_back(p2p, p2p->matching.posted.head, why);
 }
 
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer) {

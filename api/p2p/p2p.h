@@ -40,6 +40,8 @@ enum { RCMI_PROBE_ONCE = 1, RCMI_PROBE_TAKE = 2 };
 rcm_status rcmi_p2p_probe(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
 /* Completes a receive that has no message yet with RCM_ERR_CANCELED; false: it has one. */
 bool rcmi_p2p_take_back(struct rcmi_p2p *p2p, struct rcmi_transfer *transfer);
+/* The same for all receives that have no message yet, with that sentence. */
+void rcmi_p2p_drop_receives(struct rcmi_p2p *p2p, const char *why);
 /* Looks at each peer that there was ever something to do with: at all of them after a receive of
  * RCM_ANY_SOURCE. */
 rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved);
