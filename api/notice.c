@@ -47,7 +47,7 @@ static void completed_count(void) {
 
 /* ---- Descriptors ----------------------------------------------------------------------------- */
 
-static rcm_status event_make(const char *what, int *fd) {
+rcm_status rcmi_event_make(const char *what, int *fd) {
     if (*fd >= 0)
         return RCM_OK;
     *fd = rcmi_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -55,8 +55,7 @@ static rcm_status event_make(const char *what, int *fd) {
                     : rcmi_fail(rcmi_status_of_errno(errno), errno, "no descriptor for %s", what);
 }
 
-/* Makes it readable, or not; a descriptor that somebody else has closed is left alone. */
-static void event_set(int fd, bool readable) {
+void rcmi_event_set(int fd, bool readable) {
     RCMI_ENTRY;
     const int saved_errno = errno;
     uint64_t count = 1;
@@ -80,7 +79,7 @@ static void queue_append(struct rcmi_completions *queue, struct rcm_work *work) 
         queue->first = work;
     queue->last = work;
     if (queue->first == work && queue->fd >= 0)
-        event_set(queue->fd, true);
+        rcmi_event_set(queue->fd, true);
 }
 
 static void queue_remove(struct rcmi_completions *queue, struct rcm_work *work) {
@@ -91,7 +90,7 @@ static void queue_remove(struct rcmi_completions *queue, struct rcm_work *work) 
     notice->queued = false;
     atomic_fetch_and_explicit(&notice->asked, ~(uint32_t)RCMI_NOTICE_QUEUE, memory_order_relaxed);
     if (!queue->first && queue->fd >= 0)
-        event_set(queue->fd, false);
+        rcmi_event_set(queue->fd, false);
 }
 
 static struct rcm_work *queue_take(struct rcmi_completions *queue) {
@@ -119,7 +118,7 @@ rcm_status rcm_comm_completions(rcm_comm *comm, int *ret_fd) {
     if (!ret_fd)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_fd is NULL");
     pthread_mutex_lock(&queue->lock);
-    status = event_make("a completion queue", &queue->fd);
+    status = rcmi_event_make("a completion queue", &queue->fd);
     if (status == RCM_OK) {
         atomic_store_explicit(&queue->open, true, memory_order_relaxed);
         *ret_fd = queue->fd;
@@ -216,9 +215,9 @@ rcm_status rcm_work_fd(rcm_work *work, int *ret_fd) {
     struct rcmi_notice *notice = &work->notice;
     pthread_mutex_lock(&notice->completions->lock);
     const bool made = notice->fd < 0;
-    status = event_make("a work", &notice->fd);
+    status = rcmi_event_make("a work", &notice->fd);
     if (status == RCM_OK && made && !notice_ask(notice, RCMI_NOTICE_FD))
-        event_set(notice->fd, true);
+        rcmi_event_set(notice->fd, true);
     *ret_fd = notice->fd;
     pthread_mutex_unlock(&notice->completions->lock);
     return status;
@@ -267,7 +266,7 @@ static struct rcmi_callback *notice_do(struct rcm_work *work, uint32_t asked) {
     if (!(asked & RCMI_NOTICE_CLOSED))
         return NULL;
     if (notice->fd >= 0)
-        event_set(notice->fd, true);
+        rcmi_event_set(notice->fd, true);
     if (asked & RCMI_NOTICE_QUEUE && !notice->queued) {
         rcmi_work_ref(work);
         queue_append(notice->completions, work);
@@ -335,7 +334,7 @@ void rcmi_notice_reopen(struct rcm_work *work) {
     struct rcmi_callback *callbacks = callbacks_take(notice);
     const bool queued = notice_leave_queue(work);
     if (notice->fd >= 0)
-        event_set(notice->fd, false);
+        rcmi_event_set(notice->fd, false);
     atomic_fetch_and_explicit(&notice->asked, RCMI_NOTICE_LISTED | RCMI_NOTICE_FD,
                               memory_order_acq_rel);
     const rcm_status status = notice_status(work);

@@ -78,6 +78,11 @@ void rcmi_notice_give_back(struct rcm_work *work);
 /* Loop thread, without locks: does what is due. True if anything was. */
 bool rcmi_notices_run(struct rcmi_notices *notices);
 
+/* An eventfd in *fd, unless it is there; it becomes readable, or not: a descriptor that somebody
+ * else has closed is left alone. */
+rcm_status rcmi_event_make(const char *what, int *fd);
+void rcmi_event_set(int fd, bool readable);
+
 /* How often works were completed in this process; changes after a work's status did. */
 uint32_t rcmi_notice_completed(void);
 /* Sleeps until another work is complete than those at the count `seen`, or the deadline. */

@@ -995,6 +995,43 @@ RCM_CHECKED rcm_status rcm_work_fd(rcm_work *work, int *ret_fd);
 RCM_CHECKED rcm_status rcm_comm_completions(rcm_comm *comm, int *ret_fd);
 RCM_CHECKED rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_work);
 
+/*
+ * A completion queue of the process, for works of any communicators. Each work is given to it with
+ * an argument of the program; one thread can so complete the futures of all groups.
+ *   - Each giving is reported once: also if the work is complete by then, fails, is canceled, is
+ *     dropped by rcm_leave or rcm_destroy (before these return), or ends by an abort or the death
+ *     of a rank. Reports come in the order of completion, of works of one rcm_init.
+ *   - Works of all kinds can be given: collectives, messages, batches; a persistent one is given
+ *     anew for each run, after rcm_work_start. A work that is given twice is reported twice.
+ *   - The work stays the program's, which frees it after its report, or before: then the report
+ *     comes all the same, and rcm_completion.work is only a number.
+ * The queue belongs to its creator; it needs no communicator, and may be there before the first and
+ * after the last one. All functions but rcm_queue_free: any thread, any number of them at a time,
+ * also in callbacks, where rcm_queue_wait does not wait. After fork() the child has no use of it
+ * but rcm_queue_free; else RCM_ERR_FORKED.
+ */
+typedef struct rcm_queue rcm_queue;
+struct rcm_completion {
+    void *arg;         /* of rcm_queue_give */
+    rcm_work *work;    /* that was given */
+    rcm_status status; /* with which it is complete; rcm_work_error has more */
+};
+RCM_CHECKED rcm_status rcm_queue_create(rcm_queue **ret_queue);
+/* An error gives nothing: RCM_ERR_NOMEM, RCM_ERR_INVALID. */
+RCM_CHECKED rcm_status rcm_queue_give(rcm_queue *queue, rcm_work *work, void *arg);
+/* Takes up to cap completions out: waits until there is one, and takes what is there by then.
+ * *ret_n is how many, 0 unless RCM_OK is returned. RCM_PENDING: timeout_ms passed (<0: it does not;
+ * 0: it only looks). RCM_ERR_CANCELED: the queue was freed meanwhile. RCM_ERR_INVALID: cap is 0. It
+ * makes nothing go on: asynchronous operations do by themselves. */
+RCM_CHECKED rcm_status rcm_queue_wait(rcm_queue *queue, struct rcm_completion *completions,
+                                      size_t cap, int64_t timeout_ms, size_t *ret_n);
+/* A descriptor that is readable while the queue is not empty. Made by the first call; the
+ * library's, until rcm_queue_free. RCM_ERR_RESOURCE if there are no more descriptors. */
+RCM_CHECKED rcm_status rcm_queue_fd(rcm_queue *queue, int *ret_fd);
+/* Frees it, with what was not taken out. Works that were given go on, and are not reported. Threads
+ * in rcm_queue_wait return; no thread begins another call with it. NULL is a no-op. */
+void rcm_queue_free(rcm_queue *queue);
+
 /* ---- Communicators from others -------------------------------------------------------------- */
 
 /*

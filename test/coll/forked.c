@@ -38,6 +38,7 @@ struct parent {
     rcm_init_request *request; /* that is through */
     void *memory;
     rcm_op op;
+    rcm_queue *queue; /* with a work that is complete, and one that is not */
 };
 
 static struct rcm_error error = RCM_ERROR_INIT;
@@ -56,6 +57,8 @@ static const struct rcm_part part = {in, out, 1, RCM_FLOAT32};
 static const struct rcm_transfer transfer = {
     .kind = RCM_TRANSFER_RECV, .buffer = out, .count = 1, .dtype = RCM_FLOAT32};
 static rcm_matched *matched;
+static rcm_queue *queue;
+static struct rcm_completion completion;
 static const void *const lists[] = {in, in, in, in};
 static void *const list[] = {out, out, out, out};
 static const char *const keys[] = {"k"};
@@ -135,6 +138,15 @@ static bool frees_op(const struct parent *p) {
     return rcm_op_free(p->op) == RCM_OK &&
            rcm_op_create_premul_sum(2, 0, RCM_FLOAT32, &op) == RCM_OK && op != p->op &&
            rcm_op_free(op) == RCM_OK && rcm_op_free(op) == RCM_ERR_INVALID;
+}
+
+/* The parent's, of which the child has a copy, and one of its own. */
+static bool frees_queue(const struct parent *p) {
+    rcm_queue_free(p->queue);
+    const bool made = rcm_queue_create(&queue) == RCM_OK &&
+                      rcm_queue_wait(queue, &completion, 1, 0, &size) == RCM_PENDING && size == 0;
+    rcm_queue_free(queue);
+    return made;
 }
 
 static rcm_status own_set(void *arg, const char *key, const void *value, size_t len) {
@@ -295,6 +307,11 @@ static bool opens(void) {
     X(rcm_op_defined, rcm_op_defined(RCM_MAX, RCM_INT32) == RCM_OK)                                \
     X(rcm_op_name, says(rcm_op_name(RCM_MAX), "max"))                                              \
     X(rcm_protocol_at, rcm_protocol_at(0, &protocol) == RCM_OK)                                    \
+    X(rcm_queue_create, rcm_queue_create(&queue) == RCM_OK && queue)                               \
+    X(rcm_queue_give, refused(rcm_queue_give(p->queue, p->done, NULL)))                            \
+    X(rcm_queue_wait, refused(rcm_queue_wait(p->queue, &completion, 1, 0, &size)))                 \
+    X(rcm_queue_fd, refused(rcm_queue_fd(p->queue, &flag)))                                        \
+    X(rcm_queue_free, frees_queue(p))                                                              \
     X(rcm_rank, rcm_rank(p->comm) == p->rank)                                                      \
     X(rcm_recv, refused(rcm_recv(p->comm, out, 1, RCM_FLOAT32, 1 - p->rank, 1, NULL, NULL)))       \
     X(rcm_send, refused(rcm_send(p->comm, in, 1, RCM_FLOAT32, 1 - p->rank, 1, NULL, NULL)))        \
@@ -445,6 +462,10 @@ static int parent_make(struct parent *p, char *place) {
               rcm_barrier(p->comm, NULL, &p->done) == RCM_OK &&
               rcm_work_wait(p->done, -1) == RCM_OK && rcm_work_wait(p->received, -1) == RCM_OK,
           "works: %s", rcm_last_error());
+    CHECK(errors,
+          rcm_queue_create(&p->queue) == RCM_OK && rcm_queue_give(p->queue, p->done, p) == RCM_OK &&
+              rcm_queue_give(p->queue, p->pending, place) == RCM_OK,
+          "queue: %s", rcm_last_error());
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     options.reserved = 1; /* fails at once */
     CHECK(errors,
@@ -477,6 +498,13 @@ static int parent_end(const struct parent *p, const char *place) {
     rcm_work_free(p->received);
     rcm_work_free(p->done);
     CHECK(errors, rcm_op_free(p->op) == RCM_OK, "%s", rcm_last_error());
+    CHECK(errors,
+          rcm_queue_wait(p->queue, &completion, 1, -1, &len) == RCM_OK &&
+              completion.work == p->done && completion.arg == p &&
+              rcm_queue_wait(p->queue, &completion, 1, -1, &len) == RCM_OK &&
+              completion.work == p->pending && completion.status == RCM_OK,
+          "queue: %s", rcm_last_error());
+    rcm_queue_free(p->queue);
     rcm_init_cancel(p->request);
     rcm_store_close(p->prefix);
     rcm_store_close(p->store);
