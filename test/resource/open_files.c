@@ -17,7 +17,15 @@
 #include <unistd.h>
 #include "ringcomm.h"
 
-enum { RANKS_MAX = 32, LIMITS_MAX = 128, TIMEOUT_MS = 8000, BLOCK = 100, SPAWN_MS = 600000 };
+enum {
+    RANKS_MAX = 32,
+    LIMITS_MAX = 128,
+    TIMEOUT_MS = 8000,
+    BLOCK = 100,
+    SPAWN_MS = 600000,
+    CLIENTS = 12,
+    CLIENT_MS = 100
+};
 
 struct outcome {
     int status;
@@ -62,6 +70,11 @@ static rlim_t limit_set(rlim_t most) {
     return before;
 }
 
+/* What a rank does alone works, or names the limit; else that is the call's error. */
+static bool alone_is_right(rcm_status status) {
+    return status == RCM_OK || strstr(rcm_last_error(), "ulimit -n is ");
+}
+
 /* ---- What the ranks do --------------------------------------------------------------------- */
 
 static rcm_status do_all_to_all(rcm_comm *comm) {
@@ -101,6 +114,73 @@ static rcm_status do_work_fd(rcm_comm *comm) {
     return status; /* without a descriptor the work goes on all the same */
 }
 
+/* Both completion queues: of the communicator, and of the process. */
+static rcm_status do_queues(rcm_comm *comm) {
+    struct rcm_completion completion;
+    rcm_queue *queue = NULL;
+    rcm_work *work = NULL;
+    size_t n = 0;
+    int fd = -1;
+    if (rcm_queue_create(&queue) != RCM_OK)
+        abort();
+    rcm_status made = rcm_queue_fd(queue, &fd);
+    if (made == RCM_OK)
+        made = rcm_comm_completions(comm, &fd);
+    if (!alone_is_right(made))
+        return made;
+    rcm_status status = rcm_barrier(comm, NULL, &work);
+    if (status == RCM_OK && rcm_queue_give(queue, work, &fd) != RCM_OK)
+        abort();
+    if (status == RCM_OK &&
+        (rcm_queue_wait(queue, &completion, 1, -1, &n) != RCM_OK || completion.arg != &fd))
+        abort();
+    if (status == RCM_OK)
+        status = completion.status;
+    rcm_work_free(work);
+    rcm_queue_free(queue);
+    return status; /* without a descriptor it is reported all the same */
+}
+
+/* A store and its clients, as many as the limit allows; one that the server has no descriptor for
+ * comes to its deadline. */
+static rcm_status do_store_clients(rcm_comm *comm) {
+    rcm_store *server = NULL, *clients[CLIENTS];
+    rcm_status made = rcm_store_open("tcp://127.0.0.1:0?server=1", CLIENT_MS, &server);
+    int n = 0;
+    while (made == RCM_OK && n < CLIENTS) {
+        char url[100];
+        snprintf(url, sizeof url, "tcp://127.0.0.1%s?server=0",
+                 strrchr(rcm_store_url(server), ':'));
+        if (strchr(url, '?') != strrchr(url, '?'))
+            *strrchr(url, '?') = '\0';
+        made = rcm_store_open(url, CLIENT_MS, &clients[n]);
+        n += made == RCM_OK;
+    }
+    const bool right = alone_is_right(made) || made == RCM_ERR_TIMEOUT;
+    for (int i = 0; i < n; i++)
+        rcm_store_close(clients[i]);
+    rcm_store_close(server);
+    return right ? rcm_barrier(comm, NULL, NULL) : made;
+}
+
+/* The survivors of a communicator that was aborted are all its ranks. */
+static rcm_status do_shrink(rcm_comm *comm) {
+    rcm_comm *all = NULL, *rest = NULL;
+    rcm_status status = rcm_comm_duplicate(comm, NULL, &all);
+    if (status == RCM_OK)
+        status = rcm_abort(all, "a test");
+    if (status == RCM_OK)
+        status = rcm_comm_shrink(all, NULL, &rest);
+    if (status == RCM_OK)
+        status = do_all_to_all(rest);
+    if (rest) {
+        const rcm_status ended = rcm_destroy(rest);
+        status = status == RCM_OK ? ended : status;
+    }
+    (void)!rcm_destroy(all);
+    return status;
+}
+
 static rcm_status do_subset(rcm_comm *comm) {
     rcm_comm *half = NULL;
     int ranks[RANKS_MAX], n = 0;
@@ -119,10 +199,10 @@ static rcm_status do_subset(rcm_comm *comm) {
 static const struct {
     const char *name;
     rcm_status (*run)(rcm_comm *comm);
-} calls[] = {{"broadcast", do_broadcast},
-             {"all_to_all", do_all_to_all},
-             {"work_fd", do_work_fd},
-             {"subset", do_subset}};
+} calls[] = {
+    {"broadcast", do_broadcast}, {"all_to_all", do_all_to_all},       {"work_fd", do_work_fd},
+    {"queues", do_queues},       {"store clients", do_store_clients}, {"subset", do_subset},
+    {"shrink", do_shrink}};
 
 static void outcome_set(struct outcome *o, const char *call, rcm_status status) {
     if (status == RCM_OK || o->status != RCM_OK)
