@@ -168,6 +168,11 @@ def groups():
         dist.all_reduce(tensor, group=first)
         assert tensor.item() == 1
         assert dist.get_process_group_ranks(first) == [0, 1]
+    # Each comes from the same group on all ranks, though several have all of them.
+    for group in [dist.new_group(backend='ringcomm') for _ in range(8)]:
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=group)
+        assert tensor.item() == size
     dist.barrier()
 
 
