@@ -257,6 +257,8 @@ def refused():
     words(ValueError, 'entries', lambda: ours.allgather([[torch.ones(1)]], [torch.ones(1)]))
     if torch.__version__ < (2, 14):
         words(ValueError, 'torch 2.14', lambda: dist.new_group(backend='cpu:ringcomm,cuda:gloo'))
+    words(RuntimeError, f'Rank {me} timed out in monitoredBarrier',
+          lambda: ours.monitored_barrier(datetime.timedelta(0)))
     words(RuntimeError, 'band of float32', lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BAND))
     dist.barrier()
 

@@ -442,7 +442,7 @@ class Operations:
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
         limit = milliseconds(timeout)
         if timeout == timedelta(0):
-            raise RuntimeError(f'Rank {self._rank} timed out in monitored_barrier: timeout is 0')
+            raise RuntimeError(f'Rank {self._rank} timed out in monitoredBarrier: timeout is 0')
         try:
             _core.monitored_barrier(self._comm, 0 if wait_all_ranks else 1, None, BLOCKING, limit)
         except Error as error:
