@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The entry points. `import torch` calls load(): it must be cheap and must not raise."""
+import functools
 import logging
 import os
+from datetime import timedelta
 
 NAME = 'ringcomm'
 log = logging.getLogger('ringcomm.torch')
@@ -42,16 +44,34 @@ def _take_names(Backend, taken):
     Backend.__new__ = look_up
 
 
+def _take_monitored_barrier(dist):
+    """torch before 2.14 compares the group's name with gloo's, and refuses others."""
+    original, c10d = dist.monitored_barrier, dist.distributed_c10d
+
+    def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+        of = c10d._get_default_group() if group is None else group
+        if getattr(of, '_comm', None) is None:  # no member, or another backend
+            return original(group, timeout, wait_all_ranks)
+        if isinstance(timeout, float):
+            timeout = timedelta(seconds=timeout)
+        of.monitored_barrier(timeout, wait_all_ranks)
+
+    functools.update_wrapper(monitored_barrier, original)
+    c10d.monitored_barrier = dist.monitored_barrier = monitored_barrier
+
+
 def register():
     """Registers the backend with torch.distributed. Safe to repeat."""
-    from torch.distributed import distributed_c10d
-    Backend = distributed_c10d.Backend
+    import torch.distributed
+    Backend = torch.distributed.Backend
     if NAME.upper() in Backend._plugins:
         return
     Backend.register_backend(NAME, _create, extended_api=True, devices=['cpu'])
     taken = aliases()
     if taken:
         _take_names(Backend, taken)
+    if 'gloo' in taken:
+        _take_monitored_barrier(torch.distributed)
 
 
 def load():
