@@ -454,7 +454,11 @@ class Operations:
         if missing:
             names = ', '.join(str(rank) for rank in missing)
             word = 'Ranks' if len(missing) > 1 else 'Rank'
-            failed.args = (f'{word} {names} failed to pass monitoredBarrier in {error}',)
+            text = f'{word} {names} failed to pass monitoredBarrier in {error}'
+            if self._rank != 0:  # torch's programs look for these words there
+                text = (f'Rank {self._rank} successfully reached monitoredBarrier, but received errors '
+                        f'while waiting for send/recv from rank 0: {text}')
+            failed.args = (text,)
         return failed
 
     # ---- Sparse -------------------------------------------------------------------------------------------
