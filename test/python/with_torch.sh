@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # with_torch.sh COMMAND...: runs COMMAND with PYTHON replaced by a Python that has torch: that of
-# RINGCOMM_TEST_TORCH, or python3. Exit status 77 (skipped) if there is none.
-for python in "${RINGCOMM_TEST_TORCH:-}" python3; do
+# TEST_TORCH_PYTHON, or python3. Exit status 77 (skipped) if there is none.
+for python in "${TEST_TORCH_PYTHON:-}" python3; do
     [ -n "$python" ] && "$python" -c 'import torch.distributed' 2>/dev/null || continue
     for argument; do
         shift
@@ -11,5 +11,5 @@ for python in "${RINGCOMM_TEST_TORCH:-}" python3; do
     done
     exec "$@"
 done
-echo 'no Python here has torch: RINGCOMM_TEST_TORCH names one'
+echo 'no Python here has torch: TEST_TORCH_PYTHON names one'
 exit 77
