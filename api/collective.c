@@ -151,6 +151,8 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
         if (status == RCM_OK && rcmi_call_persists(r->call))
             return rcmi_request_persist(comm, r, called, ret_work);
     }
+    if (status == RCM_OK)
+        status = rcmi_work_may_wait(rcmi_call_waits(r->call, ret_work));
     if (status == RCM_OK) /* now: nothing may fail once there is a run */
         status = rcmi_work_spare(&comm->spare);
     struct rcmi_bind bind;

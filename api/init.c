@@ -21,6 +21,7 @@
 #include "settings.h"
 #include "sized.h"
 #include "trace_file.h"
+#include "work.h"
 #include "fd.h"
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -357,10 +358,10 @@ static rcm_status init_given(const struct rcm_init_options *options, rcm_comm **
                                             RCMI_INIT_OPTIONS_SIZE_0,
                                             sizeof(struct rcm_init_options)};
     struct rcm_init_options ours = RCM_INIT_OPTIONS_INIT;
-    rcm_status status = RCM_OK;
-    if (!ret_comm)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
-    if (options)
+    rcm_status status = rcmi_work_may_wait(-1);
+    if (status == RCM_OK && !ret_comm)
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
+    if (status == RCM_OK && options)
         status = rcmi_struct_in(&sized, options, &ours);
     return status == RCM_OK ? init_by(options ? &ours : NULL, ret_comm) : status;
 }

@@ -66,7 +66,9 @@ static rcm_status prepare_call(rcm_comm *comm, enum rcm_mem_kind kind,
     rcm_status status = rcmi_comm_usable(comm);
     if (status != RCM_OK)
         return rcmi_comm_refuse(comm, RCMI_WORK_COLLECTIVE, status, NULL, NULL);
-    status = request_of(comm, collective, bytes, &call, &request);
+    status = rcmi_work_may_wait(-1);
+    if (status == RCM_OK)
+        status = request_of(comm, collective, bytes, &call, &request);
     if (status == RCM_OK)
         status = rcmi_check_root(comm->size, root);
     if (status == RCM_OK)

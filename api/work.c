@@ -68,6 +68,10 @@ rcm_status rcmi_work_may_wait(int64_t timeout_ms) {
         return rcmi_operator_check();
     if (timeout_ms == 0 || !rcmi_loop_on_any_thread())
         return RCM_OK;
+    if (timeout_ms < 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "this call waits, and a callback may not wait: all communication of this "
+                         "rank would");
     return rcmi_fail(RCM_ERR_INVALID, 0,
                      "timeout_ms is %lld in a callback, which may not wait: all communication of "
                      "this rank would",
