@@ -40,6 +40,10 @@ rcm_comm *rcmi_comm_new(void) {
     return comm;
 }
 
+void rcmi_comm_ref(rcm_comm *comm) {
+    atomic_fetch_add_explicit(&comm->refs, 1, memory_order_relaxed);
+}
+
 void rcmi_comm_unref(rcm_comm *comm) {
     /* Acquire-release: the last one sees everything the others did. */
     if (atomic_fetch_sub_explicit(&comm->refs, 1, memory_order_acq_rel) != 1)
@@ -180,8 +184,9 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error,
         return;
     rcmi_page_fail(comm->page, error->status);
     rcmi_log_set_rank(comm->rank); /* the loop thread has not been told yet */
-    rcmi_log(error->status == RCM_ERR_ABORTED ? RCMI_LOG_INFO : RCMI_LOG_ERROR, "%s: %s",
-             rcm_status_name(error->status), error->text);
+    const bool meant = error->status == RCM_ERR_ABORTED || error->status == RCM_ERR_CANCELED;
+    rcmi_log(meant ? RCMI_LOG_INFO : RCMI_LOG_ERROR, "%s: %s", rcm_status_name(error->status),
+             error->text);
     struct rcmi_failure failure;
     rcmi_failure_encode(comm->epoch, error, comm->missing, &failure);
     rcmi_node_send_linked(comm->engine->node, comm->world_rank, comm->size, &failure,

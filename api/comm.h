@@ -4,9 +4,12 @@
  * ringcomm.h.
  *
  *   init_begin.c  spawn.c                    rcm_init in the background; in children
+ *   destroy_begin.c                          rcm_destroy in the background
  *   init.c  exchange.c         exchange.h    how ranks come to be
  *   exit.c                     exit.h        ... and are gone when their process exits
  *   subset.c  shrink.c                       communicators: of some ranks of another one
+ *   comm_request.c             comm_request.h   ... begun, and waited for later
+ *   background.c               background.h  calls on a thread of their own
  *   group.c  destroy.c         group.h       ... made, ended
  *   start.c                                  persistent works, started again
  *   collective*.c coalesced.c  collective.h  the front doors: arguments are checked, calls recorded

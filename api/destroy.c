@@ -33,8 +33,22 @@ static rcm_status comm_finish_works(rcm_comm *comm, rcmi_deadline deadline) {
     return RCM_OK;
 }
 
-rcm_status rcmi_comm_settle(rcm_comm *comm, rcmi_deadline deadline) {
-    if (rcmi_comm_wait_for(comm, all_finished, comm, deadline) != RCM_OK)
+struct settling {
+    rcm_comm *comm;
+    const _Atomic bool *canceled;
+};
+
+static rcm_status settled(void *arg) {
+    const struct settling *settling = arg;
+    /* Relaxed: looked at again and again. */
+    return settling->canceled && atomic_load_explicit(settling->canceled, memory_order_relaxed)
+               ? RCM_OK
+               : all_finished(settling->comm);
+}
+
+rcm_status rcmi_comm_settle(rcm_comm *comm, const _Atomic bool *canceled, rcmi_deadline deadline) {
+    struct settling settling = {comm, canceled};
+    if (rcmi_comm_wait_for(comm, settled, &settling, deadline) != RCM_OK)
         return rcmi_fail(RCM_ERR_TIMEOUT, 0, "unfinished operations of a communicator that failed");
     return RCM_OK;
 }
@@ -89,6 +103,7 @@ static void comm_retire(rcm_comm *comm) {
     comm->closing = true;
     atomic_flag_clear_explicit(&comm->driving, memory_order_release);
     rcmi_engine_remove(comm->engine, comm);
+    rcmi_creations_forget(comm->engine->creations, comm->epoch);
     comm_close(comm);
 }
 

@@ -12,6 +12,7 @@
 #ifndef RCMI_GROUP_H
 #define RCMI_GROUP_H
 
+#include <stdbool.h>
 #include "clock.h"
 #include "ringcomm.h"
 
@@ -68,7 +69,9 @@ void rcmi_comm_inherit_name(struct rcm_comm *comm, const struct rcm_comm *parent
 /* ---- destroy.c */
 /* Ends what is in flight and frees everything, also half-made. Keeps the thread's error. */
 void rcmi_comm_retire(struct rcm_comm *comm);
-/* Waits until no work of a communicator that failed touches its buffers any more. */
-rcm_status rcmi_comm_settle(struct rcm_comm *comm, rcmi_deadline deadline);
+/* Waits until no work of a communicator that failed touches its buffers any more, or *canceled;
+ * rcmi_node_ring after it. NULL: that is never. */
+rcm_status rcmi_comm_settle(struct rcm_comm *comm, const _Atomic bool *canceled,
+                            rcmi_deadline deadline);
 
 #endif

@@ -106,7 +106,6 @@ static rcm_status transfer_of(const rcm_comm *comm, const struct rcmi_message_ca
                                            .tag = m->tag,
                                            .total = bytes,
                                            .synchronous = m->synchronous,
-                                           .probe = m->probe,
                                            .message = m->matched};
     return rcmi_node_mem(comm->engine->node, m->buffer, bytes, &ret_transfer->mem);
 }
@@ -114,7 +113,6 @@ static rcm_status transfer_of(const rcm_comm *comm, const struct rcmi_message_ca
 static void message_fill(const struct rcmi_message_call *m, const struct rcmi_transfer *transfer,
                          struct rcm_work *work) {
     work->message_to = m->message;
-    work->matched_to = m->ret_matched;
     work->transfer = *transfer;
 }
 
@@ -201,6 +199,9 @@ static inline rcm_status message_issue(rcm_comm *comm, const struct rcmi_message
     const int64_t wait_ms = rcmi_call_waits(call, ret_work);
     if (rcmi_call_persists(call))
         return message_persist(comm, m, call, ret_work);
+    const rcm_status status = rcmi_work_may_wait(wait_ms);
+    if (status != RCM_OK)
+        return status;
     if (wait_ms != 0 && !(call && call->stream) && message_short_way(comm, m, ret_work))
         return RCM_OK;
     return message_long_way(comm, m, call, wait_ms, ret_work);

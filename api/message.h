@@ -17,12 +17,9 @@ struct rcmi_message_call {
     rcm_dtype dtype;
     int peer;
     uint64_t tag;
-    bool synchronous; /* see struct rcmi_transfer; so are the next two */
-    uint32_t probe;
+    bool synchronous; /* see struct rcmi_transfer; so is the next one */
     void *matched;
-    /* The caller's, written when a receive or probe has its message; NULL: not wanted. */
-    struct rcm_message *message;
-    void **ret_matched;
+    struct rcm_message *message; /* the caller's, written when a receive has its message; NULL */
 };
 
 /* Everything but the call. Nothing is sent. */

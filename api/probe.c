@@ -31,16 +31,39 @@ static rcm_status probe_check(const struct probe *probe) {
     return probe->ret_message ? rcmi_message_out_check("ret_message", probe->ret_message) : RCM_OK;
 }
 
+/* Ends it, if it is a receive without a message; a probe looks once more. */
+static void transfer_cancel(rcm_comm *comm, rcm_work *work) {
+    struct rcm_work cancel;
+    rcmi_work_begin(comm, RCMI_WORK_CANCEL, true, NULL, &cancel);
+    cancel.target = work;
+    rcmi_comm_run(comm, &cancel, RCMI_NEVER);
+}
+
+/* Waits for a message, or as long as the call says. *ret_found has no source if there is none. */
+static rcm_status probe_run(const struct probe *probe, const struct rcm_call *call,
+                            struct rcm_message *ret_found, void **ret_taken) {
+    struct rcm_work *work;
+    const rcm_status status = rcmi_work_new(probe->comm, RCMI_WORK_PROBE, true, call, &work);
+    if (status != RCM_OK)
+        return rcmi_comm_decline(probe->comm, status);
+    work->message_to = ret_found;
+    work->matched_to = ret_taken;
+    work->transfer = (struct rcmi_transfer){
+        .peer = probe->src, .tag = probe->tag, .probe = probe->how, .mem = rcmi_mem_host(NULL, 0)};
+    rcmi_comm_run(probe->comm, work,
+                  rcmi_deadline_in(call && call->wait_ms > 0 ? call->wait_ms : -1));
+    if (rcm_work_status(work) == RCM_PENDING) {
+        transfer_cancel(probe->comm, work);
+        (void)rcmi_comm_wait(probe->comm, work, RCMI_NEVER);
+    }
+    return rcmi_work_end(probe->comm, work, NULL);
+}
+
 static rcm_status probe_take(const struct probe *probe, const struct rcm_call *call) {
     struct rcm_message found = {.size = sizeof found, .source = NOT_FOUND};
     void *taken = NULL;
-    const struct rcmi_message_call m = {.kind = RCMI_WORK_PROBE,
-                                        .dtype = RCM_UINT8,
-                                        .peer = probe->src,
-                                        .tag = probe->tag,
-                                        .probe = probe->how,
-                                        .message = &found,
-                                        .ret_matched = &taken};
+    const struct rcmi_message_call m = {
+        .kind = RCMI_WORK_PROBE, .dtype = RCM_UINT8, .peer = probe->src, .tag = probe->tag};
     struct rcm_call room;
     rcm_status status = rcmi_comm_why_not(probe->comm);
     if (status != RCM_OK)
@@ -49,9 +72,11 @@ static rcm_status probe_take(const struct probe *probe, const struct rcm_call *c
     if (status == RCM_OK)
         status = rcmi_work_may_wait(-1);
     if (status == RCM_OK)
+        status = rcmi_message_check(probe->comm, &m);
+    if (status == RCM_OK)
         status = rcmi_call_in_alone(&call, &room);
     if (status == RCM_OK)
-        status = rcmi_message_call(probe->comm, &m, call, NULL);
+        status = probe_run(probe, call, &found, &taken);
     if (status != RCM_OK)
         return status;
     if (found.source == NOT_FOUND)
@@ -64,7 +89,8 @@ static rcm_status probe_take(const struct probe *probe, const struct rcm_call *c
 }
 
 static rcm_status probe_call(const struct probe *probe, const struct rcm_call *call) {
-    return rcmi_call_out(probe->comm, call, probe_take(probe, call));
+    struct rcmi_error *before = rcmi_errors_begin();
+    return rcmi_errors_end(before, rcmi_call_out(probe->comm, call, probe_take(probe, call)));
 }
 
 /* Sees what has come by now. */
@@ -128,15 +154,12 @@ static rcm_status cancel_check(const rcm_work *work) {
 }
 
 rcm_status rcm_work_cancel(rcm_work *work) {
-    struct rcm_work cancel;
     const rcm_status status = cancel_check(work);
     if (status != RCM_OK)
         return status;
     if (rcm_work_status(work) == RCM_PENDING && rcmi_comm_enter(work->comm)) {
         struct rcmi_error *before = rcmi_errors_begin();
-        rcmi_work_begin(work->comm, RCMI_WORK_CANCEL, true, NULL, &cancel);
-        cancel.target = work;
-        rcmi_comm_run(work->comm, &cancel, RCMI_NEVER);
+        transfer_cancel(work->comm, work);
         rcmi_comm_exit(work->comm);
         (void)rcmi_errors_end(before, RCM_OK);
     }

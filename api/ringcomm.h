@@ -172,11 +172,12 @@
  *
  * FORK
  *   A communicator belongs to the process that made it, and so do its works, its memory of
- *   rcm_mem_alloc, stores and requests of rcm_init_begin: after fork() the child gets
+ *   rcm_mem_alloc, stores and requests: after fork() the child gets
  *   RCM_ERR_FORKED from every call that takes one of them, and no other rank is told. Nothing of
  *   it happens when the child ends, by exit, return from main, or a signal. Exempt are:
- *   - rcm_destroy, rcm_work_free, rcm_store_close and rcm_init_cancel free the child's copy, in any
- *     order, and close nothing that the child has opened. What the parent's connections and threads
+ *   - rcm_destroy, rcm_destroy_begin, rcm_work_free, rcm_store_close, rcm_init_cancel and
+ *     rcm_comm_request_cancel free the child's copy, in any order, and close nothing that the child
+ *     has opened. What the parent's connections and threads
  *     had in memory stays until the child ends.
  *   - rcm_rank, rcm_size, rcm_local_rank, rcm_local_size, rcm_world_rank, rcm_comm_translate,
  *     rcm_comm_name, rcm_comm_timeout, rcm_comm_sequence, rcm_work_sequence and rcm_store_url
@@ -774,6 +775,19 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
 RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
 
 /*
+ * rcm_destroy in the background: returns at once, and a thread of the library does the rest. Other
+ * ranks may call either of them. *ret_request is a request as of the communicators that are made
+ * from others (see REQUESTS below), without a communicator. From then on comm is not the caller's:
+ * only its works may still be tested, waited for and freed. A cancel makes comm fail on all its
+ * ranks with RCM_ERR_CANCELED, which names this rank, and does not wait for its end. The process
+ * waits for the request before it exits, or exits within the operation, which is a death.
+ * RCM_ERR_INVALID: ret_request is NULL; in an operator's function. RCM_ERR_RESOURCE: there is no
+ * thread. comm stays the caller's then. Legal in a callback.
+ */
+typedef struct rcm_comm_request rcm_comm_request;
+RCM_CHECKED rcm_status rcm_destroy_begin(rcm_comm *comm, rcm_comm_request **ret_request);
+
+/*
  * Ends a communicator for this rank alone, and waits for nobody. What it has sent can still be
  * received; later operations of the other ranks that need this rank fail with RCM_ERR_PEER and a
  * text that says that it has left, soon after they have come to wait for it (a receive from any
@@ -876,7 +890,7 @@ struct rcm_call {
      * it takes). It returns RCM_OK or the operation's error, with NULL in *ret_work, if that is
      * complete by then; else RCM_PENDING and the work, as if the call had been asynchronous. So a
      * program can wait with an eye on something else: rcm_work_wait goes on with it. 0: an
-     * asynchronous call. Without ret_work it does not count. */
+     * asynchronous call. Without ret_work it does not count, but for rcm_probe and rcm_mprobe. */
     int64_t wait_ms;
     /* Of a receive (rcm_recv, rcm_mrecv, rcm_sendrecv): what came is written there when it is
      * complete, until when that must live. NULL: not wanted. Other operations do not look at it. */
@@ -969,9 +983,10 @@ RCM_CHECKED rcm_status rcm_work_test_any(rcm_work *const *works, size_t n, size_
  * is complete already, at once, in the call. Several callbacks of a work come in the order in which
  * they were asked for. They are called in any case, also if the work was freed meanwhile or its
  * communicator fails, and before rcm_destroy returns. fn may not block: no blocking operation, no
- * rcm_work_wait with a timeout other than 0, no rcm_destroy (both are RCM_ERR_INVALID there); all
- * communication of the rank waits for it. It may issue operations with ret_work, if no other thread
- * does, test and free works. Any thread.
+ * rcm_work_wait with a timeout other than 0, and of what makes or ends a communicator, prepares one
+ * or waits for a request only the forms that begin or test (all others are RCM_ERR_INVALID there):
+ * all communication of the rank waits for it. It may issue operations with ret_work, if no other
+ * thread does, test and free works. Any thread.
  */
 RCM_CHECKED rcm_status rcm_work_on_complete(rcm_work *work,
                                             void (*fn)(void *arg, rcm_status status), void *arg);
@@ -1074,6 +1089,46 @@ RCM_CHECKED rcm_status rcm_comm_split_hosts(rcm_comm *parent, const struct rcm_c
 RCM_CHECKED rcm_status rcm_comm_duplicate(rcm_comm *parent, const struct rcm_call *call,
                                           rcm_comm **ret_comm);
 
+/*
+ * REQUESTS. The same calls in the background: begin checks the arguments, counts among the calls on
+ * parent, and returns at once; a short-lived thread of the library does the rest. Other ranks may
+ * call either form. Lists are copied.
+ *   test     RCM_PENDING, or what the call would have returned, with its sentence in
+ *            rcm_last_error(); *ret_comm is the communicator, the caller's from then on. Of
+ *            rcm_destroy_begin ret_comm is not used and may be NULL
+ *   wait     the same when it is through; RCM_PENDING if timeout_ms passed first (<0: never)
+ *   cancel   gives the request back, in any state, also when it is through. If it is not, its call
+ *            ends on all its ranks with RCM_ERR_CANCELED, which names this rank, also on those that
+ *            call it later. A rank that has made the communicator by then gets the same from its
+ *            first operation on it, and so where one was not taken. It returns when this rank's
+ *            part has ended, within about a second; only the all_gather of a split goes on until
+ *            all ranks have called it. In a callback it does not wait for that
+ * ORDER. rcm_comm_split, _split_hosts and _duplicate, in either form, count as one collective of
+ * parent each: all its ranks call, or begin, them in the same order among its collectives and each
+ * other. A begun one counts where it was begun; parent is free for the next call at once. The n-th
+ * rcm_comm_subset of a list and tag is the n-th one on each of these ranks, and the n-th
+ * rcm_comm_shrink of a communicator is the n-th one on each rank: those that were canceled count,
+ * and after them parent is as before. So a rank that has not made a call when another one cancels
+ * it makes it all the same, gets RCM_ERR_CANCELED, and then makes the next one.
+ * parent lives until the request is through or canceled. begin may be called in a callback; one
+ * that fails for lack of a thread (RCM_ERR_RESOURCE) is a cancel for the other ranks, and of a
+ * split the failure of parent. test, wait and cancel: any thread.
+ */
+RCM_CHECKED rcm_status rcm_comm_subset_begin(rcm_comm *parent, const int *ranks, int n,
+                                             uint64_t tag, const struct rcm_call *call,
+                                             rcm_comm_request **ret_request);
+RCM_CHECKED rcm_status rcm_comm_split_begin(rcm_comm *parent, int colour, int key,
+                                            const struct rcm_call *call,
+                                            rcm_comm_request **ret_request);
+RCM_CHECKED rcm_status rcm_comm_split_hosts_begin(rcm_comm *parent, const struct rcm_call *call,
+                                                  rcm_comm_request **ret_request);
+RCM_CHECKED rcm_status rcm_comm_duplicate_begin(rcm_comm *parent, const struct rcm_call *call,
+                                                rcm_comm_request **ret_request);
+RCM_CHECKED rcm_status rcm_comm_request_test(rcm_comm_request *request, rcm_comm **ret_comm);
+RCM_CHECKED rcm_status rcm_comm_request_wait(rcm_comm_request *request, int64_t timeout_ms,
+                                             rcm_comm **ret_comm);
+void rcm_comm_request_cancel(rcm_comm_request *request); /* NULL is a no-op */
+
 /* Which rank of `to` the given rank of `from` is, both from the same rcm_init; -1 if it is none.
  * Also of handles of rcm_comm_subset on ranks that are no members. Any thread. */
 int rcm_comm_translate(const rcm_comm *from, int rank, const rcm_comm *to);
@@ -1114,6 +1169,29 @@ int64_t rcm_comm_timeout(const rcm_comm *comm);
  */
 RCM_CHECKED rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call,
                                        rcm_comm **ret_comm);
+/* The same in the background, see REQUESTS: comm is ended by the call. */
+RCM_CHECKED rcm_status rcm_comm_shrink_begin(rcm_comm *comm, const struct rcm_call *call,
+                                             rcm_comm_request **ret_request);
+
+/*
+ * The same, which leaves out n ranks that may be alive, say because they hang: world_ranks are
+ * their numbers in the world (rcm_world_rank), in any order. The others agree without them,
+ * whatever they do; n may be 0. All others give the same ranks: a difference is RCM_ERR_MISMATCH on
+ * all that called, with two ranks and what they gave, and it may be called again by all.
+ *   - An excluded rank whose operation or next call finds comm failed gets that error, which names
+ *     the rank that shrinks and this function, unless comm had failed before. Its own
+ *     rcm_comm_shrink of comm is RCM_ERR_PEER, which names the rank that excluded it and this
+ *     function, as long as one of the others is there. It will not get in again.
+ *   - Ranks that are dead or have left may be excluded, too. Two groups that exclude each other
+ * both go on.
+ *   - RCM_ERR_INVALID: world_ranks is NULL and n is not 0, n < 0, a rank that is none of comm, or
+ *     this one, or one that is there twice. comm is as before then.
+ */
+RCM_CHECKED rcm_status rcm_comm_shrink_excluding(rcm_comm *comm, const int *world_ranks, int n,
+                                                 const struct rcm_call *call, rcm_comm **ret_comm);
+RCM_CHECKED rcm_status rcm_comm_shrink_excluding_begin(rcm_comm *comm, const int *world_ranks,
+                                                       int n, const struct rcm_call *call,
+                                                       rcm_comm_request **ret_request);
 
 /* ---- Collectives --------------------------------------------------------------------------- */
 
@@ -1468,7 +1546,9 @@ RCM_CHECKED rcm_status rcm_batch(rcm_comm *comm, const struct rcm_transfer *tran
  * What a receive with this src and tag would get, without receiving it: sender, tag and length are
  * written to *ret_message, if that is not NULL. A message for which a receive is posted is not
  * seen.
- *   probe    waits until there is one; of call only timeout_ms counts
+ *   probe    waits until there is one; of call timeout_ms counts, and wait_ms, if it is above 0:
+ *            after so long the call returns RCM_PENDING, nothing is written or taken, and it can be
+ *            made again. Each call has the whole of timeout_ms
  *   iprobe   RCM_OK: there is one; RCM_PENDING: not yet, and nothing is written
  *   mprobe, improbe   the same, and take it out: no other receive or probe gets it, but rcm_mrecv
  *            with *ret_matched. So of several threads each receives the message that it has seen

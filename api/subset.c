@@ -9,32 +9,188 @@
  *      rcm_comm_split        the ranks of one colour, which an all_gather finds
  *      rcm_comm_split_hosts  the ranks of this host, which all know
  *      rcm_comm_duplicate    all ranks
+ *
+ * A call has two halves: making_start, on the thread that calls, which checks, counts among the
+ * calls on the parent and issues the all_gather; and making_finish, which waits, on that thread or,
+ * of a function with _begin, on one of its own.
  */
-#include "error.h"
 #include "agreement.h"
+#include "comm_request.h"
 #include "engine.h"
 #include "entry.h"
+#include "error.h"
 #include "failure.h"
 #include "group.h"
 #include "work.h"
 #include <stdlib.h>
 #include <string.h>
 
+/* What a rank gave to rcm_comm_split. */
+struct colour {
+    int colour, key, rank;
+};
+
 /* What is to be made. */
 struct making {
+    struct rcm_comm_request request; /* the first; of a blocking call not in use */
     rcm_comm *parent;
     struct rcmi_engine *engine;
     const int *ranks; /* of the parent */
     int n;
+    int *own; /* ranks, where they are freed by this file; NULL */
     enum rcmi_creation_kind kind;
     uint64_t tag;
-    const struct rcm_call *call;
+    int64_t timeout_ms;
+    bool background, absent; /* absent: this rank is in no communicator that comes of parent */
+    /* rcm_comm_split: */
+    struct colour mine, *all; /* all: of each rank */
+    rcm_work *gather;
+    _Atomic bool gathered; /* relaxed: nothing is read by it */
 };
 
-/* ---- Making --------------------------------------------------------------------------------- */
+static void making_free(struct making *m) {
+    rcm_work_free(m->gather);
+    free(m->all);
+    free(m->own);
+}
 
+/* ---- Lists ---------------------------------------------------------------------------------- */
+
+static rcm_status no_memory(const rcm_comm *parent) {
+    return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", rcm_size(parent));
+}
+
+static rcm_status list_check_each(const struct making *m, uint8_t *seen) {
+    const int size = rcm_size(m->parent);
+    for (int i = 0; i < m->n; i++) {
+        if (m->ranks[i] < 0 || m->ranks[i] >= size)
+            return rcmi_fail(RCM_ERR_INVALID, 0, "ranks[%d] is %d, not a rank of 0..%d", i,
+                             m->ranks[i], size - 1);
+        if (seen[m->ranks[i]]++)
+            return rcmi_fail(RCM_ERR_INVALID, 0, "ranks[%d] is %d, which is there twice", i,
+                             m->ranks[i]);
+    }
+    return RCM_OK;
+}
+
+/* The caller's list, which a call in the background outlives. */
+static rcm_status list_check(struct making *m) {
+    if (m->n < 1 || m->n > rcm_size(m->parent))
+        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, not 1 to the %d ranks there are", m->n,
+                         rcm_size(m->parent));
+    if (!m->ranks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "ranks is NULL and n is %d", m->n);
+    uint8_t *seen = calloc((size_t)rcm_size(m->parent), 1);
+    if (!seen)
+        return no_memory(m->parent);
+    const rcm_status status = list_check_each(m, seen);
+    free(seen);
+    if (status != RCM_OK || !m->background)
+        return status;
+    m->own = malloc((size_t)m->n * sizeof(*m->own));
+    if (!m->own)
+        return no_memory(m->parent);
+    memcpy(m->own, m->ranks, (size_t)m->n * sizeof(*m->own));
+    m->ranks = m->own;
+    return RCM_OK;
+}
+
+static rcm_status list_new(struct making *m) {
+    m->own = calloc((size_t)rcm_size(m->parent), sizeof(*m->own));
+    m->ranks = m->own;
+    return m->own ? RCM_OK : no_memory(m->parent);
+}
+
+/* The ranks of this rank's host, or all. */
+static rcm_status list_hosts(struct making *m) {
+    const struct rcmi_members *members = rcmi_comm_members(m->parent);
+    const int own = members->world_rank[members->rank];
+    const rcm_status status = list_new(m);
+    for (int r = 0; status == RCM_OK && r < members->size; r++)
+        if (m->kind == RCMI_CREATION_DUPLICATE ||
+            rcmi_book_one_host(members->book, own, members->world_rank[r]))
+            m->own[m->n++] = r;
+    return status;
+}
+
+static int colour_compare(const void *x, const void *y) {
+    const struct colour *a = x, *b = y;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return a->rank - b->rank;
+}
+
+/* The ranks of this rank's colour, by key and rank. */
+static rcm_status list_colour(struct making *m) {
+    const rcm_status status = list_new(m);
+    if (status != RCM_OK)
+        return status;
+    for (int r = 0; r < rcm_size(m->parent); r++) {
+        if (m->all[r].colour != m->mine.colour)
+            continue;
+        m->all[m->n] = m->all[r];
+        m->all[m->n++].rank = r;
+    }
+    qsort(m->all, (size_t)m->n, sizeof(*m->all), colour_compare);
+    for (int i = 0; i < m->n; i++)
+        m->own[i] = m->all[i].rank;
+    return RCM_OK;
+}
+
+/* ---- The first half ------------------------------------------------------------------------- */
+
+static rcm_status colours_gather(struct making *m) {
+    const struct rcm_call gather = {.size = sizeof(gather), .timeout_ms = m->timeout_ms};
+    m->all = calloc((size_t)rcm_size(m->parent), sizeof(*m->all));
+    if (!m->all)
+        return rcmi_comm_decline(m->parent, no_memory(m->parent));
+    return rcm_all_gather(m->parent, &m->mine, m->all, sizeof(m->mine), RCM_UINT8, &gather,
+                          m->background ? &m->gather : NULL);
+}
+
+static rcm_status making_check(struct making *m, const struct rcm_call **call,
+                               struct rcm_call *room, const char *missing) {
+    rcm_status status = rcmi_comm_why_not(m->parent);
+    m->absent = status == RCMI_ABSENT;
+    if (status != RCM_OK && !m->absent)
+        return status;
+    if (missing)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", missing);
+    status = m->background ? RCM_OK : rcmi_work_may_wait(-1);
+    if (status == RCM_OK)
+        status = rcmi_call_in_alone(call, room);
+    if (status == RCM_OK)
+        status = rcmi_comm_own(m->parent, &m->engine);
+    if (status != RCM_OK)
+        return status;
+    if (m->absent && m->kind == RCMI_CREATION_SUBSET && m->n < 1)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, not 1 or more", m->n);
+    return RCM_OK;
+}
+
+/* missing: what the caller has no place for, or NULL. */
+static rcm_status making_start(struct making *m, const struct rcm_call **call,
+                               struct rcm_call *room, const char *missing) {
+    const rcm_status status = making_check(m, call, room, missing);
+    if (status != RCM_OK || m->absent)
+        return status;
+    m->timeout_ms =
+        *call && (*call)->timeout_ms ? (*call)->timeout_ms : rcm_comm_timeout(m->parent);
+    if (m->kind == RCMI_CREATION_SUBSET)
+        return list_check(m);
+    m->tag = rcmi_comm_next_child(m->parent);
+    return m->kind == RCMI_CREATION_SPLIT ? colours_gather(m) : list_hosts(m);
+}
+
+/* ---- The second half ------------------------------------------------------------------------ */
+
+/* One that is being destroyed is of no use either. */
 static bool parent_failed(void *arg) {
-    return rcmi_comm_why_not(arg) != RCM_OK;
+    rcm_comm *parent = arg;
+    if (!rcmi_comm_enter(parent))
+        return true;
+    rcmi_comm_exit(parent);
+    return rcmi_comm_why_not(parent) != RCM_OK;
 }
 
 static bool parent_left(void *arg, int rank) {
@@ -42,26 +198,28 @@ static bool parent_left(void *arg, int rank) {
 }
 
 static rcm_status making_join(const struct making *m, uint64_t *ret_epoch) {
-    const struct rcmi_creation_call call = {.parent = rcmi_comm_members(m->parent),
-                                            .ranks = m->ranks,
-                                            .n = m->n,
-                                            .kind = m->kind,
-                                            .tag = m->tag,
-                                            .deadline = rcmi_comm_deadline(m->parent, m->call),
-                                            .warn_after_ns = rcmi_comm_warn_after_ns(m->parent),
-                                            .arg = m->parent,
-                                            .failed = parent_failed,
-                                            .left = parent_left};
+    const struct rcmi_creation_call call = {
+        .parent = rcmi_comm_members(m->parent),
+        .ranks = m->ranks,
+        .n = m->n,
+        .kind = m->kind,
+        .tag = m->tag,
+        .deadline = rcmi_deadline_in(m->timeout_ms),
+        .warn_after_ns = rcmi_comm_warn_after_ns(m->parent),
+        .canceled = m->background ? &m->request.background.canceled : NULL,
+        .arg = m->parent,
+        .failed = parent_failed,
+        .left = parent_left};
     const rcm_status status = rcmi_creation_join(m->engine->creations, &call, ret_epoch);
-    return status == RCM_ERR_ABORTED && parent_failed(m->parent) ? rcmi_comm_why_not(m->parent)
-                                                                 : status;
+    const rcm_status failed = status == RCM_ERR_ABORTED ? rcmi_comm_failure(m->parent) : RCM_OK;
+    return failed == RCM_OK ? status : failed;
 }
 
 /* "ranks 0-2,5, tag 7": by their numbers in the world. */
 static rcm_status making_name(const struct making *m, char name[RCM_NAME_MAX]) {
     int *worlds = calloc((size_t)m->n, sizeof(*worlds));
     if (!worlds)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", m->n);
+        return no_memory(m->parent);
     for (int i = 0; i < m->n; i++)
         worlds[i] = rcm_world_rank(m->parent, m->ranks[i]);
     rcmi_creation_describe(worlds, m->n, m->kind == RCMI_CREATION_SUBSET ? m->tag : 0, name,
@@ -94,230 +252,175 @@ static rcm_status making_member(const struct making *m, int rank, rcm_comm **ret
     return status;
 }
 
-static rcm_status making_run(const struct making *m, rcm_comm **ret_comm) {
-    const int rank = making_rank(m);
-    return rank >= 0 ? making_member(m, rank, ret_comm)
-                     : rcmi_comm_absent(m->parent, m->ranks, m->n, ret_comm);
+/* Without waiting: this rank is no member. */
+static bool making_is_over(const struct making *m) {
+    return m->absent || (m->kind == RCMI_CREATION_SUBSET && making_rank(m) < 0);
 }
 
-/* ---- What all have in common ------------------------------------------------------------------
- */
+static rcm_status making_absent(const struct making *m, rcm_comm **ret_comm) {
+    return rcmi_comm_absent(m->parent, m->absent ? NULL : m->ranks, m->n, ret_comm);
+}
 
-/* *ret_over: the call ends with that status already, as that of a rank that is no member does. */
-static rcm_status making_begin(struct making *m, struct rcm_call *room, rcm_comm **ret_comm,
-                               bool *ret_over) {
-    rcm_status status = rcmi_comm_why_not(m->parent);
-    const bool absent = status == RCMI_ABSENT;
-    *ret_over = true;
-    if (status != RCM_OK && !absent)
-        return status;
-    if (!ret_comm)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
-    status = rcmi_call_in_alone(&m->call, room);
-    if (status == RCM_OK)
-        status = rcmi_comm_own(m->parent, &m->engine);
+static rcm_status colours_await(struct making *m) {
+    const rcm_status status = m->gather ? rcm_work_wait(m->gather, -1) : RCM_OK;
+    atomic_store_explicit(&m->gathered, true, memory_order_relaxed);
+    return status == RCM_OK && m->mine.colour >= 0 ? list_colour(m) : status;
+}
+
+static rcm_status making_finish(struct making *m, rcm_comm **ret_comm) {
+    if (making_is_over(m))
+        return making_absent(m, ret_comm);
+    const rcm_status status = m->kind == RCMI_CREATION_SPLIT ? colours_await(m) : RCM_OK;
     if (status != RCM_OK)
         return status;
-    if (absent && m->kind == RCMI_CREATION_SUBSET && m->n < 1)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, not 1 or more", m->n);
-    *ret_over = absent;
-    return absent ? rcmi_comm_absent(m->parent, NULL, m->n, ret_comm) : RCM_OK;
+    return m->n > 0 ? making_member(m, making_rank(m), ret_comm)
+                    : rcmi_comm_absent(m->parent, NULL, 0, ret_comm);
 }
 
-/* A list that this file has made, and frees. */
-static rcm_status making_run_own(struct making *m, int *ranks, int n, rcm_comm **ret_comm) {
-    m->ranks = ranks;
-    m->n = n;
-    const rcm_status status = making_run(m, ret_comm);
-    free(ranks);
-    return status;
-}
+/* ---- Both halves ---------------------------------------------------------------------------- */
 
-static int *list_new(const rcm_comm *parent) {
-    int *list = calloc((size_t)rcm_size(parent), sizeof(*list));
-    if (!list)
-        (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", rcm_size(parent));
-    return list;
-}
-
-/* ---- By a list ------------------------------------------------------------------------------ */
-
-static rcm_status list_check_each(const struct making *m, uint8_t *seen) {
-    const int size = rcm_size(m->parent);
-    for (int i = 0; i < m->n; i++) {
-        if (m->ranks[i] < 0 || m->ranks[i] >= size)
-            return rcmi_fail(RCM_ERR_INVALID, 0, "ranks[%d] is %d, not a rank of 0..%d", i,
-                             m->ranks[i], size - 1);
-        if (seen[m->ranks[i]]++)
-            return rcmi_fail(RCM_ERR_INVALID, 0, "ranks[%d] is %d, which is there twice", i,
-                             m->ranks[i]);
-    }
-    return RCM_OK;
-}
-
-static rcm_status list_check(const struct making *m) {
-    if (m->n < 1 || m->n > rcm_size(m->parent))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, not 1 to the %d ranks there are", m->n,
-                         rcm_size(m->parent));
-    if (!m->ranks)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "ranks is NULL and n is %d", m->n);
-    uint8_t *seen = calloc((size_t)rcm_size(m->parent), 1);
-    if (!seen)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", rcm_size(m->parent));
-    const rcm_status status = list_check_each(m, seen);
-    free(seen);
-    return status;
-}
-
-static rcm_status subset_call(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
-                              const struct rcm_call *call, rcm_comm **ret_comm) {
+static rcm_status making_call(struct making *m, const struct rcm_call *call, rcm_comm **ret_comm) {
     RCMI_ENTRY;
-    struct making m = {.parent = parent,
-                       .ranks = ranks,
-                       .n = n,
-                       .kind = RCMI_CREATION_SUBSET,
-                       .tag = tag,
-                       .call = call};
+    struct rcmi_error *before = rcmi_errors_begin();
     struct rcm_call room;
-    bool over;
-    rcm_status status = making_begin(&m, &room, ret_comm, &over);
-    if (!over)
-        status = list_check(&m);
-    if (!over && status == RCM_OK)
-        status = making_run(&m, ret_comm);
-    return rcmi_call_out(parent, m.call, status);
+    rcm_status status = making_start(m, &call, &room, ret_comm ? NULL : "ret_comm");
+    if (status == RCM_OK)
+        status = making_finish(m, ret_comm);
+    making_free(m);
+    return rcmi_errors_end(before, rcmi_call_out(m->parent, call, status));
 }
+
+static rcm_status making_run(struct rcm_comm_request *request, rcm_comm **ret_comm) {
+    return making_finish((struct making *)request, ret_comm);
+}
+
+/* The all_gather of a split is the parent's, and goes on. What comes after it has a tag of its
+ * own, so that nobody waits for its end. */
+static bool making_wake(struct rcm_comm_request *request) {
+    struct making *m = (struct making *)request;
+    rcmi_creations_wake(m->engine->creations);
+    return m->kind != RCMI_CREATION_SPLIT ||
+           atomic_load_explicit(&m->gathered, memory_order_relaxed);
+}
+
+static void making_end(struct rcm_comm_request *request) {
+    making_free((struct making *)request);
+}
+
+static void making_released(void *arg, rcm_status status) {
+    struct making *m = arg;
+    (void)status;
+    m->gather = NULL;
+    making_free(m);
+    free(m);
+}
+
+/* There is no thread for m, which the other ranks wait for: they get RCM_ERR_CANCELED, but after
+ * the all_gather of a split, which this rank may not be able to wait for, the parent fails. */
+static rcm_status making_give_up(struct making *m, rcm_status status) {
+    const struct rcmi_error why = *rcmi_last_error();
+    rcm_comm *none = NULL;
+    if (m->kind == RCMI_CREATION_SPLIT) {
+        status = rcmi_comm_decline(m->parent, status);
+        if (rcm_work_detach(m->gather, making_released, m) == RCM_OK)
+            return status;
+        rcm_work_free(m->gather);
+        return status; /* without memory for that, m stays: the all_gather uses it */
+    }
+    atomic_store_explicit(&m->request.background.canceled, true, memory_order_relaxed);
+    if (making_finish(m, &none) == RCM_OK)
+        rcmi_comm_retire(none);
+    making_released(m, status);
+    *rcmi_last_error() = why;
+    return status;
+}
+
+/* m: on the heap. */
+static rcm_status making_begin_given(struct making *m, const struct rcm_call **call,
+                                     struct rcm_call *room, rcm_comm_request **ret_request) {
+    static const struct rcmi_comm_request_kind kind = {
+        .makes = true, .run = making_run, .wake = making_wake, .end = making_end};
+    rcm_comm *absent = NULL;
+    rcm_status status = making_start(m, call, room, ret_request ? NULL : "ret_request");
+    if (status == RCM_OK && !making_is_over(m)) {
+        status = rcmi_comm_request_begin(&m->request, &kind, m->parent, ret_request);
+        return status == RCM_OK ? status : making_give_up(m, status);
+    }
+    if (status == RCM_OK)
+        status = making_absent(m, &absent);
+    if (status == RCM_OK) {
+        rcmi_comm_request_complete(&m->request, &kind, m->parent, absent, ret_request);
+        return RCM_OK;
+    }
+    making_free(m);
+    free(m);
+    return status;
+}
+
+static rcm_status making_begin(const struct making *given, const struct rcm_call *call,
+                               rcm_comm_request **ret_request) {
+    RCMI_ENTRY;
+    struct rcmi_error *before = rcmi_errors_begin();
+    struct making *m = malloc(sizeof(*m));
+    struct rcm_call room;
+    if (!m)
+        return rcmi_errors_end(before, no_memory(given->parent));
+    *m = *given;
+    m->background = true;
+    m->request.what = rcmi_creation_function(m->kind);
+    const rcm_status status = making_begin_given(m, &call, &room, ret_request);
+    return rcmi_errors_end(before, rcmi_call_out(given->parent, call, status));
+}
+
+/* ---- The functions -------------------------------------------------------------------------- */
 
 rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
                            const struct rcm_call *call, rcm_comm **ret_comm) {
-    struct rcmi_error *before = rcmi_errors_begin();
-    return rcmi_errors_end(before, subset_call(parent, ranks, n, tag, call, ret_comm));
+    struct making m = {
+        .parent = parent, .ranks = ranks, .n = n, .kind = RCMI_CREATION_SUBSET, .tag = tag};
+    return making_call(&m, call, ret_comm);
 }
 
-/* ---- By colours ----------------------------------------------------------------------------- */
-
-/* What a rank gave. */
-struct colour {
-    int colour, key, rank;
-};
-
-static int colour_compare(const void *x, const void *y) {
-    const struct colour *a = x, *b = y;
-    if (a->key != b->key)
-        return a->key < b->key ? -1 : 1;
-    return a->rank - b->rank;
-}
-
-/* The ranks of this rank's colour, by key and rank; `all` is what each gave. Returns how many. */
-static int colours_choose(struct colour *all, int n, int colour, int *ret_ranks) {
-    int chosen = 0;
-    for (int r = 0; r < n; r++) {
-        if (all[r].colour != colour)
-            continue;
-        all[chosen] = all[r];
-        all[chosen++].rank = r;
-    }
-    qsort(all, (size_t)chosen, sizeof(*all), colour_compare);
-    for (int i = 0; i < chosen; i++)
-        ret_ranks[i] = all[i].rank;
-    return chosen;
-}
-
-static rcm_status split_run(struct making *m, const struct colour *mine, struct colour *all,
-                            rcm_comm **ret_comm) {
-    const struct rcm_call gather = {.size = sizeof(gather),
-                                    .timeout_ms = m->call ? m->call->timeout_ms : 0};
-    rcm_status status =
-        rcm_all_gather(m->parent, mine, all, sizeof(*mine), RCM_UINT8, &gather, NULL);
-    if (status != RCM_OK)
-        return status;
-    m->tag = rcmi_comm_next_child(m->parent);
-    if (mine->colour < 0)
-        return rcmi_comm_absent(m->parent, NULL, 0, ret_comm);
-    int *ranks = list_new(m->parent);
-    if (!ranks)
-        return RCM_ERR_NOMEM;
-    const int n = colours_choose(all, rcm_size(m->parent), mine->colour, ranks);
-    return making_run_own(m, ranks, n, ret_comm);
-}
-
-static rcm_status split_call(rcm_comm *parent, int colour, int key, const struct rcm_call *call,
-                             rcm_comm **ret_comm) {
-    RCMI_ENTRY;
-    struct making m = {.parent = parent, .kind = RCMI_CREATION_SPLIT, .call = call};
-    const struct colour mine = {.colour = colour, .key = key};
-    struct rcm_call room;
-    bool over;
-    rcm_status status = making_begin(&m, &room, ret_comm, &over);
-    if (over)
-        return rcmi_call_out(parent, m.call, status);
-    struct colour *all = calloc((size_t)rcm_size(parent), sizeof(*all));
-    status = all ? split_run(&m, &mine, all, ret_comm)
-                 : rcmi_comm_decline(parent, rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks",
-                                                       rcm_size(parent)));
-    free(all);
-    return rcmi_call_out(parent, m.call, status);
+rcm_status rcm_comm_subset_begin(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
+                                 const struct rcm_call *call, rcm_comm_request **ret_request) {
+    const struct making m = {
+        .parent = parent, .ranks = ranks, .n = n, .kind = RCMI_CREATION_SUBSET, .tag = tag};
+    return making_begin(&m, call, ret_request);
 }
 
 rcm_status rcm_comm_split(rcm_comm *parent, int colour, int key, const struct rcm_call *call,
                           rcm_comm **ret_comm) {
-    struct rcmi_error *before = rcmi_errors_begin();
-    return rcmi_errors_end(before, split_call(parent, colour, key, call, ret_comm));
+    struct making m = {
+        .parent = parent, .kind = RCMI_CREATION_SPLIT, .mine = {.colour = colour, .key = key}};
+    return making_call(&m, call, ret_comm);
 }
 
-/* ---- By hosts, and all ---------------------------------------------------------------------- */
-
-static rcm_status hosts_choose(const rcm_comm *parent, int *ret_ranks, int *ret_n) {
-    const struct rcmi_members *members = rcmi_comm_members(parent);
-    const int own = members->world_rank[members->rank];
-    *ret_n = 0;
-    for (int r = 0; r < members->size; r++)
-        if (rcmi_book_one_host(members->book, own, members->world_rank[r]))
-            ret_ranks[(*ret_n)++] = r;
-    return RCM_OK;
-}
-
-static rcm_status all_choose(const rcm_comm *parent, int *ret_ranks, int *ret_n) {
-    *ret_n = rcm_size(parent);
-    for (int r = 0; r < *ret_n; r++)
-        ret_ranks[r] = r;
-    return RCM_OK;
-}
-
-/* All ranks call, and know which go together. */
-static rcm_status make_chosen(struct making *m,
-                              rcm_status (*choose)(const rcm_comm *parent, int *ret_ranks,
-                                                   int *ret_n),
-                              rcm_comm **ret_comm) {
-    struct rcm_call room;
-    bool over;
-    int n;
-    rcm_status status = making_begin(m, &room, ret_comm, &over);
-    if (over)
-        return rcmi_call_out(m->parent, m->call, status);
-    int *ranks = list_new(m->parent);
-    if (!ranks)
-        return rcmi_call_out(m->parent, m->call, RCM_ERR_NOMEM);
-    m->tag = rcmi_comm_next_child(m->parent);
-    status = choose(m->parent, ranks, &n);
-    if (status == RCM_OK)
-        status = making_run_own(m, ranks, n, ret_comm);
-    else
-        free(ranks);
-    return rcmi_call_out(m->parent, m->call, status);
+rcm_status rcm_comm_split_begin(rcm_comm *parent, int colour, int key, const struct rcm_call *call,
+                                rcm_comm_request **ret_request) {
+    const struct making m = {
+        .parent = parent, .kind = RCMI_CREATION_SPLIT, .mine = {.colour = colour, .key = key}};
+    return making_begin(&m, call, ret_request);
 }
 
 rcm_status rcm_comm_split_hosts(rcm_comm *parent, const struct rcm_call *call,
                                 rcm_comm **ret_comm) {
-    RCMI_ENTRY;
-    struct making m = {.parent = parent, .kind = RCMI_CREATION_SPLIT_HOSTS, .call = call};
-    struct rcmi_error *before = rcmi_errors_begin();
-    return rcmi_errors_end(before, make_chosen(&m, hosts_choose, ret_comm));
+    struct making m = {.parent = parent, .kind = RCMI_CREATION_SPLIT_HOSTS};
+    return making_call(&m, call, ret_comm);
+}
+
+rcm_status rcm_comm_split_hosts_begin(rcm_comm *parent, const struct rcm_call *call,
+                                      rcm_comm_request **ret_request) {
+    const struct making m = {.parent = parent, .kind = RCMI_CREATION_SPLIT_HOSTS};
+    return making_begin(&m, call, ret_request);
 }
 
 rcm_status rcm_comm_duplicate(rcm_comm *parent, const struct rcm_call *call, rcm_comm **ret_comm) {
-    RCMI_ENTRY;
-    struct making m = {.parent = parent, .kind = RCMI_CREATION_DUPLICATE, .call = call};
-    struct rcmi_error *before = rcmi_errors_begin();
-    return rcmi_errors_end(before, make_chosen(&m, all_choose, ret_comm));
+    struct making m = {.parent = parent, .kind = RCMI_CREATION_DUPLICATE};
+    return making_call(&m, call, ret_comm);
+}
+
+rcm_status rcm_comm_duplicate_begin(rcm_comm *parent, const struct rcm_call *call,
+                                    rcm_comm_request **ret_request) {
+    const struct making m = {.parent = parent, .kind = RCMI_CREATION_DUPLICATE};
+    return making_begin(&m, call, ret_request);
 }

@@ -101,6 +101,8 @@ static void cancel_start(rcm_comm *comm, struct rcm_work *work) {
     if (!target)
         rcmi_p2p_drop_receives(comm->p2p,
                                "no message had come when this rank left the communicator");
+    else if (target->kind == RCMI_WORK_PROBE)
+        target->transfer.probe |= RCMI_PROBE_ONCE;
     else if (atomic_load_explicit(&target->status, memory_order_relaxed) == RCM_PENDING)
         (void)rcmi_p2p_take_back(comm->p2p, &target->transfer);
     rcmi_work_complete(work, RCM_OK);

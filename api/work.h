@@ -177,7 +177,8 @@ rcm_status rcmi_work_add_template(struct rcm_work *work, const struct rcmi_templ
 rcm_status rcmi_work_may_wait(int64_t timeout_ms);
 /* The device of a communicator's rank (comm.c). */
 struct rcmi_rank_device *rcmi_comm_device(struct rcm_comm *comm);
-/* Gives a reference of a communicator back (comm.c). */
+/* Takes a reference of a communicator, which exists; gives one back (comm.c). */
+void rcmi_comm_ref(struct rcm_comm *comm);
 void rcmi_comm_unref(struct rcm_comm *comm);
 /* A thread that has a work enters before it touches comm; false: comm is at its end, its works are
  * complete (comm.c). */

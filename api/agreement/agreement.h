@@ -50,16 +50,23 @@ struct rcmi_agree_call {
     const struct rcmi_members *members;
     uint32_t *number; /* of the last agreement of these members that this rank took part in; 0 */
     rcmi_deadline deadline;
+    const _Atomic bool *canceled; /* the call is to end; rcmi_agree_wake after it; NULL */
+    const uint8_t *excluded;      /* a set of world ranks, this one not among them; NULL: none */
     void *arg;
     bool (*left)(void *arg, int rank); /* has a rank of members left them, or its process ended? A
                                         * rank that took part in an agreement does not leave. */
 };
-/* Collective among the members that live and have not left. ret_members: room for all; ranks of
- * them. ret_epoch: of the communicator to be made. */
+/* Bytes of a set of world ranks: bits, from the lowest of the first byte. */
+#define RCMI_RANKS_BYTES(nranks) (((size_t)(nranks) + 7) / 8)
+/* Collective among the members that live, have not left and are not excluded. ret_members: room for
+ * all; ranks of them. ret_epoch: of the communicator to be made. RCM_ERR_CANCELED: that of the
+ * origin was canceled.
+ */
 rcm_status rcmi_agree(struct rcmi_agreements *agreements, const struct rcmi_agree_call *call,
                       int *ret_members, int *ret_nmembers, uint64_t *ret_epoch);
-/* Loop thread: a message of peer, a world rank; and that some link has ended. */
+/* Loop thread: a message of peer, a world rank. */
 void rcmi_agree_hear(struct rcmi_agreements *agreements, int peer, const struct rcmi_agree *said);
+/* Some link has ended, or a call was canceled. Any thread. */
 void rcmi_agree_wake(struct rcmi_agreements *agreements);
 
 /* ---- creation.c */
@@ -84,17 +91,25 @@ struct rcmi_creation_call {
     enum rcmi_creation_kind kind;
     uint64_t tag;
     rcmi_deadline deadline;
-    int64_t warn_after_ns; /* 0: never */
+    int64_t warn_after_ns;        /* 0: never */
+    const _Atomic bool *canceled; /* the call is to end; rcmi_creations_wake after it; NULL */
     void *arg;
     bool (*failed)(void *arg);         /* has parent failed? */
     bool (*left)(void *arg, int rank); /* has a rank left parent, or its process ended? */
 };
 /* Collective among the ranks: until all have called it with the same ranks, kind and tag. Several
- * threads may, with different ones. RCM_ERR_ABORTED: parent has failed. */
+ * threads may, with different ones. RCM_ERR_ABORTED: parent has failed. RCM_ERR_CANCELED: the call
+ * that the origin had begun was canceled. */
 rcm_status rcmi_creation_join(struct rcmi_creations *creations,
                               const struct rcmi_creation_call *call, uint64_t *ret_epoch);
+/* "rcm_comm_subset" */
+const char *rcmi_creation_function(enum rcmi_creation_kind kind);
 /* "ranks 0-2,5, tag 7", without a tag that is 0 */
 void rcmi_creation_describe(const int *ranks, int n, uint64_t tag, char *text, size_t cap);
+/* All calls look at what is not theirs: a cancel, the parent. Any thread. */
+void rcmi_creations_wake(struct rcmi_creations *creations);
+/* The communicator of that epoch is over on this rank: nothing is made of it any more. */
+void rcmi_creations_forget(struct rcmi_creations *creations, uint64_t parent);
 /* Loop thread: a message of peer, a world rank; and that its link has ended. */
 void rcmi_creation_hear(struct rcmi_creations *creations, int peer,
                         const struct rcmi_creation *said);

@@ -91,11 +91,11 @@ bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret
     return true;
 }
 
-_Static_assert(offsetof(struct rcmi_agree, set) == 40 && sizeof(struct rcmi_agree) == 4096,
+_Static_assert(offsetof(struct rcmi_agree, set) == 48 && sizeof(struct rcmi_agree) == 4096,
                "no padding on the wire");
 
 size_t rcmi_agree_bytes(uint32_t nranks) {
-    return offsetof(struct rcmi_agree, set) + (nranks + 7) / 8;
+    return offsetof(struct rcmi_agree, set) + 2 * (size_t)((nranks + 7) / 8);
 }
 
 static bool agree_is_valid(const struct rcmi_agree *agree, size_t len) {
@@ -103,13 +103,17 @@ static bool agree_is_valid(const struct rcmi_agree *agree, size_t len) {
     if (agree->magic != RCMI_AGREE_MAGIC || n < 1 || n > RCMI_AGREE_RANKS_MAX ||
         len != rcmi_agree_bytes(n) || agree->number == 0 || agree->left_ms < -1)
         return false;
-    if (agree->kind < RCMI_AGREE_CALL || agree->kind > RCMI_AGREE_DECISION || agree->origin < -1 ||
+    if (agree->kind < RCMI_AGREE_CALL || agree->kind > RCMI_AGREE_CANCEL || agree->origin < -1 ||
         agree->origin >= (int32_t)n)
         return false;
     if (agree->status != RCM_OK &&
         (agree->kind != RCMI_AGREE_DECISION || !status_is_error(agree->status)))
         return false;
-    return n % 8 == 0 || agree->set[n / 8] >> n % 8 == 0;
+    const size_t bytes = (n + 7) / 8;
+    if (agree->by < -1 || agree->by >= (int32_t)n || agree->reserved != 0)
+        return false;
+    return n % 8 == 0 ||
+           (agree->set[bytes - 1] >> n % 8 == 0 && agree->set[2 * bytes - 1] >> n % 8 == 0);
 }
 
 bool rcmi_agree_decode(const void *bytes, size_t len, struct rcmi_agree *ret_agree) {
@@ -126,7 +130,7 @@ static bool creation_is_valid(const struct rcmi_creation *creation) {
     const bool fails = creation->type == RCMI_CREATION_FAIL;
     const bool goes = creation->type == RCMI_CREATION_GO;
     if (creation->magic != RCMI_CREATION_MAGIC || creation->type < RCMI_CREATION_HELLO ||
-        creation->type > RCMI_CREATION_ANSWER || creation->kind >= RCMI_CREATION_KINDS ||
+        creation->type > RCMI_CREATION_CANCEL || creation->kind >= RCMI_CREATION_KINDS ||
         creation->state > RCMI_CREATION_DIFFERS || creation->n < 1 || creation->left_ms < -1)
         return false;
     if (fails != status_is_error(creation->status) || (!fails && creation->status != RCM_OK))

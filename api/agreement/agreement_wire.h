@@ -53,15 +53,19 @@ size_t rcmi_failure_bytes(const struct rcmi_failure *failure);
 bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret_failure,
                          struct rcm_error *ret_error);
 
-/* Which ranks are left (survivors.c). Only the first rcmi_agree_bytes travel. */
+/* Which ranks are left (survivors.c). Only the first rcmi_agree_bytes travel: of `sets` the one
+ * that the kind says, and behind it what the sender excludes (rcmi_agree_excluded). */
 enum rcmi_agree_kind {
     RCMI_AGREE_CALL = 1, /* a coordinator waits for the receiver */
     RCMI_AGREE_JOIN,     /* set: ranks that are gone for the sender */
     RCMI_AGREE_LEAVE,    /* the sender has given up waiting */
-    RCMI_AGREE_DECISION, /* set: the members, if status is RCM_OK */
+    RCMI_AGREE_DECISION, /* set: the members, if status is RCM_OK; of RCM_ERR_MISMATCH, what the
+                            origin excludes */
+    RCMI_AGREE_CANCEL,   /* the sender's call was canceled */
 };
-#define RCMI_AGREE_SET_BYTES 4056
-#define RCMI_AGREE_RANKS_MAX (RCMI_AGREE_SET_BYTES * 8)
+#define RCMI_AGREE_SETS_BYTES 4048
+#define RCMI_AGREE_SET_BYTES  (RCMI_AGREE_SETS_BYTES / 2)
+#define RCMI_AGREE_RANKS_MAX  (RCMI_AGREE_SET_BYTES * 8)
 struct rcmi_agree {
     uint32_t magic;  /* RCMI_AGREE_MAGIC */
     uint32_t number; /* of the communicator's agreements, from 1 */
@@ -71,8 +75,13 @@ struct rcmi_agree {
     uint32_t nranks; /* of the world: bits in set, from the lowest of the first byte */
     uint64_t epoch;  /* of the communicator that is shrunk */
     int64_t left_ms; /* of a JOIN: how long the sender will wait; -1 for ever */
-    uint8_t set[RCMI_AGREE_SET_BYTES];
+    int32_t by;      /* of a DECISION: the world rank of the coordinator, else -1 */
+    uint32_t reserved;
+    uint8_t set[RCMI_AGREE_SETS_BYTES];
 };
+static inline uint8_t *rcmi_agree_excluded(struct rcmi_agree *agree) {
+    return agree->set + (agree->nranks + 7) / 8;
+}
 #define RCMI_AGREE_MAGIC 0x52434d41u
 /* Bytes of a message of a world of nranks. */
 size_t rcmi_agree_bytes(uint32_t nranks);
@@ -98,6 +107,7 @@ enum rcmi_creation_type {
     RCMI_CREATION_FAIL,      /* they have not: status, origin, text */
     RCMI_CREATION_ASK,       /* what the receiver waits for */
     RCMI_CREATION_ANSWER,    /* text, if it is in a creation */
+    RCMI_CREATION_CANCEL,    /* a member's call was canceled: origin, text */
 };
 /* Which function was called; each has tags of its own. */
 enum rcmi_creation_kind {
@@ -125,7 +135,7 @@ struct rcmi_creation {
     uint64_t epoch;      /* of GO, else 0 */
     int64_t left_ms;     /* of HELLO: how long the sender will wait; -1 for ever */
     int32_t status;      /* of FAIL, else 0 */
-    int32_t origin;      /* of FAIL: rank of the parent, -1 */
+    int32_t origin;      /* of FAIL and CANCEL: rank of the parent, -1 */
     uint32_t state;      /* of ANSWER: enum rcmi_creation_state; else 0 */
     uint32_t reserved;   /* 0 */
     char text[480];

@@ -2,7 +2,8 @@
 /*
  * The calls that make communicators of some ranks of another one: each says hello to its leader, or
  * leads, until all members have come, or it is too late. See creation.h, with the protocol. Not
- * here: what other ranks say (creation_hear.c), and what is made of the epoch (api/group.c).
+ * here: failing and cancels (creation_end.c), what other ranks say (creation_hear.c), and what is
+ * made of the epoch (api/group.c).
  */
 #include "creation.h"
 #include <inttypes.h>
@@ -17,9 +18,6 @@
 #define CALL_NS   (100 * MS)  /* then the leader asks those that it misses */
 #define ANSWER_NS (500 * MS)  /* for an answer */
 #define GRACE_NS  (1000 * MS) /* for the leader's FAIL to arrive: it asks first */
-
-static const char *const functions[RCMI_CREATION_KINDS] = {
-    "rcm_comm_subset", "rcm_comm_split", "rcm_comm_split_hosts", "rcm_comm_duplicate"};
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
@@ -49,52 +47,62 @@ void rcmi_creations_free(struct rcmi_creations *all) {
         return;
     for (int r = 0; r < all->config.nranks; r++)
         rcmi_creation_lost(all, r);
+    rcmi_canceled_free(all);
     pthread_cond_destroy(&all->changed);
     pthread_mutex_destroy(&all->lock);
     free(all->hellos);
     free(all);
 }
 
+void rcmi_creations_wake(struct rcmi_creations *all) {
+    pthread_mutex_lock(&all->lock);
+    pthread_cond_broadcast(&all->changed);
+    pthread_mutex_unlock(&all->lock);
+}
+
 /* ---- The end of a call ---------------------------------------------------------------------- */
-
-static void creating_end(struct rcmi_creating *creating, rcm_status status, int origin) {
-    creating->done = true;
-    creating->status = status;
-    creating->origin = origin;
-}
-
-static void send_result(struct rcmi_creations *all, const struct rcmi_creating *creating,
-                        struct rcmi_creation *message) {
-    for (int i = 0; i < creating->call->n; i++)
-        if (rcmi_creating_take(all, creating, creating->call->ranks[i], &message->number))
-            rcmi_creating_send(all, creating, creating->call->ranks[i], message);
-}
 
 /* The leader: all members have come. */
 static void lead_go(struct rcmi_creations *all, struct rcmi_creating *creating) {
     struct rcmi_creation go;
-    creating_end(creating, RCM_OK, -1);
+    rcmi_creating_end(creating, RCM_OK, -1);
     creating->epoch = RCMI_EPOCH_GROUP | (uint64_t)(uint32_t)all->config.rank << 32 | ++all->epochs;
     rcmi_creating_fill(creating, RCMI_CREATION_GO, &go);
     go.epoch = creating->epoch;
-    send_result(all, creating, &go);
+    rcmi_creating_answer(all, creating, &go);
 }
 
-/* The creation fails for the reason in creating->text; of a leader, for all that have come. */
-static void creating_fail(struct rcmi_creations *all, struct rcmi_creating *creating,
-                          rcm_status status, int origin) {
-    const bool leads = creating->leader == creating->call->parent->rank;
+static bool is_canceled(const struct rcmi_creating *creating) {
+    /* Relaxed: looked at again and again. */
+    return creating->call->canceled &&
+           atomic_load_explicit(creating->call->canceled, memory_order_relaxed);
+}
+
+static void cancel_fill(const struct rcmi_creating *creating, struct rcmi_creation *message) {
+    const struct rcmi_creation_call *call = creating->call;
+    char who[RCMI_WHO_TEXT], ours[120];
+    rcmi_creating_fill(creating, RCMI_CREATION_CANCEL, message);
+    rcmi_creation_describe(call->ranks, call->n, call->tag, ours, sizeof(ours));
+    message->origin = call->parent->rank;
+    snprintf(message->text, sizeof(message->text), "%s canceled %s with %s",
+             rcmi_members_describe(call->parent, call->parent->rank, who),
+             rcmi_creation_function(call->kind), ours);
+}
+
+/* A member waits for the leader's answer, to know whether the others have made it. */
+static void creating_cancel(struct rcmi_creations *all, struct rcmi_creating *creating,
+                            int64_t now) {
     struct rcmi_creation message;
-    rcmi_creating_fill(creating, leads ? RCMI_CREATION_FAIL : RCMI_CREATION_QUIT, &message);
-    creating_end(creating, status, origin);
-    if (!leads) {
+    cancel_fill(creating, &message);
+    memcpy(creating->text, message.text, sizeof(creating->text));
+    if (creating->attendance) {
+        rcmi_creation_cancel(all, &message, all->config.rank);
+    } else if (creating->canceled_until == 0) {
+        creating->canceled_until = now + ANSWER_NS;
         rcmi_creating_send(all, creating, creating->leader, &message);
-        return;
+    } else if (now >= creating->canceled_until) {
+        rcmi_creating_end(creating, RCM_ERR_CANCELED, message.origin);
     }
-    message.status = status;
-    message.origin = origin;
-    memcpy(message.text, creating->text, sizeof(message.text));
-    send_result(all, creating, &message);
 }
 
 /* ---- Late ----------------------------------------------------------------------------------- */
@@ -119,7 +127,7 @@ static void creating_ask(const struct rcmi_creations *all, const struct rcmi_cre
 static rcm_status late_describe(struct rcmi_creating *creating) {
     const struct rcmi_creation_call *call = creating->call;
     const struct rcmi_creation *answer = &creating->answer;
-    const char *function = functions[call->kind];
+    const char *function = rcmi_creation_function(call->kind);
     char who[RCMI_WHO_TEXT], ours[120];
     rcmi_members_describe(call->parent, creating->asked, who);
     rcmi_creation_describe(call->ranks, call->n, call->tag, ours, sizeof(ours));
@@ -134,7 +142,7 @@ static rcm_status late_describe(struct rcmi_creating *creating) {
                  "%s has not called %s with %s within the deadline", who, function, ours);
     if (creating->answered && answer->state == RCMI_CREATION_OTHER && used > 0)
         snprintf(creating->text + used, sizeof(creating->text) - (size_t)used,
-                 "; it is in %s with %.110s", functions[answer->kind], answer->text);
+                 "; it is in %s with %.110s", rcmi_creation_function(answer->kind), answer->text);
     return RCM_ERR_TIMEOUT;
 }
 
@@ -159,7 +167,7 @@ static void creating_late(struct rcmi_creations *all, struct rcmi_creating *crea
         const rcm_status status = late_describe(creating);
         if (status == RCM_ERR_MISMATCH)
             late_tell(all, creating);
-        creating_fail(all, creating, status, creating->asked);
+        rcmi_creating_fail(all, creating, status, creating->asked);
     }
 }
 
@@ -186,7 +194,7 @@ static void creating_lost(struct rcmi_creations *all, struct rcmi_creating *crea
     snprintf(creating->text, sizeof(creating->text),
              "%s has died or left, and is to be in a communicator that is made",
              rcmi_members_describe(creating->call->parent, rank, who));
-    creating_fail(all, creating, RCM_ERR_PEER, rank);
+    rcmi_creating_fail(all, creating, RCM_ERR_PEER, rank);
 }
 
 /* So that there is a link to each that is missing, whose end is noticed. */
@@ -204,7 +212,7 @@ static void creating_warn(struct rcmi_creating *creating) {
     rcmi_creation_describe(call->ranks, call->n, call->tag, ours, sizeof(ours));
     creating->warned = true;
     rcmi_log(RCMI_LOG_WARN, "no progress for %" PRId64 " s in %s with %s: %s is waited for",
-             call->warn_after_ns / (1000 * MS), functions[call->kind], ours,
+             call->warn_after_ns / (1000 * MS), rcmi_creation_function(call->kind), ours,
              rcmi_members_describe(call->parent, first_missing(creating), who));
 }
 
@@ -214,12 +222,14 @@ static void creating_look(struct rcmi_creations *all, struct rcmi_creating *crea
     const int lost = find_lost(creating);
     const int64_t grace = creating->attendance ? 0 : GRACE_NS;
     if (creating->differs) {
-        creating_fail(all, creating, creating->status, creating->origin);
+        rcmi_creating_fail(all, creating, creating->status, creating->origin);
     } else if (call->failed(call->arg)) {
         snprintf(creating->text, sizeof(creating->text), "the communicator has failed");
-        creating_fail(all, creating, RCM_ERR_ABORTED, -1);
+        rcmi_creating_fail(all, creating, RCM_ERR_ABORTED, -1);
     } else if (lost >= 0) {
         creating_lost(all, creating, lost);
+    } else if (is_canceled(creating)) {
+        creating_cancel(all, creating, now);
     } else if (creating->deadline != RCMI_NEVER && now - grace >= creating->deadline) {
         creating_late(all, creating, now);
     }
@@ -245,7 +255,8 @@ static void creating_wait(struct rcmi_creations *all, struct rcmi_creating *crea
             lead_go(all, creating);
             return;
         }
-        if (rcmi_now_ns() >= look || creating->answered || creating->differs) {
+        if (rcmi_now_ns() >= look || creating->answered || creating->differs ||
+            (is_canceled(creating) && creating->canceled_until == 0)) {
             creating_look(all, creating);
             look = rcmi_now_ns() + LOOK_NS;
         }
@@ -272,9 +283,13 @@ static int lowest(const int *ranks, int n) {
     return low;
 }
 
-/* The leader: which members it waits for; some may have come. */
-static void lead_begin(const struct rcmi_creations *all, struct rcmi_creating *creating) {
+/* The leader: which members it waits for; some may have come, or canceled it. */
+static void lead_begin(struct rcmi_creations *all, struct rcmi_creating *creating) {
     const struct rcmi_creation_call *call = creating->call;
+    struct rcmi_creation name;
+    rcmi_creating_fill(creating, RCMI_CREATION_HELLO, &name);
+    if (rcmi_creation_refuse(all, &name, all->config.rank, creating))
+        return;
     for (int i = 0; i < call->n; i++) {
         const int rank = call->ranks[i];
         const struct rcmi_hello *hello = all->hellos[call->parent->world_rank[rank]];

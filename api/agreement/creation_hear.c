@@ -13,17 +13,12 @@
 
 /* ---- Hellos --------------------------------------------------------------------------------- */
 
-static bool is_same_name(const struct rcmi_creation *a, const struct rcmi_creation *b) {
-    return a->parent == b->parent && a->tag == b->tag && a->hash == b->hash && a->kind == b->kind &&
-           a->n == b->n;
-}
-
 /* Keeps it, in the place of an earlier one of that name. NULL: there is no room. */
 static const struct rcmi_hello *hello_keep(struct rcmi_creations *all, int peer,
                                            const struct rcmi_creation *said) {
     struct rcmi_hello **at = &all->hellos[peer];
     int n = 0;
-    for (; *at && !is_same_name(&(*at)->said, said); at = &(*at)->next)
+    for (; *at && !rcmi_creation_same(&(*at)->said, said); at = &(*at)->next)
         n++;
     if (!*at && n < HELLOS_MAX)
         *at = calloc(1, sizeof(**at));
@@ -37,32 +32,38 @@ static const struct rcmi_hello *hello_keep(struct rcmi_creations *all, int peer,
     return *at;
 }
 
-static struct rcmi_creating *find_named(struct rcmi_creations *all,
-                                        const struct rcmi_creation *said) {
-    struct rcmi_creating *creating = all->head;
-    while (creating && (creating->done || !rcmi_creating_is(creating, said)))
-        creating = creating->next;
-    return creating;
-}
-
 static void hear_hello(struct rcmi_creations *all, int peer, const struct rcmi_creation *said) {
+    if (rcmi_creation_refuse(all, said, peer, NULL))
+        return;
     const struct rcmi_hello *hello = hello_keep(all, peer, said);
-    struct rcmi_creating *creating = hello ? find_named(all, said) : NULL;
+    struct rcmi_creating *creating = hello ? rcmi_creating_named(all, said) : NULL;
     const int rank = creating ? rcmi_members_rank(creating->call->parent, peer) : -1;
     if (rank >= 0)
         rcmi_creating_note(creating, rank, hello);
 }
 
-static void hear_quit(struct rcmi_creations *all, int peer, const struct rcmi_creation *said) {
-    struct rcmi_creating *creating = find_named(all, said);
+/* False: it has its answer. */
+static bool hello_drop(struct rcmi_creations *all, int peer, uint64_t number) {
     struct rcmi_hello **at = &all->hellos[peer];
-    while (*at && (*at)->said.number != said->number)
+    while (*at && (*at)->said.number != number)
         at = &(*at)->next;
     struct rcmi_hello *hello = *at;
     if (!hello)
-        return;
+        return false;
     *at = hello->next;
     free(hello);
+    return true;
+}
+
+static void hear_cancel(struct rcmi_creations *all, int peer, const struct rcmi_creation *said) {
+    if (hello_drop(all, peer, said->number))
+        rcmi_creation_cancel(all, said, peer);
+}
+
+static void hear_quit(struct rcmi_creations *all, int peer, const struct rcmi_creation *said) {
+    struct rcmi_creating *creating = rcmi_creating_named(all, said);
+    if (!hello_drop(all, peer, said->number))
+        return;
     const int rank = creating ? rcmi_members_rank(creating->call->parent, peer) : -1;
     if (rank < 0 || !creating->attendance || creating->attendance[rank] != RCMI_ATTENDANCE_HERE)
         return;
@@ -163,6 +164,9 @@ void rcmi_creation_hear(struct rcmi_creations *all, int peer, const struct rcmi_
         break;
     case RCMI_CREATION_QUIT:
         hear_quit(all, peer, said);
+        break;
+    case RCMI_CREATION_CANCEL:
+        hear_cancel(all, peer, said);
         break;
     case RCMI_CREATION_GO:
         hear_go(all, peer, said);

@@ -37,13 +37,32 @@ void rcmi_creation_describe(const int *ranks, int n, uint64_t tag, char *text, s
         snprintf(text + used, cap - used, ", tag %" PRIu64, tag);
 }
 
+const char *rcmi_creation_function(enum rcmi_creation_kind kind) {
+    static const char *const functions[RCMI_CREATION_KINDS] = {
+        "rcm_comm_subset", "rcm_comm_split", "rcm_comm_split_hosts", "rcm_comm_duplicate"};
+    return functions[kind];
+}
+
 /* ---- Messages ------------------------------------------------------------------------------- */
+
+bool rcmi_creation_same(const struct rcmi_creation *a, const struct rcmi_creation *b) {
+    return a->parent == b->parent && a->tag == b->tag && a->hash == b->hash && a->kind == b->kind &&
+           a->n == b->n;
+}
 
 bool rcmi_creating_is(const struct rcmi_creating *creating, const struct rcmi_creation *said) {
     const struct rcmi_creation_call *call = creating->call;
     return said->parent == call->parent->epoch && said->tag == call->tag &&
            said->kind == (uint32_t)call->kind && said->n == (uint32_t)call->n &&
            said->hash == creating->hash;
+}
+
+struct rcmi_creating *rcmi_creating_named(struct rcmi_creations *all,
+                                          const struct rcmi_creation *said) {
+    struct rcmi_creating *creating = all->head;
+    while (creating && (creating->done || !rcmi_creating_is(creating, said)))
+        creating = creating->next;
+    return creating;
 }
 
 void rcmi_creating_fill(const struct rcmi_creating *creating, enum rcmi_creation_type type,
@@ -78,10 +97,10 @@ void rcmi_creating_note(struct rcmi_creating *creating, int rank, const struct r
         creating->deadline = hello->deadline;
 }
 
-bool rcmi_creating_take(struct rcmi_creations *all, const struct rcmi_creating *creating, int rank,
-                        uint64_t *ret_number) {
-    struct rcmi_hello **at = &all->hellos[creating->call->parent->world_rank[rank]];
-    while (*at && !rcmi_creating_is(creating, &(*at)->said))
+bool rcmi_hello_take(struct rcmi_creations *all, int world, const struct rcmi_creation *name,
+                     uint64_t *ret_number) {
+    struct rcmi_hello **at = &all->hellos[world];
+    while (*at && !rcmi_creation_same(&(*at)->said, name))
         at = &(*at)->next;
     struct rcmi_hello *hello = *at;
     if (!hello)
@@ -90,4 +109,11 @@ bool rcmi_creating_take(struct rcmi_creations *all, const struct rcmi_creating *
     *ret_number = hello->said.number;
     free(hello);
     return true;
+}
+
+bool rcmi_creating_take(struct rcmi_creations *all, const struct rcmi_creating *creating, int rank,
+                        uint64_t *ret_number) {
+    struct rcmi_creation name;
+    rcmi_creating_fill(creating, RCMI_CREATION_HELLO, &name);
+    return rcmi_hello_take(all, creating->call->parent->world_rank[rank], &name, ret_number);
 }

@@ -5,10 +5,13 @@
  */
 #include "survivors.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
-#define LOOK_NS  (INT64_C(20) * 1000000)   /* between two looks at what does not wake this thread */
-#define GRACE_NS (INT64_C(1000) * 1000000) /* for the coordinator's decision to arrive */
+#define SET_TEXT  120
+#define LOOK_NS   (INT64_C(20) * 1000000) /* between two looks at what does not wake this thread */
+#define GRACE_NS  (INT64_C(1000) * 1000000) /* for the coordinator's decision to arrive */
+#define ANSWER_NS (INT64_C(500) * 1000000)  /* the same, after a cancel */
 
 static void agree_join(const struct rcmi_agreements *all, struct rcmi_agreement *a,
                        int coordinator) {
@@ -38,20 +41,57 @@ static int agree_straggler(const struct rcmi_agreements *all, const struct rcmi_
         for (int r = 0;
              b->epoch == a->epoch && b->number > a->number && b->answers && r < all->config.nranks;
              r++)
-            if (b->answers[r].joined)
+            if (b->answers[r].joined && !a->answers[r].canceled)
                 return r;
     return -1;
+}
+
+/* Has a rank canceled its call? Then the others are not ahead by their own will. */
+static bool agree_was_canceled(const struct rcmi_agreements *all, const struct rcmi_agreement *a) {
+    if (a && a->decision)
+        return a->decision->status == RCM_ERR_CANCELED;
+    for (int r = 0; a && r < all->config.nranks; r++)
+        if (a->answers[r].canceled)
+            return true;
+    return false;
+}
+
+static bool agree_is_canceled(const struct rcmi_agreement *a) {
+    /* Relaxed: looked at again and again. */
+    return a->call->canceled && atomic_load_explicit(a->call->canceled, memory_order_relaxed);
+}
+
+/* The call was canceled. */
+static void agree_cancel(struct rcmi_agreements *all, struct rcmi_agreement *a, int coordinator) {
+    if (coordinator == all->config.rank)
+        rcmi_agree_lead_error(all, a, RCM_ERR_CANCELED, all->config.rank);
+    else if (!a->canceled || coordinator != a->told)
+        rcmi_agree_say(all, a, coordinator, RCMI_AGREE_CANCEL);
+    a->told = coordinator;
+    a->canceled = true;
+}
+
+/* When the coordinator's decision is not waited for any more. */
+static rcmi_deadline agree_patience(const struct rcmi_agreement *a, rcmi_deadline *canceled_until) {
+    if (a->canceled && *canceled_until == RCMI_NEVER)
+        *canceled_until = rcmi_now_ns() + ANSWER_NS;
+    const rcmi_deadline late =
+        a->call->deadline == RCMI_NEVER ? RCMI_NEVER : a->call->deadline + GRACE_NS;
+    return *canceled_until < late ? *canceled_until : late;
 }
 
 /* Until there is a decision; false if the coordinator does not answer. *ret_again: this agreement
  * has come to nothing and the next one is under way. */
 static bool agree_take_part(struct rcmi_agreements *all, struct rcmi_agreement *a, int *ret_silent,
                             bool *ret_again) {
+    rcmi_deadline canceled_until = RCMI_NEVER;
     *ret_again = false;
     while (!a->decision) {
         const int coordinator = rcmi_agree_coordinator(all, a);
         const int straggler = agree_straggler(all, a);
-        if (coordinator == all->config.rank && straggler >= 0) {
+        if (agree_is_canceled(a)) {
+            agree_cancel(all, a, coordinator);
+        } else if (coordinator == all->config.rank && straggler >= 0) {
             rcmi_agree_lead_error(all, a, RCM_ERR_TIMEOUT, straggler);
             *ret_again = a->decision != NULL;
         } else if (coordinator == all->config.rank)
@@ -60,9 +100,10 @@ static bool agree_take_part(struct rcmi_agreements *all, struct rcmi_agreement *
             agree_join(all, a, coordinator);
         if (a->decision)
             break;
-        if (coordinator != all->config.rank && a->call->deadline != RCMI_NEVER &&
-            rcmi_deadline_passed(a->call->deadline + GRACE_NS)) {
-            rcmi_agree_say(all, a, coordinator, RCMI_AGREE_LEAVE);
+        if (coordinator != all->config.rank &&
+            rcmi_deadline_passed(agree_patience(a, &canceled_until))) {
+            if (!a->canceled)
+                rcmi_agree_say(all, a, coordinator, RCMI_AGREE_LEAVE);
             a->quit = true;
             *ret_silent = coordinator;
             return false;
@@ -77,13 +118,14 @@ static bool agree_take_part(struct rcmi_agreements *all, struct rcmi_agreement *
 static struct rcmi_agreement *agree_begin(struct rcmi_agreements *all,
                                           const struct rcmi_members *members, uint32_t *last) {
     uint32_t number = *last + 1;
+    const bool canceled = agree_was_canceled(all, rcmi_agreement_find(all, members->epoch, number));
     for (struct rcmi_agreement *a = all->head; a; a = a->next) {
         if (a->epoch != members->epoch)
             continue;
         if (a->decision && a->decision->status == RCM_OK &&
             !rcmi_set_has(a->decision->set, all->config.rank))
             return a;
-        if (a->number > number)
+        if (a->number > number && !canceled)
             number = a->number;
     }
     *last = number;
@@ -96,6 +138,8 @@ static rcm_status agree_fail(const struct rcmi_members *members, rcm_status stat
     if (rank < 0)
         return rcmi_fail(status, 0, "the ranks did not agree on who is left");
     rcmi_members_describe(members, rank, who);
+    if (status == RCM_ERR_CANCELED)
+        return rcmi_fail_origin(status, rank, "%s canceled rcm_comm_shrink", who);
     if (status == RCM_ERR_PEER)
         return rcmi_fail_origin(status, rank,
                                 "%s is alive, but out of reach; its side has more ranks, or the "
@@ -109,16 +153,64 @@ static rcm_status agree_fail(const struct rcmi_members *members, rcm_status stat
                             who);
 }
 
+/* "ranks 1,3" of the world, or "no rank" */
+static const char *set_describe(const struct rcmi_agreements *all, const uint8_t *set,
+                                char text[SET_TEXT]) {
+    int *ranks = calloc((size_t)all->config.nranks, sizeof(*ranks));
+    int n = 0;
+    for (int r = 0; ranks && r < all->config.nranks; r++)
+        if (rcmi_set_has(set, r))
+            ranks[n++] = r;
+    if (n > 0)
+        rcmi_creation_describe(ranks, n, 0, text, SET_TEXT);
+    else
+        snprintf(text, SET_TEXT, "%s", ranks ? "no rank" : "some ranks");
+    free(ranks);
+    return text;
+}
+
+/* The lists differ. */
+static rcm_status agree_fail_lists(const struct rcmi_agreements *all,
+                                   const struct rcmi_members *members,
+                                   struct rcmi_agree *decision) {
+    char who[RCMI_WHO_TEXT], theirs[SET_TEXT], by[SET_TEXT];
+    const int rank = rcmi_members_rank(members, decision->origin);
+    const int leader = rcmi_members_rank(members, decision->by);
+    if (rank < 0 || leader < 0)
+        return rcmi_fail(RCM_ERR_MISMATCH, 0, "rcm_comm_shrink excludes different ranks");
+    return rcmi_fail_origin(
+        RCM_ERR_MISMATCH, rank,
+        "rcm_comm_shrink_excluding: %s excludes %s of the world, but rank %d excludes %s. Give the "
+        "same ranks everywhere",
+        rcmi_members_describe(members, rank, who), set_describe(all, decision->set, theirs), leader,
+        set_describe(all, rcmi_agree_excluded(decision), by));
+}
+
+/* The others go on without this rank. */
+static rcm_status agree_fail_out(const struct rcmi_agreements *all,
+                                 const struct rcmi_members *members, struct rcmi_agree *decision) {
+    char who[RCMI_WHO_TEXT];
+    const int leader = rcmi_members_rank(members, decision->by);
+    if (leader >= 0 && rcmi_set_has(rcmi_agree_excluded(decision), all->config.rank))
+        return rcmi_fail_origin(RCM_ERR_PEER, leader,
+                                "%s excluded this rank (rank %d) by rcm_comm_shrink_excluding, and "
+                                "went on without it",
+                                rcmi_members_describe(members, leader, who), members->rank);
+    return rcmi_fail(RCM_ERR_PEER, 0,
+                     "the other ranks hold this one (rank %d) for lost and went on without it",
+                     members->rank);
+}
+
 static rcm_status agree_read(const struct rcmi_agreements *all, const struct rcmi_members *members,
-                             const struct rcmi_agree *decision, int *ret_members, int *ret_nmembers,
+                             struct rcmi_agree *decision, int *ret_members, int *ret_nmembers,
                              uint64_t *ret_epoch) {
     int n = 0;
+    if (decision->status == RCM_ERR_MISMATCH)
+        return agree_fail_lists(all, members, decision);
     if (decision->status != RCM_OK)
         return agree_fail(members, (rcm_status)decision->status, decision->origin);
     if (!rcmi_set_has(decision->set, all->config.rank))
-        return rcmi_fail(RCM_ERR_PEER, 0,
-                         "the other ranks hold this one (rank %d) for lost and went on without it",
-                         members->rank);
+        return agree_fail_out(all, members, decision);
     for (int r = 0; r < members->size; r++)
         if (rcmi_set_has(decision->set, members->world_rank[r]))
             ret_members[n++] = r;
@@ -144,7 +236,8 @@ rcm_status rcmi_agree(struct rcmi_agreements *all, const struct rcmi_agree_call 
             status =
                 agree_read(all, call->members, a->decision, ret_members, ret_nmembers, ret_epoch);
         else
-            status = agree_fail(call->members, RCM_ERR_TIMEOUT, silent);
+            status = a->canceled ? agree_fail(call->members, RCM_ERR_CANCELED, all->config.rank)
+                                 : agree_fail(call->members, RCM_ERR_TIMEOUT, silent);
         a->call = NULL;
     }
     pthread_mutex_unlock(&all->lock);

@@ -24,6 +24,17 @@
  * names it. A coordinator that does not answer is named by each caller itself, a little after its
  * own deadline (GRACE_NS), with LEAVE as the caller's last message.
  *
+ * A call may exclude ranks, whatever they do. For it they are as if they were lost, but all members
+ * get its CALL, and they the decision. What a rank excludes is in each JOIN and CALL. A coordinator
+ * that finds another list at one that it does not exclude makes the decision an error with both
+ * lists (RCM_ERR_MISMATCH). It takes no decision from one that it excludes. A coordinator needs the
+ * JOIN of each member that its list leaves, with that list, so two decisions of one agreement are
+ * only those of groups that exclude each other.
+ *
+ * A caller that is canceled sends CANCEL to its coordinator, which makes the decision an error that
+ * names it, and to every later one that calls it. It waits a moment for the decision (ANSWER_NS).
+ * So the n-th call of each rank is of one agreement, also where others are ahead by a cancel.
+ *
  * Why every survivor gets the same answer when coordinators die in the middle:
  *   - A rank joins c only when the links to all ranks below c have ended for it. The end of a link
  *     is final and comes after everything that arrived, so from then on no lower rank can give it
@@ -67,9 +78,9 @@
 /* What another rank sent. */
 struct rcmi_agree_answer {
     bool summoned; /* a CALL was sent to it */
-    bool called, joined;
+    bool called, joined, canceled;
     rcmi_deadline deadline;
-    uint8_t *gone; /* a set, if it joined */
+    uint8_t *gone; /* the sets of its JOIN, or CALL: what is gone, and excluded behind it; NULL */
 };
 
 struct rcmi_agreement {
@@ -80,6 +91,7 @@ struct rcmi_agreement {
     struct rcmi_agree *decision;        /* NULL: not yet; rcmi_agree_bytes of it */
     const struct rcmi_agree_call *call; /* while a thread is in rcmi_agree */
     bool called, quit;                  /* this rank took part, and gave up */
+    bool canceled;                      /* this rank's call was */
     int told;                           /* the coordinator joined last, -1 */
     rcmi_deadline suspect_until;        /* 0: no joined one has lost a rank that is not lost here */
 };
@@ -129,8 +141,10 @@ void rcmi_agree_send(const struct rcmi_agreements *all, int peer, const struct r
 void rcmi_agree_say(const struct rcmi_agreements *all, const struct rcmi_agreement *a, int peer,
                     enum rcmi_agree_kind kind);
 bool rcmi_agree_lost(const struct rcmi_agreements *all, int peer);
-/* Will the rank of the members take no part, because it is lost or has left? The call is in
- * progress, as below. */
+/* Does this rank's call exclude that world rank? False: no call is in progress. */
+bool rcmi_agree_excludes(const struct rcmi_agreement *a, int world);
+/* Will the rank of the members take no part, because it is lost, has left or is excluded? The call
+ * is in progress, as below. */
 bool rcmi_agree_absent(const struct rcmi_agreements *all, const struct rcmi_agreement *a, int rank);
 /* The lowest rank that is not absent. */
 int rcmi_agree_coordinator(const struct rcmi_agreements *all, const struct rcmi_agreement *a);

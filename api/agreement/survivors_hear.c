@@ -15,6 +15,8 @@
 static bool hear_may_take(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                           int peer, const struct rcmi_agree *said) {
     const int self = all->config.rank;
+    if (rcmi_agree_excludes(a, peer))
+        return false;
     if (said->status == RCM_OK && !rcmi_set_has(said->set, self))
         return true; /* for the rest of them this rank is gone */
     if (!a->call)    /* not joined, so it is no set with this rank in it */
@@ -37,23 +39,35 @@ static void hear_decision(struct rcmi_agreements *all, struct rcmi_agreement *a,
     if (a->quit && said->status == RCM_OK && rcmi_set_has(said->set, all->config.rank)) {
         /* The others count on this rank, and its caller has been told that it failed. */
         const int origin = members_index(said->set, all->config.rank);
-        rcmi_fail_origin(RCM_ERR_TIMEOUT, origin,
-                         "rank %d had given up rcm_comm_shrink when the others agreed", origin);
+        rcmi_fail_origin(a->canceled ? RCM_ERR_CANCELED : RCM_ERR_TIMEOUT, origin,
+                         "rank %d had %s rcm_comm_shrink when the others agreed", origin,
+                         a->canceled ? "canceled" : "given up");
         all->config.revoke(all->config.arg, rcmi_agree_child_epoch(said), origin);
     }
+    if (said->status == RCM_OK && !rcmi_set_has(said->set, all->config.rank) && said->by >= 0)
+        rcmi_log(RCMI_LOG_WARN, "rank %d and others made a communicator without this rank by %s",
+                 said->by, "rcm_comm_shrink");
     rcmi_agree_settle(all, a, said, peer);
+}
+
+/* Both sets. False: no memory. */
+static bool hear_sets(struct rcmi_agree_answer *answer, int peer, const struct rcmi_agree *said) {
+    const size_t bytes = 2 * RCMI_RANKS_BYTES(said->nranks);
+    if (!answer->gone)
+        answer->gone = malloc(bytes);
+    if (!answer->gone) {
+        rcmi_log(RCMI_LOG_ERROR, "no memory for what rank %d says", peer);
+        return false;
+    }
+    memcpy(answer->gone, said->set, bytes);
+    return true;
 }
 
 static void hear_join(struct rcmi_agreements *all, struct rcmi_agreement *a, int peer,
                       const struct rcmi_agree *said) {
     struct rcmi_agree_answer *answer = &a->answers[peer];
-    if (!answer->gone)
-        answer->gone = malloc(RCMI_AGREE_SET_BYTES);
-    if (!answer->gone) {
-        rcmi_log(RCMI_LOG_ERROR, "no memory for what rank %d says", peer);
+    if (!hear_sets(answer, peer, said))
         return;
-    }
-    memcpy(answer->gone, said->set, RCMI_AGREE_SET_BYTES);
     answer->deadline = rcmi_deadline_in(said->left_ms);
     answer->joined = true;
     pthread_cond_broadcast(&all->changed);
@@ -67,6 +81,25 @@ static bool hear_is_too_much(const struct rcmi_agreements *all) {
     return n >= OPEN_MAX;
 }
 
+/* A coordinator that does not know of the cancel, as the one before it did. */
+static void hear_call(struct rcmi_agreements *all, struct rcmi_agreement *a, int peer,
+                      const struct rcmi_agree *said) {
+    if (!a->answers[peer].gone && !hear_sets(&a->answers[peer], peer, said))
+        return;
+    a->answers[peer].called = true;
+    pthread_cond_broadcast(&all->changed);
+    if (a->canceled && !a->call)
+        rcmi_agree_say(all, a, peer, RCMI_AGREE_CANCEL);
+}
+
+static void hear_no_more(struct rcmi_agreements *all, struct rcmi_agreement *a, int peer,
+                         bool canceled) {
+    a->answers[peer].joined = false;
+    a->answers[peer].called = a->answers[peer].called || canceled; /* it waits for the decision */
+    a->answers[peer].canceled = canceled;
+    pthread_cond_broadcast(&all->changed);
+}
+
 static void hear(struct rcmi_agreements *all, struct rcmi_agreement *a, int peer,
                  const struct rcmi_agree *said) {
     if (said->kind == RCMI_AGREE_DECISION)
@@ -78,9 +111,9 @@ static void hear(struct rcmi_agreements *all, struct rcmi_agreement *a, int peer
     else if (said->kind == RCMI_AGREE_JOIN)
         hear_join(all, a, peer, said);
     else if (said->kind == RCMI_AGREE_CALL)
-        a->answers[peer].called = true;
+        hear_call(all, a, peer, said);
     else
-        a->answers[peer].joined = false;
+        hear_no_more(all, a, peer, said->kind == RCMI_AGREE_CANCEL);
 }
 
 void rcmi_agree_hear(struct rcmi_agreements *all, int peer, const struct rcmi_agree *said) {

@@ -15,7 +15,8 @@ static void lead_decide(struct rcmi_agreements *all, struct rcmi_agreement *a,
                         const struct rcmi_agree *decision) {
     for (int r = 0; r < a->call->members->size; r++) {
         const int world = a->call->members->world_rank[r];
-        if (!a->answers[world].called && !a->answers[world].joined && !rcmi_agree_absent(all, a, r))
+        if (!a->answers[world].called && !a->answers[world].joined &&
+            (rcmi_agree_excludes(a, world) || !rcmi_agree_absent(all, a, r)))
             rcmi_agree_send(all, world, decision);
     }
     rcmi_agree_settle(all, a, decision, all->config.rank);
@@ -30,12 +31,16 @@ void rcmi_agree_lead_error(struct rcmi_agreements *all, struct rcmi_agreement *a
     lead_decide(all, a, &decision);
 }
 
+/* Has it joined, and counts? */
+static bool lead_has(const struct rcmi_agreements *all, const struct rcmi_agreement *a, int rank) {
+    return a->answers[rank].joined && !rcmi_agree_lost(all, rank) && !rcmi_agree_excludes(a, rank);
+}
+
 /* Is the rank lost for one that joined? */
 static bool lead_suspects(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                           int rank) {
     for (int r = 0; r < all->config.nranks; r++)
-        if (a->answers[r].joined && !rcmi_agree_lost(all, r) &&
-            rcmi_set_has(a->answers[r].gone, rank))
+        if (lead_has(all, a, r) && rcmi_set_has(a->answers[r].gone, rank))
             return true;
     return false;
 }
@@ -46,7 +51,7 @@ static bool lead_doubts(const struct rcmi_agreements *all, struct rcmi_agreement
     for (int r = 0; r < a->call->members->size && !suspects; r++) {
         const int world = a->call->members->world_rank[r];
         suspects = world != all->config.rank && !rcmi_agree_lost(all, world) &&
-                   lead_suspects(all, a, world);
+                   !rcmi_agree_excludes(a, world) && lead_suspects(all, a, world);
     }
     if (!suspects)
         a->suspect_until = 0;
@@ -62,11 +67,15 @@ static int lead_missing(const struct rcmi_agreements *all, struct rcmi_agreement
     for (int r = 0; r < a->call->members->size; r++) {
         const int world = a->call->members->world_rank[r];
         struct rcmi_agree_answer *answer = &a->answers[world];
-        if (world == all->config.rank || answer->joined || rcmi_agree_absent(all, a, r))
+        const bool excluded = rcmi_agree_excludes(a, world);
+        if (world == all->config.rank || answer->joined ||
+            (!excluded && rcmi_agree_absent(all, a, r)))
             continue;
         if (!answer->summoned)
             rcmi_agree_say(all, a, world, RCMI_AGREE_CALL);
         answer->summoned = true;
+        if (excluded)
+            continue;
         if ((missing < 0 || world < missing) && (doubt || !lead_suspects(all, a, world)))
             missing = world;
     }
@@ -78,7 +87,7 @@ static bool lead_is_outvoted(const struct rcmi_agreements *all, const struct rcm
                              int rank) {
     int lost = 0, answers = 1; /* this rank's */
     for (int r = 0; r < all->config.nranks; r++) {
-        if (r == rank || !a->answers[r].joined || rcmi_agree_lost(all, r))
+        if (r == rank || !lead_has(all, a, r))
             continue;
         answers++;
         lost += rcmi_set_has(a->answers[r].gone, rank);
@@ -91,7 +100,7 @@ static bool lead_fits(const struct rcmi_agreements *all, const struct rcmi_agree
                       const uint8_t *members, int rank) {
     if (rank == all->config.rank)
         return true;
-    if (!a->answers[rank].joined || rcmi_agree_lost(all, rank) || lead_is_outvoted(all, a, rank))
+    if (!lead_has(all, a, rank) || lead_is_outvoted(all, a, rank))
         return false;
     for (int r = 0; r < rank; r++)
         if (rcmi_set_has(members, r) &&
@@ -112,7 +121,7 @@ static void lead_divide(const struct rcmi_agreements *all, const struct rcmi_agr
             continue;
         if (lead_fits(all, a, ret_members, r))
             rcmi_set_add(ret_members, r);
-        else if (rcmi_agree_lost(all, r))
+        else if (rcmi_agree_lost(all, r) && !rcmi_agree_excludes(a, r))
             rcmi_set_add(ret_gone, r);
     }
 }
@@ -159,12 +168,57 @@ static void lead_conclude(struct rcmi_agreements *all, struct rcmi_agreement *a)
         lead_decide(all, a, &decision);
 }
 
+/* A rank whose call was canceled, -1. */
+static int lead_canceled(const struct rcmi_agreements *all, const struct rcmi_agreement *a) {
+    for (int r = 0; r < all->config.nranks; r++)
+        if (a->answers[r].canceled && !rcmi_agree_lost(all, r) && !rcmi_agree_excludes(a, r))
+            return r;
+    return -1;
+}
+
+/* Does the rank exclude the same ones? */
+static bool lead_is_like(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
+                         int rank) {
+    static const uint8_t none[RCMI_AGREE_SET_BYTES];
+    const size_t bytes = RCMI_RANKS_BYTES(all->config.nranks);
+    return memcmp(a->answers[rank].gone + bytes, a->call->excluded ? a->call->excluded : none,
+                  bytes) == 0;
+}
+
+/* A rank that has called, counts, and excludes others than this one, -1. */
+static int lead_differing(const struct rcmi_agreements *all, const struct rcmi_agreement *a) {
+    for (int r = 0; r < all->config.nranks; r++)
+        if ((a->answers[r].called || a->answers[r].joined) && a->answers[r].gone &&
+            !rcmi_agree_lost(all, r) && !rcmi_agree_excludes(a, r) && !lead_is_like(all, a, r))
+            return r;
+    return -1;
+}
+
+static void lead_mismatch(struct rcmi_agreements *all, struct rcmi_agreement *a, int rank) {
+    const size_t bytes = RCMI_RANKS_BYTES(all->config.nranks);
+    struct rcmi_agree decision;
+    rcmi_agree_fill(all, a, RCMI_AGREE_DECISION, &decision);
+    decision.status = RCM_ERR_MISMATCH;
+    decision.origin = rank;
+    memcpy(decision.set, a->answers[rank].gone + bytes, bytes);
+    lead_decide(all, a, &decision);
+}
+
 void rcmi_agree_lead(struct rcmi_agreements *all, struct rcmi_agreement *a) {
+    const int canceled = lead_canceled(all, a), differing = lead_differing(all, a);
+    if (canceled >= 0) {
+        rcmi_agree_lead_error(all, a, RCM_ERR_CANCELED, canceled);
+        return;
+    }
+    if (differing >= 0) {
+        lead_mismatch(all, a, differing);
+        return;
+    }
     const bool doubt = lead_doubts(all, a);
     const int missing = lead_missing(all, a, doubt);
     rcmi_deadline deadline = a->call->deadline;
     for (int r = 0; r < all->config.nranks; r++)
-        if (a->answers[r].joined && a->answers[r].deadline < deadline)
+        if (a->answers[r].joined && !rcmi_agree_excludes(a, r) && a->answers[r].deadline < deadline)
             deadline = a->answers[r].deadline;
     const bool late = rcmi_deadline_passed(deadline);
     if (missing < 0 && (!doubt || late))

@@ -89,7 +89,11 @@ void rcmi_agree_fill(const struct rcmi_agreements *all, const struct rcmi_agreem
     message->number = a->number;
     message->kind = kind;
     message->origin = -1;
+    message->by = kind == RCMI_AGREE_DECISION ? all->config.rank : -1;
     message->nranks = (uint32_t)all->config.nranks;
+    if (a->call && a->call->excluded)
+        memcpy(rcmi_agree_excluded(message), a->call->excluded,
+               RCMI_RANKS_BYTES(all->config.nranks));
 }
 
 void rcmi_agree_send(const struct rcmi_agreements *all, int peer,
@@ -107,6 +111,10 @@ void rcmi_agree_say(const struct rcmi_agreements *all, const struct rcmi_agreeme
 
 bool rcmi_agree_lost(const struct rcmi_agreements *all, int peer) {
     return peer != all->config.rank && rcmi_node_gone(all->config.node, peer);
+}
+
+bool rcmi_agree_excludes(const struct rcmi_agreement *a, int world) {
+    return a->call && a->call->excluded && rcmi_set_has(a->call->excluded, world);
 }
 
 void rcmi_agree_settle(struct rcmi_agreements *all, struct rcmi_agreement *a,
@@ -129,7 +137,8 @@ bool rcmi_agree_absent(const struct rcmi_agreements *all, const struct rcmi_agre
                        int rank) {
     const struct rcmi_members *members = a->call->members;
     return rank != members->rank &&
-           (rcmi_agree_lost(all, members->world_rank[rank]) || a->call->left(a->call->arg, rank));
+           (rcmi_agree_lost(all, members->world_rank[rank]) || a->call->left(a->call->arg, rank) ||
+            rcmi_agree_excludes(a, members->world_rank[rank]));
 }
 
 int rcmi_agree_coordinator(const struct rcmi_agreements *all, const struct rcmi_agreement *a) {

@@ -35,7 +35,8 @@ struct parent {
     int rank, size;
     rcm_work *pending, *done, *received;
     rcm_store *store, *prefix;
-    rcm_init_request *request; /* that is through */
+    rcm_init_request *request;      /* that is through */
+    rcm_comm_request *comm_request; /* likewise */
     void *memory;
     rcm_op op;
     rcm_queue *queue; /* with a work that is complete, and one that is not */
@@ -68,6 +69,7 @@ static struct rcm_blob got[1];
 static struct rcm_unique_id unique_id;
 static rcm_comm *comm;
 static rcm_work *work;
+static rcm_comm_request *begun;
 static rcm_store *store;
 static rcm_dtype dtype;
 static rcm_op op;
@@ -120,6 +122,20 @@ static bool begins(const struct parent *p) {
         return false;
     rcm_init_cancel(request);
     return rcm_destroy(comm) == RCM_OK;
+}
+
+static bool cancels_comm(const struct parent *p) {
+    rcm_comm_request_cancel(p->comm_request);
+    return true;
+}
+
+/* Nothing to wait for: the child's copy is gone. */
+static bool begins_to_destroy(void) {
+    rcm_comm_request *request = NULL;
+    const bool ok = rcm_destroy_begin(NULL, &request) == RCM_OK &&
+                    rcm_comm_request_test(request, NULL) == RCM_OK;
+    rcm_comm_request_cancel(request);
+    return ok;
 }
 
 static bool cancels(const struct parent *p) {
@@ -356,6 +372,19 @@ static bool opens(void) {
     X(rcm_work_on_complete, refused(rcm_work_on_complete(p->done, completed, NULL)))               \
     X(rcm_work_sequence, rcm_work_sequence(p->done) > 0)                                           \
     X(rcm_init_begin, begins(p))                                                                   \
+    X(rcm_comm_duplicate_begin, refused(rcm_comm_duplicate_begin(p->comm, NULL, &begun)))          \
+    X(rcm_comm_split_begin, refused(rcm_comm_split_begin(p->comm, 0, 0, NULL, &begun)))            \
+    X(rcm_comm_split_hosts_begin, refused(rcm_comm_split_hosts_begin(p->comm, NULL, &begun)))      \
+    X(rcm_comm_subset_begin, refused(rcm_comm_subset_begin(p->comm, both, 2, 0, NULL, &begun)))    \
+    X(rcm_comm_shrink_begin, refused(rcm_comm_shrink_begin(p->comm, NULL, &begun)))                \
+    X(rcm_comm_shrink_excluding,                                                                   \
+      refused(rcm_comm_shrink_excluding(p->comm, both, 1, NULL, &comm)))                           \
+    X(rcm_comm_shrink_excluding_begin,                                                             \
+      refused(rcm_comm_shrink_excluding_begin(p->comm, both, 1, NULL, &begun)))                    \
+    X(rcm_comm_request_test, refused(rcm_comm_request_test(p->comm_request, &comm)))               \
+    X(rcm_comm_request_wait, refused(rcm_comm_request_wait(p->comm_request, -1, &comm)))           \
+    X(rcm_comm_request_cancel, cancels_comm(p))                                                    \
+    X(rcm_destroy_begin, begins_to_destroy())                                                      \
     X(rcm_init_cancel, cancels(p))                                                                 \
     X(rcm_init_test, refused(rcm_init_test(p->request, &comm)))                                    \
     X(rcm_init_wait, refused(rcm_init_wait(p->request, -1, &comm)))                                \
@@ -472,6 +501,11 @@ static int parent_make(struct parent *p, char *place) {
           rcm_init_begin(&options, &p->request) == RCM_OK &&
               rcm_init_wait(p->request, -1, &comm) == RCM_ERR_INVALID,
           "init: %s", rcm_last_error());
+    CHECK(errors,
+          rcm_comm_subset_begin(p->comm, &p->rank, 1, 0, NULL, &p->comm_request) == RCM_OK &&
+              rcm_comm_request_wait(p->comm_request, -1, &comm) == RCM_OK &&
+              rcm_destroy(comm) == RCM_OK,
+          "subset: %s", rcm_last_error());
     return errors;
 }
 
@@ -506,6 +540,7 @@ static int parent_end(const struct parent *p, const char *place) {
           "queue: %s", rcm_last_error());
     rcm_queue_free(p->queue);
     rcm_init_cancel(p->request);
+    rcm_comm_request_cancel(p->comm_request);
     rcm_store_close(p->prefix);
     rcm_store_close(p->store);
     CHECK(errors, rcm_destroy(p->comm) == RCM_OK, "%s", rcm_last_error());

@@ -180,8 +180,9 @@ def failure():
                            collective, 9, op, 0, algorithm, op_name, 0, ncounts, *range(17))
 
     def agree(magic=0x52434d41, number=1, kind=4, status=0, origin=-1, left=1000, n=11,
-              members=b'\xff\x07'):
-        return struct.pack('<IIIiiIQq', magic, number, kind, status, origin, n, 7, left) + members
+              members=b'\xff\x07', by=-1, excluded=None):
+        return struct.pack('<IIIiiIQqiI', magic, number, kind, status, origin, n, 7, left, by,
+                           0) + members + (bytes(len(members)) if excluded is None else excluded)
 
     def creation(magic=0x52434d4e, type=1, kind=0, n=3, epoch=0, left=1000, status=0, origin=-1,
                  state=0, text=b'ranks 0-2'):
@@ -199,7 +200,8 @@ def failure():
         'valid-creation-ask': creation(type=5, left=0),
         'valid-creation-answer': creation(type=6, state=2, kind=3),
         'valid-creation-unended': creation(text=b'\x1bx' * 240),
-        'bad-creation-type': creation(type=7), 'bad-creation-type-zero': creation(type=0),
+        'valid-creation-cancel': creation(type=7, origin=1, text=b'rank 1 canceled'),
+        'bad-creation-type': creation(type=8), 'bad-creation-type-zero': creation(type=0),
         'bad-creation-kind': creation(kind=4), 'bad-creation-none': creation(n=0),
         'bad-creation-epoch': creation(type=3, epoch=7),
         'bad-creation-epoch-of-hello': creation(epoch=group),
@@ -218,15 +220,18 @@ def failure():
         'valid-agree-leave': agree(kind=3, members=b'\0\0'),
         'valid-agree-decision': agree(),
         'valid-agree-timeout': agree(status=-5, origin=10),
-        'valid-agree-full': agree(n=32448, members=b'\xff' * 4056),
-        'bad-agree-kind': agree(kind=5), 'bad-agree-kind-zero': agree(kind=0),
+        'valid-agree-full': agree(n=16192, members=b'\xff' * 2024),
+        'valid-agree-excluded': agree(by=3, members=b'\x0f\x07', excluded=b'\xf0\0'),
+        'bad-agree-excluded-beyond': agree(excluded=b'\0\x08'), 'bad-agree-by': agree(by=11),
+        'valid-agree-cancel': agree(kind=5, members=b'\0\0'),
+        'bad-agree-kind': agree(kind=6), 'bad-agree-kind-zero': agree(kind=0),
         'bad-agree-number': agree(number=0), 'bad-agree-origin': agree(origin=11),
         'bad-agree-origin-below': agree(origin=-2), 'bad-agree-status': agree(status=3),
         'bad-agree-status-of-join': agree(kind=2, status=-5), 'bad-agree-left': agree(left=-2),
         'bad-agree-none': agree(n=0, members=b''), 'bad-agree-beyond': agree(members=b'\xff\x08'),
         'bad-agree-cut': agree(members=b'\xff'), 'bad-agree-long': agree(members=b'\xff\7\0'),
-        'bad-agree-many': agree(n=32449, members=b'\xff' * 4056),
-        'bad-agree-absurd': agree(n=0xffffffff), 'bad-agree-header': agree()[:39],
+        'bad-agree-many': agree(n=16193, members=b'\xff' * 2025),
+        'bad-agree-absurd': agree(n=0xffffffff), 'bad-agree-header': agree()[:47],
         'valid-inquiry': inquiry(), 'valid-inquiry-full': inquiry(npeers=16),
         'bad-inquiry-state': inquiry(state=4), 'bad-inquiry-peers': inquiry(npeers=17),
         'bad-inquiry-peers-absurd': inquiry(npeers=-1 & 0xffffffff),
@@ -620,7 +625,7 @@ def location():
 JOB = 0x1122334455667788
 
 
-VERSION = 14  # RCMI_WIRE_VERSION
+VERSION = 15  # RCMI_WIRE_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
