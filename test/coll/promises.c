@@ -386,6 +386,42 @@ static int check_leave(rcm_comm *comm, void *arg) {
     return errors;
 }
 
+/* ---- What was sent before leaving -------------------------------------------------------------
+ */
+
+enum { UNREAD = 3 << 17, SLOW_US = 700000 }; /* 3 slots of 128 KiB; longer than a rank stays */
+
+static void add_slowly(const void *in, void *inout, size_t count, rcm_dtype dtype, void *context) {
+    bool *slept = context;
+    (void)dtype;
+    if (!*slept)
+        usleep(SLOW_US);
+    *slept = true;
+    for (size_t i = 0; i < count; i++)
+        ((uint8_t *)inout)[i] = (uint8_t)(((uint8_t *)inout)[i] + ((const uint8_t *)in)[i]);
+}
+
+/* Rank 0 is in its operator while the other ranks finish, leave and end. */
+static int check_unread(rcm_comm *comm, void *arg) {
+    static uint8_t in[UNREAD], out[UNREAD];
+    const uint8_t size = (uint8_t)rcm_size(comm);
+    bool slept = rcm_rank(comm) != 0;
+    int errors = 0, wrong = 0;
+    rcm_op op;
+    (void)arg;
+    memset(in, 1, sizeof(in));
+    if (rcm_op_create(add_slowly, &slept, RCM_OP_COMMUTATIVE, "slow", RCM_UINT8, &op) != RCM_OK)
+        return 1;
+    CHECK(errors, rcm_reduce(comm, in, out, UNREAD, RCM_UINT8, op, 0, NULL, NULL) == RCM_OK, "%s",
+          rcm_last_error());
+    for (size_t i = 0; i < UNREAD && rcm_rank(comm) == 0; i++)
+        wrong += out[i] != size;
+    CHECK(errors, wrong == 0, "%d bytes are wrong", wrong);
+    CHECK(errors, rcm_leave(comm) == RCM_OK, "%s", rcm_last_error());
+    (void)!rcm_op_free(op);
+    return errors;
+}
+
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 static int child_errors(rcm_work *work) {
@@ -685,6 +721,7 @@ static const struct kase {
     {"prepare", check_prepare, 15, true, 8000, "RINGCOMM_SPIN_US", "0"},
     {"stall", check_stall, 1, false, 60000, "RINGCOMM_SPIN_US", "0"},
     {"leave", check_leave, 40, true, 8000, NULL, NULL},
+    {"unread", check_unread, 1, false, 8000, NULL, NULL},
     {"fork", check_fork, 1, false, 8000, NULL, NULL},
     {"helper", check_helper, 1, false, 8000, NULL, NULL},
     {"monitored", check_monitored, 1, false, 1500, NULL, NULL},

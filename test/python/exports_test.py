@@ -13,7 +13,7 @@ OTHERWISE = re.compile(
     r'rcm_(status_|last_error|version|dtype_|op_|store_|init|destroy|leave|abort|rank|size|local_|'
     r'world_rank|comm_|spawn|work_|mem_|setting_at|protocol_at|launch_at|transport_at|collective_at|'
     r'algorithm_at|unique_id_get|reduce_local|i?m?probe|improbe|mprobe|mrecv|i(s?send|recv)$|log_|'
-    r'unique_id_free|.*_bytes$)')
+    r'unique_id_free|queue_|.*_bytes$)')
 
 names = re.findall(r'\b(rcm_\w+);', open(sys.argv[1], encoding='utf-8').read())
 assert len(names) > 100, names
