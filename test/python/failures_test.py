@@ -84,6 +84,46 @@ def interrupt():
     comm.leave()
 
 
+def interrupt_creation():
+    """The same of calls that make and end communicators. A creation that was left fails on the
+    other rank with this rank's number, and the parent goes on."""
+    made = comm.duplicate()
+    if me == 0:
+        interrupted_within(5, lambda: comm.subset([0, 1], 7))
+        interrupted_within(5, lambda: comm.duplicate())
+        interrupted_within(5, made.destroy)
+        comm.send(array.array('f', [1]), 1, 1)
+    else:
+        comm.recv(array.array('f', [0]), 0, 1)
+        expect('ERR_CANCELED', 'rank 0', lambda: comm.subset([0, 1], 7))
+        expect('ERR_CANCELED', 'rank 0', lambda: comm.duplicate())
+        expect('ERR_CANCELED', 'rank 0', made.destroy)
+    with comm.subset([0, 1], 7) as again:
+        again.barrier()
+    comm.destroy()
+
+
+def excluded():
+    """A rank that lives and hangs is left out. Its next call names who did that."""
+    if me == 0:
+        rest = comm.shrink(excluded=[1])
+        assert (rest.rank, rest.size) == (0, 1)
+        comm.leave()
+        open_file = os.open(MARK, os.O_CREAT | os.O_WRONLY)
+        os.close(open_file)
+        while os.path.exists(MARK):  # this rank stays to tell the other
+            time.sleep(0.01)
+        rest.destroy()
+    else:
+        while not os.path.exists(MARK):
+            time.sleep(0.01)
+        try:
+            expect('ERR_ABORTED', 'rcm_comm_shrink_excluding', lambda: comm.recv(bytearray(1), 0, 1))
+            comm.leave()
+        finally:
+            os.remove(MARK)
+
+
 def dropped():
     """Works that are dropped unfinished keep their buffers until they are complete."""
     alive = []
@@ -125,6 +165,7 @@ def deadline():
 
 
 case = sys.argv[1]
+MARK = f'/tmp/ringcomm-excluded-{os.environ["MASTER_PORT"]}-{os.getppid()}'
 single = comm.subset([me], tag=me) if case == 'dropped' else None
 {'death': death, 'mismatch': mismatch, 'interrupt': interrupt, 'dropped': dropped,
- 'deadline': deadline}[case]()
+ 'deadline': deadline, 'interrupt_creation': interrupt_creation, 'excluded': excluded}[case]()

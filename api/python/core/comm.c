@@ -27,25 +27,35 @@ rcm_comm *core_comm_of(PyObject *object) {
     return comm;
 }
 
-/* ---- rcm_init, with an eye on signals ----------------------------------------------------------
+/* ---- Waiting with an eye on signals ------------------------------------------------------------
  */
 
-static rcm_comm *wait_for_init(rcm_init_request *request) {
-    for (;;) {
-        rcm_comm *comm = NULL;
-        rcm_status status;
-        struct core_failure failure;
-        Py_BEGIN_ALLOW_THREADS status = rcm_init_wait(request, CORE_SLICE_MS, &comm);
+/* One of the two is given. */
+struct request {
+    rcm_init_request *init;
+    rcm_comm_request *creation; /* or the end of a communicator */
+};
+
+static rcm_status request_wait(const struct request *request, rcm_comm **ret_comm) {
+    return request->init ? rcm_init_wait(request->init, CORE_SLICE_MS, ret_comm)
+                         : rcm_comm_request_wait(request->creation, CORE_SLICE_MS, ret_comm);
+}
+
+/* Waits, and gives the request back. False with an exception set: it failed, or a signal handler
+ * raised and it was canceled. */
+static bool request_finish(struct request request, rcm_comm **ret_comm) {
+    rcm_status status = RCM_PENDING;
+    struct core_failure failure;
+    while (status == RCM_PENDING && PyErr_CheckSignals() == 0) {
+        Py_BEGIN_ALLOW_THREADS status = request_wait(&request, ret_comm);
         if (status < 0)
             core_failure_note(&failure, status, NULL, NULL);
-        Py_END_ALLOW_THREADS if (status == RCM_OK) return comm;
-        if (status < 0) {
-            core_failure_raise(&failure);
-            return NULL;
-        }
-        if (PyErr_CheckSignals() != 0)
-            return NULL;
+        Py_END_ALLOW_THREADS
     }
+    Py_BEGIN_ALLOW_THREADS rcm_init_cancel(request.init);
+    rcm_comm_request_cancel(request.creation);
+    Py_END_ALLOW_THREADS if (status < 0) core_failure_raise(&failure);
+    return status == RCM_OK;
 }
 
 static PyObject *comm_init(CORE_UNUSED PyObject *type, PyObject *args, PyObject *keywords) {
@@ -76,30 +86,48 @@ static PyObject *comm_init(CORE_UNUSED PyObject *type, PyObject *args, PyObject 
     rcm_status status;
     Py_BEGIN_ALLOW_THREADS status = rcm_init_begin(&options, &request);
     Py_END_ALLOW_THREADS if (status != RCM_OK) return core_raise(status, NULL);
-    rcm_comm *comm = wait_for_init(request);
-    Py_BEGIN_ALLOW_THREADS rcm_init_cancel(request);
-    Py_END_ALLOW_THREADS return comm ? comm_new(comm) : NULL;
+    rcm_comm *comm = NULL;
+    return request_finish((struct request){.init = request}, &comm) ? comm_new(comm) : NULL;
 }
 
 /* ---- Groups -------------------------------------------------------------------------------------
  */
 
-static PyObject *new_or_raise(rcm_status status, rcm_comm *made,
-                              const struct core_failure *failure) {
-    return status == RCM_OK ? comm_new(made) : core_failure_raise(failure);
-}
-
-/* Defines a method that makes a communicator. `call` has the timeout. */
-#define MAKE(expression)                                                                           \
+/* Defines how a method makes a communicator, by a begin function. `made` is NULL after a failure,
+ * with an exception set. */
+#define MAKE(begin)                                                                                \
     struct rcm_call call = RCM_CALL_INIT;                                                          \
+    struct request request = {.init = NULL};                                                       \
     struct core_failure failure;                                                                   \
     rcm_comm *made = NULL;                                                                         \
     rcm_status status;                                                                             \
     call.timeout_ms = timeout_ms;                                                                  \
-    Py_BEGIN_ALLOW_THREADS status = expression;                                                    \
+    Py_BEGIN_ALLOW_THREADS status = begin;                                                         \
     if (status != RCM_OK)                                                                          \
         core_failure_note(&failure, status, NULL, NULL);                                           \
-    Py_END_ALLOW_THREADS
+    Py_END_ALLOW_THREADS if (status != RCM_OK) core_failure_raise(&failure);                       \
+    else if (!request_finish(request, &made)) made = NULL;
+
+static PyObject *new_or_null(rcm_comm *made) {
+    return made ? comm_new(made) : NULL;
+}
+
+/* A list of ranks. PyMem_Calloc'd; NULL with an exception set. */
+static int *ranks_of(PyObject *list, int *ret_n) {
+    const Py_ssize_t n = PySequence_Size(list);
+    int *ranks = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *ranks);
+    bool good = ranks != NULL;
+    for (Py_ssize_t i = 0; good && i < n; i++) {
+        PyObject *item = PySequence_GetItem(list, i);
+        good = item && core_int(item, "ranks", &ranks[i]);
+        Py_XDECREF(item);
+    }
+    *ret_n = (int)n;
+    if (good)
+        return ranks;
+    PyMem_Free(ranks);
+    return NULL;
+}
 
 static PyObject *comm_subset(PyObject *self, PyObject *args) {
     PyObject *list;
@@ -108,21 +136,29 @@ static PyObject *comm_subset(PyObject *self, PyObject *args) {
     rcm_comm *comm = core_comm_of(self);
     if (!comm || !PyArg_ParseTuple(args, "O|KL", &list, &tag, &timeout_ms))
         return NULL;
-    Py_ssize_t n = PySequence_Size(list);
-    int *ranks = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *ranks);
-    bool good = ranks != NULL;
-    for (Py_ssize_t i = 0; good && i < n; i++) {
-        PyObject *item = PySequence_GetItem(list, i);
-        good = item && core_int(item, "ranks", &ranks[i]);
-        Py_XDECREF(item);
-    }
-    if (!good) {
-        PyMem_Free(ranks);
+    int n;
+    int *ranks = ranks_of(list, &n);
+    if (!ranks)
         return NULL;
-    }
-    MAKE(rcm_comm_subset(comm, ranks, (int)n, tag, &call, &made))
+    MAKE(rcm_comm_subset_begin(comm, ranks, n, tag, &call, &request.creation))
     PyMem_Free(ranks);
-    return new_or_raise(status, made, &failure);
+    return new_or_null(made);
+}
+
+/* shrink(timeout_ms=0, excluded=[]): world ranks that are left out although they live */
+static PyObject *comm_shrink(PyObject *self, PyObject *args) {
+    PyObject *list = NULL;
+    long long timeout_ms = 0;
+    rcm_comm *comm = core_comm_of(self);
+    if (!comm || !PyArg_ParseTuple(args, "|LO", &timeout_ms, &list))
+        return NULL;
+    int n = 0;
+    int *ranks = list ? ranks_of(list, &n) : NULL;
+    if (list && !ranks)
+        return NULL;
+    MAKE(rcm_comm_shrink_excluding_begin(comm, ranks, n, &call, &request.creation))
+    PyMem_Free(ranks);
+    return new_or_null(made);
 }
 
 static PyObject *comm_split(PyObject *self, PyObject *args) {
@@ -131,8 +167,8 @@ static PyObject *comm_split(PyObject *self, PyObject *args) {
     rcm_comm *comm = core_comm_of(self);
     if (!comm || !PyArg_ParseTuple(args, "i|iL", &colour, &key, &timeout_ms))
         return NULL;
-    MAKE(rcm_comm_split(comm, colour, key, &call, &made))
-    return new_or_raise(status, made, &failure);
+    MAKE(rcm_comm_split_begin(comm, colour, key, &call, &request.creation))
+    return new_or_null(made);
 }
 
 #define MAKE_OF_ALL(name)                                                                          \
@@ -141,40 +177,46 @@ static PyObject *comm_split(PyObject *self, PyObject *args) {
         rcm_comm *comm = core_comm_of(self);                                                       \
         if (!comm || !PyArg_ParseTuple(args, "|L", &timeout_ms))                                   \
             return NULL;                                                                           \
-        MAKE(rcm_comm_##name(comm, &call, &made))                                                  \
-        return new_or_raise(status, made, &failure);                                               \
+        MAKE(rcm_comm_##name##_begin(comm, &call, &request.creation))                              \
+        return new_or_null(made);                                                                  \
     }
 MAKE_OF_ALL(split_hosts)
 MAKE_OF_ALL(duplicate)
-MAKE_OF_ALL(shrink)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static PyObject *end_by(PyObject *self, rcm_status (*end)(rcm_comm *comm)) {
+static PyObject *comm_destroy(PyObject *self, CORE_UNUSED PyObject *none) {
     struct comm_object *object = (struct comm_object *)self;
-    rcm_comm *comm = object->comm;
-    if (!comm)
-        Py_RETURN_NONE;
+    struct request request = {.init = NULL};
     struct core_failure failure;
     rcm_status status;
+    if (!object->comm)
+        Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS status = rcm_destroy_begin(object->comm, &request.creation);
+    if (status != RCM_OK)
+        core_failure_note(&failure, status, NULL, NULL);
+    Py_END_ALLOW_THREADS if (status != RCM_OK) return core_failure_raise(&failure);
     object->comm = NULL;
-    Py_BEGIN_ALLOW_THREADS status = end(comm);
+    const bool done = request_finish(request, NULL);
+    core_held_sweep();
+    return done ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *comm_leave(PyObject *self, CORE_UNUSED PyObject *none) {
+    struct comm_object *object = (struct comm_object *)self;
+    rcm_comm *comm = object->comm;
+    struct core_failure failure;
+    rcm_status status;
+    if (!comm)
+        Py_RETURN_NONE;
+    object->comm = NULL;
+    Py_BEGIN_ALLOW_THREADS status = rcm_leave(comm);
     if (status != RCM_OK)
         core_failure_note(&failure, status, NULL, NULL);
     Py_END_ALLOW_THREADS core_held_sweep();
     if (status == RCM_ERR_INVALID)
         object->comm = comm; /* in a callback: nothing was freed */
-    if (status != RCM_OK)
-        return core_failure_raise(&failure);
-    Py_RETURN_NONE;
-}
-
-static PyObject *comm_destroy(PyObject *self, CORE_UNUSED PyObject *none) {
-    return end_by(self, rcm_destroy);
-}
-
-static PyObject *comm_leave(PyObject *self, CORE_UNUSED PyObject *none) {
-    return end_by(self, rcm_leave);
+    return status == RCM_OK ? Py_NewRef(Py_None) : core_failure_raise(&failure);
 }
 
 static PyObject *comm_abort(PyObject *self, PyObject *args) {
@@ -363,7 +405,8 @@ static PyMethodDef comm_methods[] = {
     {"split", comm_split, METH_VARARGS, "split(colour, key=0, timeout_ms=0) -> Comm"},
     {"split_hosts", comm_split_hosts, METH_VARARGS, "split_hosts(timeout_ms=0) -> Comm"},
     {"duplicate", comm_duplicate, METH_VARARGS, "duplicate(timeout_ms=0) -> Comm"},
-    {"shrink", comm_shrink, METH_VARARGS, "shrink(timeout_ms=0) -> Comm of the survivors"},
+    {"shrink", comm_shrink, METH_VARARGS,
+     "shrink(timeout_ms=0, excluded=[]) -> Comm of the survivors"},
     {"destroy", comm_destroy, METH_NOARGS, "destroy(): collective end (rcm_destroy)."},
     {"leave", comm_leave, METH_NOARGS, "leave(): ends it for this rank alone (rcm_leave)."},
     {"abort", comm_abort, METH_VARARGS, "abort(reason=None): ends all operations on all ranks."},

@@ -265,9 +265,10 @@ class Communicator:
         """All ranks again, with an order and errors of their own."""
         return Communicator(self.core.duplicate(_milliseconds(timeout)))
 
-    def shrink(self, *, timeout=None) -> 'Communicator':
-        """A communicator of the ranks that are left after a failure."""
-        return Communicator(self.core.shrink(_milliseconds(timeout)))
+    def shrink(self, *, excluded: Sequence[int] = (), timeout=None) -> 'Communicator':
+        """A communicator of the ranks that are left after a failure. excluded: world ranks that are
+        left out although they live, the same on all callers; they do not call it."""
+        return Communicator(self.core.shrink(_milliseconds(timeout), list(excluded)))
 
     def abort(self, reason: Optional[str] = None) -> None:
         """Ends all operations on all ranks, without waiting."""

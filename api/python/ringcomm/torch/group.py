@@ -158,6 +158,24 @@ class RingcommBackend(Group, Backend):
                          'torch does not report the source there. Name src, or use a group of '
                          'backend="ringcomm".')
 
+    supports_shrinking = True
+
+    def shrink(self, ranks_to_exclude, shrink_flags=0, opts=None):
+        """Called on the ranks that remain. The excluded ones may be dead, stuck or well."""
+        remaining = [rank for r, rank in enumerate(self._ranks) if r not in ranks_to_exclude]
+        excluded = [self._comm.world_rank(r) for r in ranks_to_exclude]
+        try:
+            comm = self._comm.shrink(0, excluded)
+        except Error as error:
+            raise BackendError(error) from None
+        if comm.size != len(remaining):
+            comm.leave()
+            raise DistBackendError(f'ringcomm: shrink: {comm.size} ranks remain, not {len(remaining)}: '
+                                   'others died meanwhile. Exclude them, too.')
+        made = RingcommBackend(comm, self._store, remaining, False, self._name + '-shrunk')
+        _live.add(made)
+        return made
+
     def allreduce_sparse(self, tensors, opts=None):
         return self.allreduce(tensors, opts)
 
