@@ -31,18 +31,20 @@ DTYPES = _numbers({
     'complex64': 'complex64', 'complex128': 'complex128', 'float8_e4m3fn': 'float8_e4m3fn',
     'float8_e5m2': 'float8_e5m2'})
 UINT8 = DTYPES[torch.uint8]
+# By number: torch's operators are slow to hash.
 OPS = {ReduceOp.RedOpType.SUM: _core.OPS['sum'], ReduceOp.RedOpType.PRODUCT: _core.OPS['prod'],
        ReduceOp.RedOpType.MIN: _core.OPS['min'], ReduceOp.RedOpType.MAX: _core.OPS['max'],
        ReduceOp.RedOpType.BAND: _core.OPS['band'], ReduceOp.RedOpType.BOR: _core.OPS['bor'],
        ReduceOp.RedOpType.BXOR: _core.OPS['bxor'], ReduceOp.RedOpType.AVG: _core.OPS['avg']}
-PREMUL_SUM = ReduceOp.RedOpType.PREMUL_SUM
+OPS = {int(kind): number for kind, number in OPS.items()}
+PREMUL_SUM = int(ReduceOp.RedOpType.PREMUL_SUM)
 COLLECTIVES = _core.COLLECTIVES
 
 
 # ---- Arguments ------------------------------------------------------------------------------------
 
 def _check(tensor):
-    if tensor.device.type != 'cpu':
+    if not tensor.is_cpu:
         raise ValueError(f'ringcomm serves CPU tensors; this one is on {tensor.device}')
     if tensor.layout != torch.strided:
         raise ValueError(f'ringcomm has no such operation for a tensor of layout {tensor.layout}')
@@ -128,7 +130,7 @@ class _Op:
     """The number of a torch operator. premul_sum is made for the call and freed after it."""
 
     def __init__(self, reduce_op, dtype):
-        kind = getattr(reduce_op, 'op', reduce_op)
+        kind = int(getattr(reduce_op, 'op', reduce_op))
         self.number = OPS.get(kind)
         self.made = None
         if kind == PREMUL_SUM:

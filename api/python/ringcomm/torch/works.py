@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Works of torch over works of ringcomm, and the threads that resolve futures."""
+import functools
 import threading
 from datetime import timedelta
 
@@ -28,6 +29,7 @@ def _words(error):
     return f'ringcomm: timeout : {error}' if error.status == 'ERR_TIMEOUT' else f'ringcomm: {error}'
 
 
+@functools.lru_cache(maxsize=256)  # programs use few, and dividing takes 2 us
 def milliseconds(timeout):
     """Of a timedelta, for ringcomm: 0 is the communicator's deadline. torch's -1 ms is unset."""
     ms = int(timeout / timedelta(milliseconds=1)) if timeout is not None else 0
