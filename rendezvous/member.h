@@ -9,7 +9,7 @@
  *
  * Behind HOST stand words NAME=VALUE in any order, of which those that are not known are skipped:
  *
- *   wire=14   the rank's RCMI_WIRE_VERSION
+ *   wire=15   the rank's RCMI_WIRE_VERSION
  *   clock=US  rcmi_process_clock of its machine when it joined
  *   timens=N  the namespace of its clocks (base/process.h)
  *   id=ID     of the job, if it has one

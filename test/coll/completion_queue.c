@@ -349,7 +349,8 @@ static void call_inside(void *arg, rcm_status status) {
     size_t n = 7;
     int errors = 0;
     (void)status;
-    CHECK_REFUSED(errors, rcm_queue_wait(inside->queue, &completion, 1, -1, &n), "callback may not wait");
+    CHECK_REFUSED(errors, rcm_queue_wait(inside->queue, &completion, 1, -1, &n),
+                  "callback may not wait");
     CHECK(errors, n == 0, "%zu came", n);
     CHECK_OK(errors, rcm_queue_give(inside->queue, inside->work, inside->slot));
     atomic_fetch_add(&inside->errors, errors);

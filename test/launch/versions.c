@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include "jobs.h"
+#include "wire_version.h"
 
 /* What the rank writes about itself; words: behind its host. */
 static void member_write(char text[300], int size, const char *words) {
@@ -62,8 +63,9 @@ static void run(int rank, int size, const char *words, const char *version) {
     const int port = free_port();
     const pid_t pid = store_serve(port);
     struct job job = {.url = url, .number = 1, .size = size};
-    char who[40], client[100];
+    char who[40], client[100], own[60];
     rcm_store *store;
+    snprintf(own, sizeof own, " has %d: all ranks need the same version", RCMI_WIRE_VERSION);
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d?server=0", port);
     snprintf(client, sizeof client, "%s", url);
     snprintf(who, sizeof who, rank == 0 ? "rank 0 of %d (pid 4711 on node99" : "rank %d on node99",
@@ -84,7 +86,7 @@ static void run(int rank, int size, const char *words, const char *version) {
     for (int r = 0; r < size; r++) {
         if (r == rank)
             continue;
-        job_refused(&job, r, r, who, version, " has 14: all ranks need the same version");
+        job_refused(&job, r, r, who, version, own);
         CHECK(job.told[r].status == RCM_ERR_MISMATCH, "rank %d got %d", r, job.told[r].status);
     }
     kill(pid, SIGKILL);
