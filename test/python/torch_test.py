@@ -244,6 +244,15 @@ def several_of_all_ranks():
         dist.destroy_process_group(group)
 
 
+def unfinished_at_the_end():
+    """A receive without a message resolves its future when its group is destroyed."""
+    group = dist.new_group()
+    future = dist.irecv(torch.ones(1), src=(me + 1) % size, group=group).get_future()
+    dist.barrier(group)
+    dist.destroy_process_group(group)
+    words(RuntimeError, 'no message had come', future.wait)
+
+
 def words(kind, text, function):
     try:
         function()
@@ -267,7 +276,7 @@ for dtype in BY_GLOO:
     moves(dtype)
     for op in OPS:
         reductions(dtype, op)
-for case in (beyond_gloo, strided, futures, groups, any_source, training, objects, several_of_all_ranks,
+for case in (beyond_gloo, strided, futures, groups, any_source, training, objects, several_of_all_ranks, unfinished_at_the_end,
              beside_other_backends, refused):
     case()
 dist.destroy_process_group()
