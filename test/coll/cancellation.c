@@ -11,9 +11,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
-enum { LATE_MS = 150, CANCEL_MS = 60, TAG = 9 };
+enum { CANCEL_MS = 60, TAG = 9 };
+
+/* How many calls rank 0 has canceled: shared by both, so that rank 1 comes after each. */
+static _Atomic int *canceled;
 
 static void sleep_ms(int ms) {
     const struct timespec t = {.tv_nsec = ms * 1000000L};
@@ -136,6 +140,7 @@ static int check_first(struct waiter *w) {
         return errors;
     sleep_ms(CANCEL_MS);
     CHECK(errors, pthread_cancel(thread) == 0, "pthread_cancel");
+    atomic_fetch_add(canceled, 1);
     pthread_join(thread, &result);
     CHECK(errors, w->returned && w->status == RCM_OK, "%s %s: %s", w->row->name,
           w->returned ? "returned" : "did not return", rcm_status_name(w->status));
@@ -144,13 +149,19 @@ static int check_first(struct waiter *w) {
     return errors;
 }
 
-static int check_row(rcm_comm *comm, const struct call_row *row, rcm_comm **ret_made) {
+static void await_cancel(int calls) {
+    for (int i = 0; i < 20000 && atomic_load(canceled) < calls; i++)
+        sleep_ms(1);
+}
+
+/* calls: that were canceled with this one. */
+static int check_row(rcm_comm *comm, const struct call_row *row, int calls, rcm_comm **ret_made) {
     struct waiter w = {.comm = comm, .row = row, .status = RCM_PENDING};
     int errors = 0;
     if (rcm_rank(comm) == 0) {
         errors += check_first(&w);
     } else {
-        sleep_ms(LATE_MS);
+        await_cancel(calls);
         w.status = row->second ? row->second(&w) : row->first(&w);
         CHECK(errors, w.status == RCM_OK, "%s of rank 1: %s", row->name, rcm_last_error());
     }
@@ -160,10 +171,10 @@ static int check_row(rcm_comm *comm, const struct call_row *row, rcm_comm **ret_
 
 static int check(rcm_comm *comm, void *arg) {
     rcm_comm *made;
-    int errors = 0;
+    int errors = 0, calls = 0;
     (void)arg;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && errors == 0; i++) {
-        errors += check_row(comm, &rows[i], &made);
+        errors += check_row(comm, &rows[i], ++calls, &made);
         struct waiter after = {.comm = comm};
         const rcm_status status = call_all_reduce(&after);
         CHECK(errors, status == RCM_OK, "after %s: %s", rows[i].name, rcm_last_error());
@@ -172,7 +183,7 @@ static int check(rcm_comm *comm, void *arg) {
     for (size_t i = 0; i < sizeof last_rows / sizeof last_rows[0] && errors == 0; i++) {
         rcm_comm *other = NULL;
         CHECK(errors, rcm_comm_duplicate(comm, NULL, &other) == RCM_OK, "%s", rcm_last_error());
-        errors += check_row(other, &last_rows[i], &made);
+        errors += check_row(other, &last_rows[i], ++calls, &made);
         struct waiter after = {.comm = made ? made : comm};
         const rcm_status status = call_all_reduce(&after);
         CHECK(errors, status == RCM_OK, "after %s: %s", last_rows[i].name, rcm_last_error());
@@ -228,6 +239,10 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: cancellation TRANSPORT\n");
         return 2;
     }
+    canceled =
+        mmap(NULL, sizeof *canceled, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (canceled == MAP_FAILED)
+        return 2;
     const struct ranks ranks = {.n = 2, .transport = argv[1], .timeout_ms = 8000};
     return ranks_run(&ranks, check, NULL) || check_init() ? 1 : 0;
 }
