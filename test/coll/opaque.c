@@ -372,9 +372,9 @@ static int check_face(void) {
 static int check_mismatch(rcm_comm *world) {
     struct expectation expected = {.bytes = 24};
     uint8_t in[24] = {1}, out[24];
-    rcm_comm *comm;
-    rcm_dtype dtype;
-    rcm_op op;
+    rcm_comm *comm = NULL;
+    rcm_dtype dtype = RCM_ANY_DTYPE;
+    rcm_op op = RCM_SUM;
     int errors = 0;
     CHECK(errors,
           rcm_comm_duplicate(world, NULL, &comm) == RCM_OK &&
