@@ -116,8 +116,8 @@ rcm_status shm_range_take(struct shm_domain *domain, const struct rcmi_fifo_shap
     return RCM_OK;
 }
 
-/* Does nothing when the node closes: a peer may be reading, and the kernel frees the memory with its
- * last mapping. Does nothing in a forked child: the file is its parent's. */
+/* Does nothing when the node closes: a peer may be reading, and the kernel frees the memory with
+ * its last mapping. Does nothing in a forked child: the file is its parent's. */
 void shm_segment_punch(const struct shm_domain *domain, size_t at, size_t len) {
     if (rcmi_node_closes(domain->node) || domain->self.pid != (int32_t)getpid())
         return;
