@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include "entry.h"
@@ -101,6 +102,27 @@ int rcmi_fd_unidentified(void) {
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / SHARE < LEAST)
         return LEAST;
     return limit.rlim_cur / SHARE > MOST ? MOST : (int)(limit.rlim_cur / SHARE);
+}
+
+rcm_status rcmi_fd_try(const char *what, int wanted) {
+    enum { MOST = 256 };
+    /* Ranks that are threads try one after the other, or they would take each other's. */
+    static pthread_mutex_t trying = PTHREAD_MUTEX_INITIALIZER;
+    rcm_status status = RCM_OK;
+    int fds[MOST], n = 0;
+    wanted = wanted < MOST ? wanted : MOST;
+    pthread_mutex_lock(&trying);
+    fds[0] = rcmi_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (fds[0] >= 0)
+        for (n = 1; n < wanted && (fds[n] = fcntl(fds[0], F_DUPFD_CLOEXEC, 3)) >= 0;)
+            n++;
+    if (n < wanted)
+        status = rcmi_fail(RCM_ERR_RESOURCE, errno, "%s need %d descriptors, and %d can be had",
+                           what, wanted, n);
+    while (n > 0)
+        rcmi_fd_close(&fds[--n]);
+    pthread_mutex_unlock(&trying);
+    return status;
 }
 
 /* A connection that timed out by itself (keepalive, user timeout) has lost its peer; that is not

@@ -42,6 +42,11 @@ bool rcmi_fd_distrusted(void);
  * limit of descriptors. */
 int rcmi_fd_unidentified(void);
 
+/* RCM_ERR_RESOURCE: fewer than `wanted` descriptors can be had beside those that are open; the text
+ * has both numbers and the limit, and begins with `what` ("links by tcp"). At most 256 are tried.
+ */
+rcm_status rcmi_fd_try(const char *what, int wanted);
+
 /* One read or write of up to len bytes, without SIGPIPE; never blocks on a socket, nor on other
  * descriptors if they are O_NONBLOCK. RCM_OK with *ret_len > 0 (0 only for len 0), RCM_AGAIN if it
  * would block, RCM_ERR_PEER at end of file, reset, or a connection that timed out by itself

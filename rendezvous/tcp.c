@@ -458,7 +458,10 @@ static rcm_status tcp_serve(int listen_fd, const char *host, const char *secret,
         return RCM_ERR_NOMEM;
     }
     t->server = server;
-    status = tcp_connect(t, count_in, deadline);
+    /* The server would accept its own process's connection as soon as a descriptor is free. */
+    status = rcmi_fd_try("the two ends of the connection to its own store", 2);
+    if (status == RCM_OK)
+        status = tcp_connect(t, count_in, deadline);
     if (status == RCM_OK)
         *ret_store = &t->base;
     else

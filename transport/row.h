@@ -67,12 +67,6 @@ void rcmi_channel_fail(struct rcmi_channel *channel);
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* For probe. peers: those that a rank is linked to if all ranks are on its host. try: whether so
- * many descriptors can be had beside those that are open; RCM_ERR_RESOURCE names both numbers and
- * the limit. */
-int rcmi_descriptor_peers(int nranks);
-rcm_status rcmi_descriptors_try(const char *links, int wanted);
-
 /* What `transport` remembers of the registration that mem lies in, NULL if there is none. *ret_at:
  * where in it mem begins. */
 void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transport *transport,

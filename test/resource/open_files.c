@@ -24,7 +24,8 @@ enum {
     BLOCK = 100,
     SPAWN_MS = 600000,
     CLIENTS = 12,
-    CLIENT_MS = 100
+    CLIENT_MS = 100,
+    UNIQUE_ID_MORE = 10
 };
 
 struct outcome {
@@ -73,6 +74,23 @@ static rlim_t limit_set(rlim_t most) {
 /* What a rank does alone works, or names the limit; else that is the call's error. */
 static bool alone_is_right(rcm_status status) {
     return status == RCM_OK || strstr(rcm_last_error(), "ulimit -n is ");
+}
+
+/* At each limit around what a store needs: this process serves the
+ * store of its id, and is its first client. Returns the first number that is not right, or 0. */
+static int unique_id_wrong_with(int open_before) {
+    int wrong = 0;
+    for (int more = 1; more < UNIQUE_ID_MORE && wrong == 0; more++) {
+        struct rcm_unique_id id;
+        const rlim_t before = limit_set((rlim_t)(open_before + more));
+        const rcm_status status = rcm_unique_id_get(&id);
+        if (!alone_is_right(status))
+            wrong = more;
+        if (status == RCM_OK && rcm_unique_id_free(&id) != RCM_OK)
+            wrong = more;
+        limit_set(before);
+    }
+    return wrong;
 }
 
 /* ---- What the ranks do --------------------------------------------------------------------- */
@@ -233,6 +251,7 @@ static int rank_run(int rank, void *arg) {
     (void)arg;
     if (!freopen("/dev/null", "w", stderr)) /* the library logs each failure */
         abort();
+    const int wrong = unique_id_wrong_with(open_before);
     for (int i = 0, more = first; more <= last; more += step, i++) {
         const bool is_victim = victim < 0 || victim == rank;
         const rlim_t before = is_victim ? limit_set((rlim_t)(open_before + more)) : 0;
@@ -241,7 +260,7 @@ static int rank_run(int rank, void *arg) {
             limit_set(before);
         outcomes[i][rank].leaked = count_open() - open_before;
     }
-    return 0;
+    return wrong ? 100 + wrong : 0; /* 100: no status of rcm_spawn's own */
 }
 
 /* ---- What came of it ------------------------------------------------------------------------ */

@@ -25,6 +25,7 @@
 /* Control stream, the peer's doorbell and segment; listeners, the store, what is open for a moment.
  */
 #define FDS_OF_PEER 3
+#define LINKS_MAX   64 /* that are counted; ranks of other hosts have few neighbours here */
 #define FDS_OTHER   6
 #define TOUCHED_MAX ((size_t)1 << 20)
 
@@ -127,14 +128,14 @@ static rcm_status try_passing(const struct trial *trial) {
 }
 
 static rcm_status trial_run(struct trial *trial, const struct rcmi_need *need) {
+    const int links = need->nranks <= LINKS_MAX ? need->nranks - 1 : LINKS_MAX;
     rcm_status status = try_head(trial);
     if (status == RCM_OK)
         status = try_channels(trial);
     if (status == RCM_OK)
         status = try_address_space(trial);
     if (status == RCM_OK)
-        status = rcmi_descriptors_try(
-            "shared memory", rcmi_descriptor_peers(need->nranks) * FDS_OF_PEER + FDS_OTHER);
+        status = rcmi_fd_try("links by shared memory", links * FDS_OF_PEER + FDS_OTHER);
     if (status == RCM_OK)
         status = try_passing(trial);
     rcmi_fd_close(&trial->memfd);

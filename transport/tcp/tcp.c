@@ -288,7 +288,7 @@ static int neighbours(int nranks) {
 static bool tcp_probe(const struct rcmi_need *need, char *reason, size_t cap) {
     const int peers = neighbours(need->nranks);
     const int wanted = peers * FDS_OF_PEER + peers / PEERS_AT_ONCE + FDS_OTHER;
-    const bool works = need->nranks == 1 || rcmi_descriptors_try("tcp", wanted) == RCM_OK;
+    const bool works = need->nranks == 1 || rcmi_fd_try("links by tcp", wanted) == RCM_OK;
     snprintf(reason, cap, "%s", works ? "sockets always work" : rcm_last_error());
     return works;
 }
