@@ -6,7 +6,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/sockios.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "fd.h"
@@ -113,22 +115,42 @@ rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd) {
 
 /* ---- Moving -------------------------------------------------------------------------------- */
 
-bool tcp_stream_move(struct tcp_stream *stream) {
-    bool moved = false, rang = false, calm = false;
-    if (!atomic_load(&stream->broken) && tcp_lock_try(&stream->rx.lock)) {
-        if (stream->fd >= 0 && !atomic_load(&stream->broken))
-            moved = tcp_rx_poll(stream);
-        rang = stream->rx.rang;
-        stream->rx.rang = false;
-        stream->rx.awake += moved;
-        calm = moved && stream->rx.awake % TCP_AWAKE == 0;
-        tcp_lock_drop(&stream->rx.lock);
-    }
+/* With rx.lock, which it drops. */
+static bool stream_receive(struct tcp_stream *stream) {
+    bool moved = false;
+    if (stream->fd >= 0 && !atomic_load(&stream->broken))
+        moved = tcp_rx_poll(stream);
+    const bool rang = stream->rx.rang;
+    stream->rx.rang = false;
+    stream->rx.awake += moved;
+    const bool calm = moved && stream->rx.awake % TCP_AWAKE == 0;
+    tcp_lock_drop(&stream->rx.lock);
     if (rang)
         rcmi_node_ring(stream->domain->node);
     if (calm)
         tcp_stream_watch(stream, false);
+    return moved;
+}
+
+bool tcp_stream_move(struct tcp_stream *stream) {
+    bool moved = false;
+    if (!atomic_load(&stream->broken) && tcp_lock_try(&stream->rx.lock))
+        moved = stream_receive(stream);
     return tcp_tx_move(stream) || moved;
+}
+
+bool tcp_stream_flushed(struct tcp_stream *stream) {
+    int unacknowledged = 0;
+    bool moved = true;
+    while (moved) {
+        tcp_lock_take(&stream->rx.lock);
+        moved = stream_receive(stream);
+    }
+    while (tcp_tx_move(stream))
+        ;
+    return stream->fd < 0 || atomic_load(&stream->broken) ||
+           (atomic_load(&stream->queued) == 0 &&
+            (ioctl(stream->fd, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0));
 }
 
 /* Under queue_lock: whether a thread sleeps on the set of sockets or may look at it. */

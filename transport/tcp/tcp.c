@@ -259,6 +259,14 @@ static rcm_status link_attach(void *data, int i, int fd) {
                           "rank %d connected data socket %d, which is not expected", link->peer, i);
 }
 
+static bool link_flushed(void *data) {
+    struct tcp_link *link = data;
+    bool flushed = true;
+    for (int i = 0; i < TCP_STREAMS; i++)
+        flushed = tcp_stream_flushed(&link->streams[i]) && flushed;
+    return flushed;
+}
+
 static void link_down(void *data) {
     struct tcp_link *link = data;
     for (int i = 0; i < TCP_STREAMS; i++)
@@ -318,7 +326,7 @@ const struct rcmi_transport rcmi_transport_tcp = {
     .link_accept = link_accept,
     .link_attach = link_attach,
     .link_ready = rcmi_ready_at_once,
-    .link_flushed = rcmi_always_flushed,
+    .link_flushed = link_flushed,
     .link_down = link_down,
     .link_fini = link_fini,
     .writer_init = tcp_writer_init,

@@ -257,6 +257,10 @@ void tcp_stream_fail(struct tcp_stream *stream);
 rcm_status tcp_stream_error(const struct tcp_stream *stream, const char *verb);
 /* Reads and writes what can be. */
 bool tcp_stream_move(struct tcp_stream *stream);
+/* Takes all that has come, also what another thread is about to take. Does the peer's kernel have
+ * all that was committed? A process that ends with unread credits in its sockets takes back what is
+ * still in its own kernel. Loop thread. */
+bool tcp_stream_flushed(struct tcp_stream *stream);
 /* Has epoll report what comes; or no longer, if no thread sleeps on it or may look there. For each
  * segment that comes to a watched socket its sender pays, on loopback a twentieth of all that a
  * small message costs. */
