@@ -2,7 +2,6 @@
 /* Calls on a thread of their own: see background.h. */
 #include "background.h"
 #include <stdlib.h>
-#include <time.h>
 #include "clock.h"
 #include "entry.h"
 #include "fork.h"
@@ -13,16 +12,12 @@
 
 void rcmi_background_init(struct rcmi_background *background,
                           const struct rcmi_background_kind *kind) {
-    pthread_condattr_t monotonic;
     background->kind = kind;
     background->generation = rcmi_fork_watch();
     background->refs = 1;
     background->status = RCM_PENDING;
     pthread_mutex_init(&background->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&background->through, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    rcmi_condition_init(&background->through);
 }
 
 void rcmi_background_destroy(struct rcmi_background *background) {
@@ -81,14 +76,9 @@ static rcm_status background_check(const struct rcmi_background *background, rcm
 
 /* Under the lock. */
 static void background_await(struct rcmi_background *background, rcmi_deadline deadline) {
-    const struct timespec until = {.tv_sec = (time_t)(deadline / 1000000000),
-                                   .tv_nsec = (long)(deadline % 1000000000)};
-    while (background->status == RCM_PENDING && !rcmi_deadline_passed(deadline)) {
-        if (deadline == RCMI_NEVER)
-            pthread_cond_wait(&background->through, &background->lock);
-        else
-            pthread_cond_timedwait(&background->through, &background->lock, &until);
-    }
+    while (background->status == RCM_PENDING &&
+           rcmi_condition_wait(&background->through, &background->lock, deadline))
+        ;
 }
 
 /* Under the lock. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that may last: see lasting.h. */
 #include "lasting.h"
-#include <errno.h>
 #include <stdlib.h>
 #include "thread.h"
 
@@ -31,10 +30,8 @@ static void *lasting_main(void *arg) {
 
 /* Is it done by then? Else the thread has it alone. */
 static bool lasting_await(struct rcmi_lasting *call, rcmi_deadline deadline) {
-    const struct timespec until = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
     pthread_mutex_lock(&call->lock);
-    while (!call->done && pthread_cond_clockwait(&call->changed, &call->lock, CLOCK_MONOTONIC,
-                                                 &until) != ETIMEDOUT)
+    while (!call->done && rcmi_condition_wait(&call->changed, &call->lock, deadline))
         ;
     call->left = !call->done;
     const bool done = call->done;
@@ -45,7 +42,7 @@ static bool lasting_await(struct rcmi_lasting *call, rcmi_deadline deadline) {
 bool rcmi_lasting_run(struct rcmi_lasting *call, rcmi_deadline deadline, rcm_status *ret_status) {
     pthread_t thread;
     pthread_mutex_init(&call->lock, NULL);
-    pthread_cond_init(&call->changed, NULL);
+    rcmi_condition_init(&call->changed);
     call->done = call->left = false;
     static const struct rcmi_thread_kind kind = {.name = "a thread for a call that may last",
                                                  .stack_kib = RCMI_STACK_DRIVER_KIB};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads of the library, and why one cannot be started: see thread.h. */
+/* Threads of the library, why one cannot be started, and conditions: see thread.h. */
 #include "thread.h"
 
 #include <dlfcn.h>
@@ -11,11 +11,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include "cgroup.h"
 #include "entry.h"
 #include "error.h"
 
-enum { KIB = 1024, TEXT = 256 };
+enum { KIB = 1024, TEXT = 256, NS_PER_S = 1000000000 };
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
@@ -110,4 +111,22 @@ rcm_status rcmi_thread_start(const struct rcmi_thread_kind *kind, void *(*run)(v
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attributes);
     return error == 0 ? RCM_OK : thread_refused(kind, stack, error);
+}
+
+/* ---- Conditions ------------------------------------------------------------------------------ */
+
+void rcmi_condition_init(pthread_cond_t *condition) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+bool rcmi_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, rcmi_deadline deadline) {
+    const struct timespec until = {.tv_sec = (time_t)(deadline / NS_PER_S),
+                                   .tv_nsec = (long)(deadline % NS_PER_S)};
+    if (deadline == RCMI_NEVER)
+        return pthread_cond_wait(condition, lock) == 0;
+    return pthread_cond_timedwait(condition, lock, &until) == 0;
 }

@@ -6,6 +6,8 @@
  *   - all signals blocked but those of faults, so that no handler of the application runs on it;
  *   - the default floating-point environment (entry.h), whatever that of its creator is.
  *
+ * And condition variables whose waits have deadlines.
+ *
  * Not here: what threads do (loop.h is one kind).
  */
 #ifndef RCMI_THREAD_H
@@ -14,6 +16,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "clock.h"
 #include "ringcomm.h"
 
 enum {
@@ -31,5 +34,12 @@ struct rcmi_thread_kind {
 /* RCM_ERR_RESOURCE names the limit that was reached. */
 rcm_status rcmi_thread_start(const struct rcmi_thread_kind *kind, void *(*run)(void *arg),
                              void *arg, pthread_t *ret_thread);
+
+/* A condition variable on the clock of deadlines; pthread_cond_destroy ends it. */
+void rcmi_condition_init(pthread_cond_t *condition);
+
+/* Waits with the lock held. False: the deadline has passed. May return true without a wake-up. Not
+ * pthread_cond_clockwait, which glibc has from 2.30 on. */
+bool rcmi_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, rcmi_deadline deadline);
 
 #endif

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "log.h"
 #include "settings.h"
+#include "thread.h"
 
 /* Those that are open, those that are stuck in the driver, and which are being opened. Under the
  * lock, with which no driver is called and nothing waits but an opening for another one of the same
@@ -112,7 +113,7 @@ static void device_give_up(struct rcmi_device *d) {
 
 static rcm_status device_set_up(struct rcmi_device *d) {
     pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->set_up_changed, NULL);
+    rcmi_condition_init(&d->set_up_changed);
     const rcm_status status = device_thread_start(d);
     if (status == RCM_ERR_TIMEOUT)
         device_give_up(d);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The thread of a device: sets it up, runs what is queued, takes it down. See device.h. */
-#include <errno.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -302,17 +301,11 @@ static void *thread_main(void *arg) {
 
 /* ---- Starting and stopping ------------------------------------------------------------------- */
 
-static struct timespec in_seconds(int64_t seconds) {
-    const rcmi_deadline at = rcmi_deadline_in(seconds * 1000);
-    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
-}
-
 /* Has the thread set up, well or not? */
 static bool set_up_await(struct rcmi_device *d) {
-    const struct timespec until = in_seconds(DEVICE_SETUP_S);
+    const rcmi_deadline until = rcmi_deadline_in(DEVICE_SETUP_S * 1000);
     pthread_mutex_lock(&d->lock);
-    while (!d->set_up && pthread_cond_clockwait(&d->set_up_changed, &d->lock, CLOCK_MONOTONIC,
-                                                &until) != ETIMEDOUT)
+    while (!d->set_up && rcmi_condition_wait(&d->set_up_changed, &d->lock, until))
         ;
     const bool set_up = d->set_up;
     pthread_mutex_unlock(&d->lock);
@@ -341,10 +334,9 @@ rcm_status device_thread_start(struct rcmi_device *d) {
 
 /* Is it through with the driver, so that to join it does not last? */
 static bool end_await(struct rcmi_device *d) {
-    const struct timespec until = in_seconds(DEVICE_STOP_S);
+    const rcmi_deadline until = rcmi_deadline_in(DEVICE_STOP_S * 1000);
     pthread_mutex_lock(&d->lock);
-    while (!d->ended && pthread_cond_clockwait(&d->set_up_changed, &d->lock, CLOCK_MONOTONIC,
-                                               &until) != ETIMEDOUT)
+    while (!d->ended && rcmi_condition_wait(&d->set_up_changed, &d->lock, until))
         ;
     const bool ended = d->ended;
     pthread_mutex_unlock(&d->lock);

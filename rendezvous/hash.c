@@ -5,12 +5,11 @@
  * that name while it is open.
  */
 #include "store.h"
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "error.h"
+#include "thread.h"
 #include "url.h"
 
 /* What several openings of one name share. */
@@ -70,7 +69,6 @@ static rcm_status hash_try_get(rcm_store *store, struct rcmi_bytes key,
 /* With the lock held. */
 static rcm_status hash_wait_locked(struct hash_table *t, const struct rcmi_bytes *keys, size_t n,
                                    rcmi_deadline deadline) {
-    struct timespec until = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
     size_t i = 0;
     for (;;) {
         while (i < n && rcmi_map_present(&t->map, keys[i]))
@@ -79,10 +77,7 @@ static rcm_status hash_wait_locked(struct hash_table *t, const struct rcmi_bytes
             return RCM_OK;
         if (rcmi_deadline_passed(deadline))
             return RCM_PENDING;
-        if (deadline == RCMI_NEVER)
-            pthread_cond_wait(&t->changed, &t->lock);
-        else
-            pthread_cond_timedwait(&t->changed, &t->lock, &until);
+        (void)rcmi_condition_wait(&t->changed, &t->lock, deadline);
     }
 }
 
@@ -208,7 +203,6 @@ static void table_free(struct hash_table *t) {
 }
 
 static struct hash_table *table_create(const char *name) {
-    pthread_condattr_t attr;
     struct hash_table *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
@@ -219,10 +213,7 @@ static struct hash_table *table_create(const char *name) {
     }
     t->users = 1;
     pthread_mutex_init(&t->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&t->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    rcmi_condition_init(&t->changed);
     rcmi_map_init(&t->map);
     return t;
 }

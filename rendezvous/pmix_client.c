@@ -259,8 +259,7 @@ static bool request_await(struct request *request, rcmi_deadline deadline) {
     pthread_mutex_lock(&request->lock);
     while (!request->done && !rcmi_deadline_passed(deadline)) {
         rcmi_deadline until = warn < deadline ? warn : deadline;
-        struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-        pthread_cond_timedwait(&request->ended, &request->lock, &t);
+        (void)rcmi_condition_wait(&request->ended, &request->lock, until);
         if (!request->done && warn <= until && rcmi_deadline_passed(warn)) {
             rcmi_log(RCMI_LOG_WARN,
                      "still waiting for PMIx after %d s: not all ranks of the job "
@@ -277,17 +276,13 @@ static bool request_await(struct request *request, rcmi_deadline deadline) {
 
 /* NULL: no memory. */
 static struct request *request_new(void) {
-    pthread_condattr_t attr;
     struct request *request = calloc(1, sizeof *request);
     if (!request) {
         (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a PMIx request");
         return NULL;
     }
     pthread_mutex_init(&request->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&request->ended, &attr);
-    pthread_condattr_destroy(&attr);
+    rcmi_condition_init(&request->ended);
     return request;
 }
 

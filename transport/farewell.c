@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Farewells: said on all links, waited for, excused. What one link makes of them is in link.c. */
-#include <errno.h>
 #include <time.h>
 #include "internal.h"
+#include "thread.h"
 
 void rcmi_node_check_settled(struct rcmi_node *node) {
     bool settled = node->leaving && !node->lost; /* lost peers are reported first */
@@ -113,28 +113,22 @@ static void node_flush(struct rcmi_node *node, rcmi_deadline deadline) {
 }
 
 void rcmi_node_leave(struct rcmi_node *node, rcmi_deadline deadline) {
-    const struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
-                                .tv_nsec = (long)(deadline % 1000000000)};
-    int error = 0;
     node_flush(node, deadline);
     rcmi_loop_call(node->loop, node_hurry, node);
     pthread_mutex_lock(&node->lock);
-    while (!node->settled && error != ETIMEDOUT)
-        error = pthread_cond_timedwait(&node->changed, &node->lock, &at);
+    while (!node->settled && rcmi_condition_wait(&node->changed, &node->lock, deadline))
+        ;
     pthread_mutex_unlock(&node->lock);
     node_flush(node, deadline);
 }
 
 rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                               const _Atomic int *failed) {
-    struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
-                          .tv_nsec = (long)(deadline % 1000000000)};
-    int error = 0;
     rcmi_loop_call(node->loop, node_say_bye, node);
     pthread_mutex_lock(&node->lock);
-    while (!farewell_is_over(node, failed) && error != ETIMEDOUT)
-        error = deadline == RCMI_NEVER ? pthread_cond_wait(&node->changed, &node->lock)
-                                       : pthread_cond_timedwait(&node->changed, &node->lock, &at);
+    while (!farewell_is_over(node, failed) &&
+           rcmi_condition_wait(&node->changed, &node->lock, deadline))
+        ;
     bool over = farewell_is_over(node, failed);
     pthread_mutex_unlock(&node->lock);
     if (over)

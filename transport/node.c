@@ -11,6 +11,7 @@
 #include "log.h"
 #include "process.h"
 #include "settings.h"
+#include "thread.h"
 
 enum { TURNS = 16, HEAD_BYTES = RCMI_STATUS_PAGE_AT + RCMI_STATUS_PAGE_BYTES };
 
@@ -120,11 +121,7 @@ static rcm_status node_check_config(const struct rcmi_node_config *config) {
 }
 
 static rcm_status node_init_lock(struct rcmi_node *node) {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&node->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    rcmi_condition_init(&node->changed);
     pthread_mutex_init(&node->lock, NULL);
     return RCM_OK;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The device of a rank: see rank_device.h. */
 #include "rank_device.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -10,6 +9,7 @@
 #include "fence.h"
 #include "lasting.h"
 #include "mem_kind.h"
+#include "thread.h"
 #include "transport.h"
 
 /* Not chosen by the rank's number, when it is needed. */
@@ -19,7 +19,7 @@ static bool is_named(const char *name) {
 
 rcm_status rcmi_rank_device_init(struct rcmi_rank_device *own, const char *name) {
     pthread_mutex_init(&own->lock, NULL);
-    pthread_cond_init(&own->changed, NULL);
+    rcmi_condition_init(&own->changed);
     own->name = strdup(name);
     return own->name ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the name of a device");
 }
@@ -109,9 +109,7 @@ static rcm_status device_open(const struct rcmi_rank_device *own, rcmi_deadline 
 
 /* True: this thread is to open it. Under the lock. */
 static bool opening_is_mine(struct rcmi_rank_device *own, rcmi_deadline deadline) {
-    const struct timespec until = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
-    while (own->opening &&
-           pthread_cond_clockwait(&own->changed, &own->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
+    while (own->opening && rcmi_condition_wait(&own->changed, &own->lock, deadline))
         ;
     if (own->device || own->opening)
         return false;

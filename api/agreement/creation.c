@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "log.h"
+#include "thread.h"
 
 #define MS        INT64_C(1000000)
 #define LOOK_NS   (20 * MS)   /* between two looks at what does not wake this thread */
@@ -25,16 +25,12 @@ rcm_status rcmi_creations_create(const struct rcmi_creations_config *config,
                                  struct rcmi_creations **ret_creations) {
     struct rcmi_creations *all = calloc(1, sizeof(*all));
     struct rcmi_hello **hellos = calloc((size_t)config->nranks, sizeof(*hellos));
-    pthread_condattr_t attr;
     if (!all || !hellos) {
         free(all);
         free(hellos);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", config->nranks);
     }
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&all->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    rcmi_condition_init(&all->changed);
     pthread_mutex_init(&all->lock, NULL);
     all->config = *config;
     all->hellos = hellos;
@@ -240,13 +236,6 @@ static void creating_look(struct rcmi_creations *all, struct rcmi_creating *crea
         creating_warn(creating);
 }
 
-/* Until something came, or it is time for the next look. */
-static void creating_sleep(struct rcmi_creations *all, int64_t until) {
-    const struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
-                                .tv_nsec = (long)(until % 1000000000)};
-    (void)pthread_cond_timedwait(&all->changed, &all->lock, &at);
-}
-
 /* A look goes over all members, so it is not taken for each that comes. */
 static void creating_wait(struct rcmi_creations *all, struct rcmi_creating *creating) {
     int64_t look = 0;
@@ -261,7 +250,7 @@ static void creating_wait(struct rcmi_creations *all, struct rcmi_creating *crea
             look = rcmi_now_ns() + LOOK_NS;
         }
         if (!creating->done)
-            creating_sleep(all, look);
+            (void)rcmi_condition_wait(&all->changed, &all->lock, look);
     }
 }
 

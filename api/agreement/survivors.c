@@ -6,7 +6,7 @@
 #include "survivors.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include "thread.h"
 
 #define SET_TEXT  120
 #define LOOK_NS   (INT64_C(20) * 1000000) /* between two looks at what does not wake this thread */
@@ -30,9 +30,7 @@ static void agree_sleep(struct rcmi_agreements *all, const struct rcmi_agreement
     int64_t until = rcmi_now_ns() + LOOK_NS;
     if (a->call->deadline > rcmi_now_ns() && a->call->deadline < until)
         until = a->call->deadline;
-    const struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
-                                .tv_nsec = (long)(until % 1000000000)};
-    (void)pthread_cond_timedwait(&all->changed, &all->lock, &at);
+    (void)rcmi_condition_wait(&all->changed, &all->lock, until);
 }
 
 /* A rank that has joined a later agreement, so has given this one up; -1. */

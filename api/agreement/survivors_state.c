@@ -5,9 +5,9 @@
  */
 #include "survivors.h"
 #include "log.h"
+#include "thread.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
@@ -16,11 +16,7 @@ rcm_status rcmi_agreements_create(const struct rcmi_agreements_config *config,
     struct rcmi_agreements *all = calloc(1, sizeof(*all));
     if (!all)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for agreements");
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&all->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    rcmi_condition_init(&all->changed);
     pthread_mutex_init(&all->lock, NULL);
     all->config = *config;
     *ret_agreements = all;

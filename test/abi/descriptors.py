@@ -3,7 +3,11 @@
 """descriptors.py ROOT: every call in the library that makes a descriptor stands in rcmi_fd_high
 (base/fd.h), so that none is below 3, or is rcmi_fopen or rcmi_opendir. A new raw call is an error,
 with its place. Exempt is what is closed in the same function by the C library (getifaddrs,
-getaddrinfo), and what is taken in two steps: see TWO_STEPS."""
+getaddrinfo), and what is taken in two steps: see TWO_STEPS.
+
+Waits on condition variables with deadlines are rcmi_condition_wait's (base/thread.h): the library
+must also load where glibc is 2.28, and its deadlines are on one clock. Exempt is the Python face,
+which sees ringcomm.h alone."""
 import pathlib
 import re
 import sys
@@ -14,9 +18,10 @@ MAKERS = ('open open64 openat creat socket accept accept4 eventfd epoll_create e
           'mkostemp pidfd_open userfaultfd perf_event_open fanotify_init').split()
 SYSTEM = 'pidfd_open memfd_create openat open socket eventfd2 userfaultfd perf_event_open pidfd_getfd'
 NEVER = 'fopen fdopendir opendir tmpfile popen freopen pipe pipe2'.split()
+CONDITIONS = 'pthread_cond_timedwait pthread_cond_clockwait pthread_condattr_setclock'.split()
 MAKER = re.compile(r'(?<![\w.>])(?:' + '|'.join(MAKERS) + r')\s*\(|'
                    r'(?<![\w.>])syscall\s*\(\s*(?:SYS_|__NR_)(?:' + SYSTEM.replace(' ', '|') + r')\b')
-FORBIDDEN = re.compile(r'(?<![\w.>])(?:' + '|'.join(NEVER) + r')\s*\(')
+FORBIDDEN = re.compile(r'(?<![\w.>])(' + '|'.join(NEVER + CONDITIONS) + r')\s*\(')
 # Both ends of a pair, the descriptors of a message: each goes through rcmi_fd_high afterwards.
 TWO_STEPS = re.compile(r'(?<![\w.>])(?:socketpair)\s*\(|\bMSG_CMSG_CLOEXEC\b')
 DUPLICATE = re.compile(r'\bF_DUPFD(?:_CLOEXEC)?\s*,\s*(.*?)\)')
@@ -36,13 +41,14 @@ def faults(path, text):
 
     def place(at):
         return f'{path}:{text.count(chr(10), 0, at) + 1}'
-    wrappers = path.name == 'fd.c'
     for match in MAKER.finditer(text):
         if not ALLOWED.search(text[:match.start()]):
             yield f'{place(match.start())}: {match[0].strip()} is not in rcmi_fd_high()'
     for match in FORBIDDEN.finditer(text):
-        if not wrappers:
-            yield f'{place(match.start())}: {match[0]}: use rcmi_fopen, rcmi_opendir'
+        use, wrapper = (('rcmi_condition_init, rcmi_condition_wait', 'thread.c')
+                        if match[1] in CONDITIONS else ('rcmi_fopen, rcmi_opendir', 'fd.c'))
+        if path.name != wrapper and not (match[1] in CONDITIONS and 'python' in path.parts):
+            yield f'{place(match.start())}: {match[0]}: use {use}'
     for match in DUPLICATE.finditer(text):
         if match[1].strip() not in ('3', 'STDERR_FILENO + 1'):
             yield f'{place(match.start())}: {match[0]} may return less than 3'
@@ -54,7 +60,8 @@ def faults(path, text):
 def check_itself():
     bad = ['int fd = open(path, 0);', 'fd = accept4(l, 0, 0, 0);', 'FILE *f = fopen(p, "re");',
            'fd = fcntl(a, F_DUPFD_CLOEXEC, 0);', 'syscall(SYS_pidfd_open, pid, 0);',
-           'socketpair(1, 2, 3, pair);', 'DIR *d = opendir(x);', 'x = dup(1);']
+           'socketpair(1, 2, 3, pair);', 'DIR *d = opendir(x);', 'x = dup(1);',
+           'pthread_cond_timedwait(&changed, &lock, &at);']
     good = ['rcmi_fd_high(open(path, 0));', '/* open(x) */ f("open(");', 'rcm_store_open(x, 1, &s);',
             'row->open(x);', 'rcmi_fd_high((int)syscall(SYS_pidfd_open, pid, 0));',
             'fcntl(a, F_DUPFD_CLOEXEC, 3);', 'e.messaging.open(x);', 'rcmi_fd_high(\n    socket(1))']

@@ -13,6 +13,7 @@
 #include "error.h"
 #include "fake_internal.h"
 #include "operation.h"
+#include "thread.h"
 
 /* Two ranges of addresses: the one is no memory, the other, at a distance, has what it holds. */
 #define RANGE ((size_t)1 << 36)
@@ -254,8 +255,7 @@ static struct rcmi_operation *queue_take(void) {
         }
         const int64_t look = now + (queue ? INT64_C(5000000) : INT64_C(1000000000));
         const int64_t until = o && due(o) < look ? due(o) : look;
-        const struct timespec time = {until / 1000000000, until % 1000000000};
-        pthread_cond_timedwait(&changed, &fake_lock, &time);
+        (void)rcmi_condition_wait(&changed, &fake_lock, until);
     }
 }
 
@@ -280,12 +280,9 @@ static void *serve(void *arg) {
 
 /* A forked process has no thread yet. */
 void fake_thread_start(void) {
-    pthread_condattr_t monotonic;
     if (thread_of == getpid())
         return;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&changed, &monotonic);
+    rcmi_condition_init(&changed);
     random_state += (uint64_t)getpid();
     if (pthread_create(&thread, NULL, serve, NULL) != 0)
         abort();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deadlines: they saturate, round up, and pass. */
+/* Deadlines: they saturate, round up, and pass; also in waits on condition variables. */
 #include <limits.h>
 #include "check.h"
 #include "clock.h"
+#include "thread.h"
 
 static void test_deadline_never(void **state) {
     (void)state;
@@ -42,11 +43,54 @@ static void test_deadline_passes(void **state) {
     assert_true(rcmi_now_ns() >= soon);
 }
 
+struct waited {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+};
+
+static void *waited_do(void *arg) {
+    struct waited *waited = arg;
+    pthread_mutex_lock(&waited->lock);
+    waited->done = true;
+    pthread_cond_signal(&waited->changed);
+    pthread_mutex_unlock(&waited->lock);
+    return NULL;
+}
+
+static void test_condition(void **state) {
+    (void)state;
+    const rcmi_deadline past[] = {INT64_MIN, -1, 0, 1, rcmi_now_ns() - 1};
+    const rcmi_deadline far[] = {rcmi_deadline_in(60000), RCMI_NEVER - 1, RCMI_NEVER};
+    struct waited waited = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    rcmi_condition_init(&waited.changed);
+    pthread_mutex_lock(&waited.lock);
+    for (size_t i = 0; i < sizeof past / sizeof past[0]; i++)
+        assert_false(rcmi_condition_wait(&waited.changed, &waited.lock, past[i]));
+    const rcmi_deadline soon = rcmi_deadline_in(20);
+    while (rcmi_condition_wait(&waited.changed, &waited.lock, soon))
+        ;
+    assert_true(rcmi_deadline_passed(soon));
+    for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
+        pthread_t thread;
+        waited.done = false;
+        assert_int_equal(pthread_create(&thread, NULL, waited_do, &waited), 0);
+        while (!waited.done)
+            assert_true(rcmi_condition_wait(&waited.changed, &waited.lock, far[i]));
+        pthread_mutex_unlock(&waited.lock);
+        pthread_join(thread, NULL);
+        pthread_mutex_lock(&waited.lock);
+    }
+    pthread_mutex_unlock(&waited.lock);
+    pthread_cond_destroy(&waited.changed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_deadline_never),
         cmocka_unit_test(test_deadline_saturates),
         cmocka_unit_test(test_deadline_passes),
+        cmocka_unit_test(test_condition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
