@@ -15,11 +15,14 @@
 #define FSRM_BIT       (1u << 4) /* leaf 7, edx: fast short "rep movsb" */
 #define FAMILY_OF(eax) (((eax) >> 8 & 0xf) + ((eax) >> 20 & 0xff))
 
+/* Not __builtin_cpu_is and _supports: zig's runtime finds no features. */
 static enum rcmi_cpu cpu_find(void) {
-    unsigned eax, b, c, d;
-    if (__builtin_cpu_is("intel"))
+    unsigned eax, vendor, c, d, b;
+    if (!__get_cpuid(0, &eax, &vendor, &c, &d) || !__get_cpuid(1, &eax, &b, &c, &d))
+        return RCMI_CPU_OTHER;
+    if (vendor == signature_INTEL_ebx)
         return RCMI_CPU_INTEL;
-    if (!__builtin_cpu_is("amd") || !__get_cpuid(1, &eax, &b, &c, &d))
+    if (vendor != signature_AMD_ebx)
         return RCMI_CPU_OTHER;
     return FAMILY_OF(eax) >= ZEN_5 ? RCMI_CPU_ZEN_5 : RCMI_CPU_ZEN;
 }
@@ -31,9 +34,37 @@ static bool strings_are_better(void) {
     return rcmi_cpu() == RCMI_CPU_ZEN_5 && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
            (d & FSRM_BIT) != 0;
 }
+/* Instructions of leaf 7, ebx, with the registers that the kernel must save for them (bits of
+ * XCR0).
+ */
+static bool cpu_has(unsigned instructions, unsigned registers) {
+    const unsigned base = bit_OSXSAVE | bit_AVX | bit_F16C;
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & base) != base)
+        return false;
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    return (saved & registers) == registers && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+           (b & instructions) == instructions;
+}
+
+bool rcmi_cpu_has_avx2(void) {
+    return cpu_has(bit_AVX2, 0x06);
+}
+
+bool rcmi_cpu_has_avx512(void) {
+    return cpu_has(bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL, 0xe6);
+}
 #else
 static enum rcmi_cpu cpu_find(void) {
     return RCMI_CPU_OTHER;
+}
+
+bool rcmi_cpu_has_avx2(void) {
+    return false;
+}
+
+bool rcmi_cpu_has_avx512(void) {
+    return false;
 }
 
 static bool strings_are_better(void) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of this CPU beyond its instruction set: its family, on which the choice between
- * ways to move data depends (transport/protocol.c), and whether the string instruction is its
- * better copy. Not here: which instructions there are (kernels/).
+ * What is known of this CPU: its family, on which the choice between ways to move data depends
+ * (transport/protocol.c), its vector instructions, and whether the string instruction is its better
+ * copy. Not here: which kernels need which instructions (kernels/).
  */
 #ifndef RCMI_CPU_H
 #define RCMI_CPU_H
@@ -25,6 +25,11 @@ enum rcmi_cpu {
 /* Any thread; looked up once. */
 enum rcmi_cpu rcmi_cpu(void);
 const char *rcmi_cpu_text(enum rcmi_cpu cpu);
+
+/* The instructions of a variant of the kernels (kernels/meson.build), which the system lets
+ * programs use. Any thread. */
+bool rcmi_cpu_has_avx2(void);
+bool rcmi_cpu_has_avx512(void);
 
 /* Is the string instruction the better copy, from RCMI_STRING_MIN bytes on? RINGCOMM_COPY has the
  * last word. The instruction takes the lines that it writes without reading them, and is twice as

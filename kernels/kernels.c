@@ -11,28 +11,6 @@
 #include "operator.h"
 #include "settings.h"
 #include "variant.h"
-#if defined(RCMI_KERNELS_X86)
-#include <cpuid.h>
-#endif
-
-#if defined(RCMI_KERNELS_X86)
-/* The conversions of float16, which not every compiler has a name for. */
-static bool cpu_has_f16c(void) {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-
-static bool cpu_has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && cpu_has_f16c();
-}
-
-/* The four parts that -mavx512bw -mavx512dq -mavx512vl let the compiler use. */
-static bool cpu_has_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           cpu_has_f16c();
-}
-#endif
 
 static bool cpu_has_base(void) {
     return true;
@@ -46,8 +24,8 @@ static const struct {
     bool (*usable)(void);
 } variants[] = {
 #if defined(RCMI_KERNELS_X86)
-    {&rcmi_kernels_avx512, cpu_has_avx512},
-    {&rcmi_kernels_avx2, cpu_has_avx2},
+    {&rcmi_kernels_avx512, rcmi_cpu_has_avx512},
+    {&rcmi_kernels_avx2, rcmi_cpu_has_avx2},
 #endif
     {&rcmi_kernels_generic, cpu_has_base},
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "cpu.h"
 #include "kernels.h"
 #include "pairs.h"
 #include "variant.h"
@@ -46,11 +47,25 @@ static void test_unknown_numbers(void **state) {
     assert_null(rcmi_reduction_find(RCM_FLOAT32, RCM_BAND));
 }
 
+#if defined(__x86_64__)
+/* The library reads the CPU itself; the compiler's runtime here must find the same. */
+static void test_instructions(void **state) {
+    (void)state;
+    assert_int_equal(rcmi_cpu_has_avx2(), __builtin_cpu_supports("avx2") != 0);
+    assert_int_equal(rcmi_cpu_has_avx512(),
+                     __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"));
+}
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_name),
         cmocka_unit_test(test_kernels_are_the_chosen_ones),
         cmocka_unit_test(test_unknown_numbers),
+#if defined(__x86_64__)
+        cmocka_unit_test(test_instructions),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
