@@ -48,6 +48,11 @@ rcm_status rcmi_random(void *buf, size_t len) {
 #define CRYPTO_LIBRARY "libcrypto.so." SHLIB_VERSION_NUMBER
 #endif
 
+/* The version of the headers, or another that is here, as where a wheel is installed: the three
+ * functions are the same since 1.1. */
+static const char *const crypto_libraries[] = {CRYPTO_LIBRARY, "libcrypto.so.3",
+                                               "libcrypto.so.1.1"};
+
 static struct {
     __typeof__(HMAC) *hmac;
     __typeof__(EVP_sha256) *sha256;
@@ -55,23 +60,38 @@ static struct {
     char why_not[200]; /* empty: it is loaded */
 } crypto;
 
+static void crypto_fails(void) {
+    const char *text = dlerror();
+    snprintf(crypto.why_not, sizeof crypto.why_not, "%s", text ? text : CRYPTO_LIBRARY);
+}
+
+/* It has exit handlers of its own and is not made to be unloaded. */
+static void *crypto_open(void) {
+    void *library = NULL;
+    for (size_t i = 0; !library && i < sizeof crypto_libraries / sizeof crypto_libraries[0]; i++) {
+        library = dlopen(crypto_libraries[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        if (library)
+            crypto.why_not[0] = '\0';
+        else if (i == 0)
+            crypto_fails();
+    }
+    return library;
+}
+
 static void crypto_load(void) {
     static const struct {
         const char *name;
         void *slot;
     } names[] = {
         {"HMAC", &crypto.hmac}, {"EVP_sha256", &crypto.sha256}, {"CRYPTO_memcmp", &crypto.compare}};
-    /* It has exit handlers of its own and is not made to be unloaded. */
-    void *library = dlopen(CRYPTO_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *library = crypto_open();
     for (size_t i = 0; library && i < sizeof names / sizeof names[0]; i++) {
         void *symbol = dlsym(library, names[i].name);
         memcpy(names[i].slot, &symbol, sizeof symbol);
-        if (!symbol)
+        if (!symbol) {
+            crypto_fails();
             library = NULL;
-    }
-    if (!library) {
-        const char *text = dlerror();
-        snprintf(crypto.why_not, sizeof crypto.why_not, "%s", text ? text : CRYPTO_LIBRARY);
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,15 @@ static void list_remove(struct group_list *list, pid_t pgid) {
         }
 }
 
+/* Linux has close_range from 5.9 on, and glibc a function for it from 2.34 on. */
+static void close_from(int first) {
+    enum { LAST = 65536 }; /* RLIMIT_NOFILE may be a thousand million */
+    if (syscall(SYS_close_range, first, ~0U, 0) == 0)
+        return;
+    for (int fd = first; fd < LAST && fd < sysconf(_SC_OPEN_MAX); fd++)
+        close(fd);
+}
+
 /* Out of the terminal's reach, and holding nothing that somebody could wait for: descriptors 0..2
  * become /dev/null, the pipe becomes 3, all others are closed. */
 static void keeper_detach(int fd) {
@@ -50,7 +60,7 @@ static void keeper_detach(int fd) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i < 3 && null >= 0; i++)
         dup2(null, i);
-    close_range(4, ~0U, 0);
+    close_from(4);
 }
 
 static void keeper_main(int fd) {
