@@ -36,6 +36,18 @@ python3-dev         ls /usr/include/python3*/Python.h
 python3-pip         command -v nvcc || python3 -m pip --version
 '
 
+# What tools/packaging/wheel needs: headers, nvcc's host compiler, tools of objects.
+wheel_packages='
+g++                 command -v g++
+binutils            command -v objcopy
+pkg-config          command -v pkg-config
+libssl-dev          pkg-config --exists libcrypto
+librdmacm-dev       test -e /usr/include/infiniband/verbs.h && test -e /usr/include/rdma/rdma_cma.h
+python3-dev         ls /usr/include/python3*/Python.h
+python3-venv        python3 -c "import ensurepip, venv"
+python3-pip         python3 -m pip --version
+'
+
 # Whether clang can link a program with a sanitizer (its runtime is a package of its own).
 clang_links() {
     echo 'int main(void) { return 0; }' |

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# setup.sh: what tools/quickstart and tools/check share. Sourced by both (bash); sets $root, goes
-# there, and offers steps with their time, packages and build folders.
+# setup.sh: what tools/quickstart, tools/check and tools/packaging/wheel share. Sourced (bash); sets
+# $root, goes there, and offers steps with their time, packages, build folders and nvcc.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 cd "$root" || exit 1
@@ -79,4 +79,20 @@ configure() {
     fi
     rm -rf "$dir"
     CC=$compiler meson setup "$dir" "$@" && echo "$words" >"$dir/.configured"
+}
+
+# The compiler of kernels for GPUs, the machine's own or one in a folder here. No GPU is needed.
+toolkit=build-toolkit
+need_toolkit() {
+    command -v nvcc && tools/lib/cuda_toolkit.sh nvcc && return
+    check_writable "$toolkit" && tools/lib/cuda_wheels.sh "$root/$toolkit" &&
+        tools/lib/cuda_toolkit.sh "$root/$toolkit/nvcc"
+}
+# All builds share what it makes of kernels: that takes longer than anything else.
+use_toolkit() {
+    local nvcc
+    [ ! -x "$toolkit/nvcc" ] || PATH=$root/$toolkit:$PATH
+    nvcc=$(type -aP nvcc | grep -vF "$root/$toolkit/cache/" | head -n 1)
+    [ -n "$nvcc" ] && tools/lib/nvcc_cache.py --wrap "$toolkit/cache" "$nvcc" || return
+    PATH=$root/$toolkit/cache:$PATH
 }
