@@ -11,5 +11,6 @@ ringcomm.
     group.py               how a process group is made, and the class of plain groups
     operations.py          every operation of torch on tensors
     works.py               works and futures
+    eager.py               what torch.compile must not trace
     object_collectives.py  objects by bytes, without tensors
 """

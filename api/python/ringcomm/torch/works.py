@@ -2,10 +2,11 @@
 """Works of torch over works of ringcomm, and the threads that resolve futures."""
 import functools
 import threading
+import time
 from datetime import timedelta
 
 import torch
-from torch.distributed import DistBackendError, Work as TorchWork
+from torch.distributed import DistBackendError, ProcessGroup, Reducer, Work as TorchWork
 
 from ringcomm import _core
 from ringcomm.errors import Error
@@ -87,6 +88,7 @@ class RingWork(TorchWork):
         self._finish = finish
         self._error = None
         self._future = None
+        self._claims = None    # a list: who pops its item resolves the future
         self._lock = threading.Lock() if finish else None
 
     def _settle(self):
@@ -117,6 +119,8 @@ class RingWork(TorchWork):
             except Error as error:
                 raise BackendError(error) from None
         self._settle()
+        if self._future is not None:
+            self._resolve()
         if self._error is not None:
             raise self._error
         return True
@@ -140,6 +144,9 @@ class RingWork(TorchWork):
     def synchronize(self):
         self.wait()
 
+    def boxed(self):
+        return owner_of(self).boxed()
+
     def source_rank(self):
         return self._source_rank()
 
@@ -150,7 +157,15 @@ class RingWork(TorchWork):
         return message[0]
 
     def _resolve(self):
+        """When it returns the future is complete: torch reads futures without waiting for them after
+        the work's wait has returned."""
         self._settle()
+        try:
+            self._claims.pop()
+        except IndexError:  # another thread is about to complete it
+            while not self._future.done():
+                time.sleep(0)
+            return
         failure = self._failure()
         if failure is not None:
             self._future.set_exception(failure)
@@ -159,13 +174,17 @@ class RingWork(TorchWork):
 
     def get_future(self):
         if self._future is None:
+            self._claims = [None]
             self._future = torch.futures.Future()
-            if self._work is None:
+            if self.is_completed():
                 self._resolve()
             else:
-                resolvers.ensure()
-                self._work.on_complete(self._resolve)
+                self._resolve_later()
         return self._future
+
+    def _resolve_later(self):
+        resolvers.ensure()
+        self._work.on_complete(self._resolve)
 
 
 class ManyWorks(RingWork):
@@ -178,6 +197,8 @@ class ManyWorks(RingWork):
     def wait(self, timeout=NO_TIMEOUT):
         for work in self._works:
             work.wait(timeout)
+        if self._future is not None:
+            self._resolve()
         return True
 
     def is_completed(self):
@@ -190,21 +211,48 @@ class ManyWorks(RingWork):
         for work in self._works:
             work._settle()
 
-    def get_future(self):
-        if self._future is None:
-            self._future = torch.futures.Future()
-            left = [len(self._works)]
-            lock = threading.Lock()
+    def _resolve_later(self):
+        left = [len(self._works)]
+        lock = threading.Lock()
 
-            def one_more(_):
-                with lock:
-                    left[0] -= 1
-                    last = left[0] == 0
-                if last:
-                    self._resolve()
-
-            if not self._works:
+        def one_more(_):
+            with lock:
+                left[0] -= 1
+                last = left[0] == 0
+            if last:
                 self._resolve()
-            for work in self._works:
-                work.get_future().add_done_callback(one_more)
-        return self._future
+
+        for work in self._works:
+            work.get_future().add_done_callback(one_more)
+
+
+# ---- Works that only C++ keeps -----------------------------------------------------------------------
+
+class _Courier(ProcessGroup):
+    """torch's C++ wraps what `barrier` of a Python group returns in a work that owns it."""
+
+    def __init__(self, work):
+        super().__init__(0, 1)
+        self._work = work
+
+    def barrier(self, opts=None):
+        return self._work
+
+
+def owner_of(work):
+    """A work of C++ that owns this one. A reference from C++ to a work of Python keeps only the C++
+    half: after the end of the Python half, its wait never returns."""
+    return ProcessGroup.barrier(_Courier(work)) if isinstance(work, RingWork) else work
+
+
+def own_in_reducers():
+    """DistributedDataParallel.join gives a work to its Reducer and drops it. Safe to repeat."""
+    original = Reducer._set_forward_pass_work_handle
+    if hasattr(original, '__wrapped__'):
+        return
+
+    @functools.wraps(original)
+    def set_forward_pass_work_handle(self, work, *more):
+        original(self, owner_of(work), *more)
+
+    Reducer._set_forward_pass_work_handle = set_forward_pass_work_handle
