@@ -95,10 +95,13 @@ static void comm_show_transfer(const rcm_comm *comm, const struct rcm_work *work
     static const enum rcmi_transfer_kind kinds[] = {[RCMI_WORK_SEND] = RCMI_TRANSFER_SEND,
                                                     [RCMI_WORK_RECV] = RCMI_TRANSFER_RECV,
                                                     [RCMI_WORK_PROBE] = RCMI_TRANSFER_PROBE};
-    if (!work)
+    if (!work) {
         rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
-    else
-        rcmi_page_show_transfer(comm->page, kinds[work->kind], &work->transfer, work->moved_ns);
+        return;
+    }
+    const struct rcmi_page_transfer shown = {work->transfer.peer, work->transfer.tag,
+                                             work->transfer.mem.len};
+    rcmi_page_show_transfer(comm->page, kinds[work->kind], &shown, work->moved_ns);
 }
 
 /* Puts how far the oldest works are on the status page. The caller is the driver. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that ranks of one host can map, and memory that its user registers. The node has them
- * (transport/memory.c, registration.c); here is what a user can do wrong with them: above all take
- * away what an unfinished operation still uses.
+ * (transport/channel/allocation.c, registration.c); here is what a user can do wrong with them:
+ * above all take away what an unfinished operation still uses.
  */
 #include "error.h"
 #include "engine.h"

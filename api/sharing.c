@@ -4,7 +4,7 @@
  * on it. See exchange.h.
  *
  *   1. Ranks of one host identity prove in pairs, both ways, that they can share memory
- *      (transport/sharing.c): each with all others, or, of more than EACH_MAX, with the lowest.
+ *      (transport/net/sharing.c): each with all others, or, of more than EACH_MAX, with the lowest.
  *   2. Each publishes what it found, a letter for each rank of its identity and a sentence for
  *      people.
  *   3. From that all ranks compute the same sets: in order of ranks, each joins the first set with

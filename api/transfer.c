@@ -2,7 +2,7 @@
 /*
  * Sends and receives of a communicator: works on one side, transfers of p2p/ on the other. Not
  * here: front doors and the short way (message.c); matching (p2p/); how messages travel
- * (transport/endpoint.h).
+ * (api/p2p/endpoint.h).
  */
 #include "transfer.h"
 #include "comm.h"

@@ -2,7 +2,7 @@
 /*
  * A piece of a user's memory, as it travels from the front doors to the transports: where, how
  * long, of which kind, and what the transports know of it. Not here: registering
- * (transport/memory.c), and what can be done with a kind (mem_kind.h).
+ * (transport/channel/allocation.c), and what can be done with a kind (mem_kind.h).
  */
 #ifndef RCMI_MEM_H
 #define RCMI_MEM_H

@@ -9,7 +9,8 @@
  * The CPU touches host memory only: device memory is never dereferenced, given to a system call,
  * posted as a receive, sent or got without a copy.
  *
- * Not here: a piece of memory (mem.h), and what transports know of it (transport/memory.c).
+ * Not here: a piece of memory (mem.h), and what transports know of it
+ * (transport/channel/allocation.c).
  */
 #ifndef RCMI_MEM_KIND_H
 #define RCMI_MEM_KIND_H

@@ -8,7 +8,7 @@
  *      take    RCM_AGAIN by look, then wake: RCM_OK, or why there is none
  *      give    at any time, once nothing uses it
  *
- * Not here: memory of users, which they wait for (transport/device_memory.c).
+ * Not here: memory of users, which they wait for (transport/channel/device_memory.c).
  */
 #ifndef RCMI_SCRATCH_H
 #define RCMI_SCRATCH_H

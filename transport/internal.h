@@ -642,7 +642,7 @@ bool rcmi_control_loopback(struct rcmi_node *node);
 /* Closes the descriptors that were not taken. */
 void rcmi_blob_close(struct rcmi_blob *blob);
 
-/* ---- memory.c, registration.c ---------------------------------------------------------------- */
+/* ---- allocation.c, registration.c ------------------------------------------------------------ */
 
 /* Frees what is left, and registrations, before the domains go. */
 void rcmi_memory_end(struct rcmi_node *node);

@@ -130,11 +130,11 @@ void rcmi_page_show(struct rcmi_page_comm *page, uint64_t sequence, const struct
 }
 
 void rcmi_page_show_transfer(struct rcmi_page_comm *page, enum rcmi_transfer_kind kind,
-                             const struct rcmi_transfer *transfer, int64_t moved_ns) {
+                             const struct rcmi_page_transfer *transfer, int64_t moved_ns) {
     if (transfer) {
         PUT(peer, transfer->peer);
         PUT(tag, transfer->tag);
-        PUT(bytes, transfer->mem.len);
+        PUT(bytes, transfer->bytes);
         PUT(transfer_ns, moved_ns);
     }
     PUT(transfer, kind);

@@ -16,7 +16,6 @@
 #include <stdint.h>
 #include "activity.h"
 #include "exec.h"
-#include "endpoint.h"
 #include "members.h"
 #include "protocol.h"
 
@@ -108,9 +107,14 @@ void rcmi_page_oldest(struct rcmi_page_comm *comm, uint64_t sequence, const stru
 /* How far the oldest collective is; moved_ns: when it last made progress. */
 void rcmi_page_show(struct rcmi_page_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
                     const struct rcmi_run_wait *wait, int64_t moved_ns);
+/* What is shown of a send or receive. */
+struct rcmi_page_transfer {
+    int peer;
+    uint64_t tag, bytes;
+};
 /* The oldest unfinished send or receive; RCMI_TRANSFER_NONE, NULL: there is none. */
 void rcmi_page_show_transfer(struct rcmi_page_comm *comm, enum rcmi_transfer_kind kind,
-                             const struct rcmi_transfer *transfer, int64_t moved_ns);
+                             const struct rcmi_page_transfer *transfer, int64_t moved_ns);
 /* rcm_destroy began; the communicator failed; it has another name. Any thread; the last one not two
  * at a time. */
 void rcmi_page_part(struct rcmi_page_comm *comm);

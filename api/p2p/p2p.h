@@ -6,7 +6,7 @@
  *            |  a transfer: peer, tag, memory
  *        [ p2p ]   receives that wait for their message, messages that wait for their receive
  *            |
- *       endpoints (transport/endpoint.h): how a message travels, one for each peer
+ *       endpoints (api/p2p/endpoint.h): how a message travels, one for each peer
  *
  * Not here: how messages travel; works, deadlines and errors of communicators (api/transfer.c),
  * which hear of a transfer's end by the function they hand in. Nothing here locks: all but

@@ -24,7 +24,7 @@ MAY_USE = {
     'algorithms': ['kernels', 'transport', 'base'],
     'api/python': [],
     'api/members': ['transport', 'rendezvous', 'base'],
-    'api/p2p': ['transport', 'base'],
+    'api/p2p': ['transport', 'kernels', 'base'],
     'api/agreement': ['api/members', 'transport', 'base'],
     'api/diagnosis': ['api/members', 'algorithms', 'transport', 'base'],
     'api': ['api/p2p', 'api/agreement', 'api/diagnosis', 'api/members', 'algorithms', 'transport',
@@ -32,9 +32,10 @@ MAY_USE = {
 }
 # Faces: they see ringcomm.h alone, and are no part of the library.
 FACES = {'api/python'}
-# Headers of a room's framework: the room's own folders that are no part (the rows of the
-# transports) may include neither these nor each other's.
-FRAMEWORK = {'transport': ['internal.h', 'endpoint_internal.h']}
+# A room's framework: its folders, and its headers that are hidden. The room's other folders that are
+# no part (the rows of the transports) may include neither these nor each other's, but OPEN.
+FRAMEWORK = {'transport': ['internal.h', 'net', 'link', 'channel']}
+OPEN = {'transport': ['channel/fifo.h', 'channel/ranges.h']}
 PUBLIC_HEADER = 'ringcomm.h'  # of api/, open to all
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -80,12 +81,15 @@ def rooms_of_include(root, room, path, name, headers):
 def hidden_from_row(root, path, name):
     """Whether a file of a row includes what rows may not see."""
     room, row, *rest = os.path.relpath(path, root).split(os.sep)
-    if room not in FRAMEWORK or not rest:
+    if room not in FRAMEWORK or not rest or row in FRAMEWORK[room]:
         return False
-    places = [os.path.dirname(path), os.path.join(root, room), root]
+    inner = [os.path.join(root, room, name) for name in FRAMEWORK[room]]
+    places = [os.path.dirname(path), os.path.join(root, room), *inner, root]
     meant = next((os.path.relpath(os.path.normpath(os.path.join(place, name)), root)
                   for place in places if os.path.exists(os.path.join(place, name))), name)
     parts = meant.split(os.sep)
+    if os.path.relpath(meant, room) in OPEN[room]:
+        return False
     return parts[0] == room and (parts[1] in FRAMEWORK[room] or (len(parts) > 2 and parts[1] != row))
 
 

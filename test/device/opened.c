@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device of a rank, opened (transport/rank_device.h): once threads find it open, and register
- * memory of it, the node has heard of it.
+ * The device of a rank, opened (transport/channel/rank_device.h): once threads find it open, and
+ * register memory of it, the node has heard of it.
  */
 #include "rank_device.h"
 #include "fake.h"

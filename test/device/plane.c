@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plane of device memory of a link (transport/plane.c), by a row that is played (near.h): that
- * it comes up, and carries what is of its kind and nothing else; that what is declined, at any
+ * The plane of device memory of a link (transport/link/plane.c), by a row that is played (near.h):
+ * that it comes up, and carries what is of its kind and nothing else; that what is declined, at any
  * point and at either end, goes by the host's plane; what becomes of calls that differ.
  *     plane [CASE]
  */

@@ -116,7 +116,7 @@ static void test_waits(void **state) {
     assert_int_equal(answer.inquiry.npeers, 1);
     assert_int_equal(answer.inquiry.peers[0], 1);
     /* The driver lets no other thread look, but has shown that it waits for long. */
-    const struct rcmi_transfer shown = {.peer = 0};
+    const struct rcmi_page_transfer shown = {.peer = 0};
     assert_true(rcmi_comm_try_drive(comm));
     rcmi_page_show_transfer(page, RCMI_TRANSFER_RECV, &shown, rcmi_now_ns() - 1000000000);
     assert_true(ask(comm));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzz target: address blobs of peers (transport/address.c). */
+/* Fuzz target: address blobs of peers (transport/net/address.c). */
 #include "fuzz.h"
 #include <string.h>
 #include "../../transport/internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: what a peer says on a control stream, while we open, use and close channels
- * (transport/control.c, opening.c, channel.c, link.c, and what shm and tcp take from offers).
+ * (transport/link/control.c, opening.c, channel.c, link.c, and what shm and tcp take from offers).
  *
  *   byte 0   bit 0: by tcp, else shm; bit 1: we do not make the peer's offer, the script does
  *   then     a script, see step(); what it writes into the peer's shared memory is in `segment`

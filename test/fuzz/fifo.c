@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: both ends of a queue in shared memory against another side that writes what it likes
- * when it likes (transport/fifo.h), and what shm does with messages that are to be got (get.c,
- * help.c, zero_copy.c). The input is a script: pieces of it are written anywhere into the queue,
- * between and, by a second thread that changes a header without pause, during our own looks at it.
+ * when it likes (transport/channel/fifo.h), and what shm does with messages that are to be got
+ * (get.c, help.c, zero_copy.c). The input is a script: pieces of it are written anywhere into the
+ * queue, between and, by a second thread that changes a header without pause, during our own looks
+ * at it.
  *
  *   byte 0   bit 0: the queue has one reader, and so posted receives and a get request; else two
  *   then     a script, see step()

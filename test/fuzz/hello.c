@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: connections until both sides know each other (transport/connection.c, dial.c,
+ * Fuzz target: connections until both sides know each other (transport/net/connection.c, dial.c,
  * link.c). Byte 0: bit 0 we dialled, bit 1 over a Unix socket, bit 2 there is a secret, bit 3 the
  * stranger hangs up at the end, the rest the size of the pieces in which its bytes come.
  */

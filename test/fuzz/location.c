@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: locations in a peer's segment, as they stand beside messages sent from there and
- * in posted locations (transport/shm/memory.c). Whatever is let through can be read and written
+ * in posted locations (transport/shm/blocks.c). Whatever is let through can be read and written
  * from its first to its last byte, and what was found before still can.
  */
 #include "fuzz.h"

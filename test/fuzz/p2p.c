@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what peers send point to point (api/p2p, transport/endpoint.h), on channels that are
+ * Fuzz target: what peers send point to point (api/p2p, api/p2p/endpoint.h), on channels that are
  * played here. The
  * input is a script: receives and sends are posted, and messages of every kind arrive from two
  * peers, in and out of order, with numbers as they should be and not. Transfers and their buffers

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a host that says nothing is lost (transport/silence.c): a host and a clock are played, with
- * answers that are late or never come, and with times in which nobody runs. */
+/* When a host that says nothing is lost (transport/link/silence.c): a host and a clock are played,
+ * with answers that are late or never come, and with times in which nobody runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
  *   arena.c     memory of the node's device, handed out for slots
  *   link.c      coming up, and the end
  *   proof.c     reading the peer's memory, before anything depends on it
- *   notice.c    what the two ends of a link tell each other meanwhile
+ *   side_socket.c what the two ends of a link tell each other meanwhile
  *   descriptor.c memory that is opened by descriptors, which these carry
  *   take_back.c memory that is to be freed, and the end of all peers
  *   channel.c   the two ends of a channel, on the queue of fifo.h
@@ -29,9 +29,9 @@
  * (descriptor.c).
  *
  * Memory that a peer may have open is freed once the peer says that it has not: it closes what it
- * is told of (notice.c), and all when the link ends. If that is by a farewell, what was committed
- * is read first, for which the node that ends waits IPC_END_MS. A peer that ends without a word may
- * be reading still: what it had open stays until this process ends.
+ * is told of (side_socket.c), and all when the link ends. If that is by a farewell, what was
+ * committed is read first, for which the node that ends waits IPC_END_MS. A peer that ends without
+ * a word may be reading still: what it had open stays until this process ends.
  *
  * Not for: what is exported, and how it is opened (kernels/device_share.h); ranks of two hosts,
  * which go through pinned slots of another row; host memory.
@@ -40,8 +40,8 @@
 #define RCMI_CUDA_IPC_H
 
 #include <pthread.h>
-#include "../fifo.h"
-#include "../ranges.h"
+#include "../channel/fifo.h"
+#include "../channel/ranges.h"
 #include "../row.h"
 #include "device_share.h"
 #include "operation.h"
@@ -251,7 +251,7 @@ void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t a
  * read it; so does what the driver has not let go of by the deadline. */
 void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline);
 
-/* ---- notice.c -------------------------------------------------------------------------------- */
+/* ---- side_socket.c --------------------------------------------------------------------------- */
 enum ipc_notice {
     NOTICE_ARENA = 1,
     NOTICE_CLOSE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of this node that is to be freed, and the end of its peers: both wait until peers have
- * closed what they have open, by what the two ends tell each other (notice.c).
+ * closed what they have open, by what the two ends tell each other (side_socket.c).
  */
 #include <stdlib.h>
 #include <time.h>

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "../row.h"
-#include "../fifo.h"
+#include "../channel/fifo.h"
 
 struct self_domain {
     struct rcmi_node *node;

@@ -7,7 +7,7 @@
  *   probe.c      whether this process can have what a node will have
  *   segment.c    the node's shared memory: its head, and ranges for channels and for the user
  *   channel.c    the two ends of a channel, on the queue of fifo.h
- *   memory.c     memory handed out to the user, and what is mapped of the peers'
+ *   blocks.c     memory handed out to the user, and what is mapped of the peers'
  *   zero_copy.c  messages that are read or written there, or are got, instead of going by slots
  *   peer.c       the peer's process, and reading its memory
  *   get.c        the reader's side of a get
@@ -34,8 +34,8 @@
 #define RCMI_SHM_H
 
 #include <pthread.h>
-#include "../fifo.h"
-#include "../ranges.h"
+#include "../channel/fifo.h"
+#include "../channel/ranges.h"
 #include "../row.h"
 
 #define SHM_PAGE       RCMI_STATUS_PAGE_AT
@@ -213,7 +213,7 @@ static inline bool shm_slot_is_hole(const struct shm_channel *shm, size_t len) {
     return index >= shm->nslots && (index > 0 || len > RCMI_FIFO_INLINE);
 }
 
-/* memory.c */
+/* blocks.c */
 rcm_status shm_memory_take(void *domain, size_t bytes, void **ret_memory);
 void shm_memory_give(void *domain, void *memory);
 rcm_status shm_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);

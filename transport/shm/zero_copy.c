@@ -3,7 +3,7 @@
  * Messages that do not travel through slots. The message's header tells of them as of any other;
  * beside it stands
  *
- *   mapped   where the payload is in a block of the writer's segment (memory.c): the reader reads
+ *   mapped   where the payload is in a block of the writer's segment (blocks.c): the reader reads
  *            it there, and gives the message back when it has
  *   put      nothing: the writer found what the reader has posted for this message, and wrote the
  *            payload to the location that the reader had named in its own segment

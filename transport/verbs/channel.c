@@ -3,7 +3,7 @@
  * The two ends of a verbs channel. The writer's slots and the reader's are registered memory of the
  * same shape; message n goes from slot n to slot n, modulo their number. The reader gives slots
  * back in credits: at once when half of them wait to be told, else with the next progress. A
- * message may lie elsewhere than in its slot: in registered memory (memory.c, put.c).
+ * message may lie elsewhere than in its slot: in registered memory (memory_regions.c, put.c).
  */
 #include <assert.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  *
  * Withdrawing: the writer is told, and answers behind all that it has written. Until then it may
  * still write there, and what comes moves to its slot; nothing more is posted. The answer is waited
- * for where the memory ends (memory.c), never here: the loop withdraws, too.
+ * for where the memory ends (memory_regions.c), never here: the loop withdraws, too.
  */
 #include "verbs.h"
 

@@ -6,7 +6,7 @@
  *
  *   writer                                                         reader
  *   slots, registered --- RDMA write ------------------------->    slots, registered
- *                     '-- send: notice {end, length, meta} --->    posted receives -> notice.c
+ *                     '-- send: notice {end, length, meta} --->    posted receives -> arrivals.c
  *                     <-- send: credits -----------------------
  *
  * A message is written into the reader's slot, or into registered memory that the reader has posted
@@ -28,10 +28,10 @@
  *   exchange.c how those of RoCE and InfiniBand are
  *   cm.c       and those of iWARP, by rdma_cm
  *   post.c     what leaves: the send queue, and what waits for room in it
- *   notice.c   what arrives
+ *   arrivals.c what arrives
  *   end.c      what both sides share of a channel's end, and when its memory is free
  *   channel.c  the two ends of a channel
- *   memory.c   registered memory of users
+ *   memory_regions.c  registered memory of users
  *   put.c      posted receives
  *
  * Credits. A channel's writer has as many messages under way as there are slots. A queue pair has
@@ -399,7 +399,7 @@ bool verbs_pay(struct verbs_domain *domain);
 /* The link is down. */
 void verbs_owe_nothing(struct verbs_link *link);
 
-/* notice.c */
+/* arrivals.c */
 /* A completion's status, in words. */
 const char *verbs_status_word(enum ibv_wc_status status);
 /* What a completion says. True if something came for which a thread may sleep. Takes link->lock. */
@@ -422,7 +422,7 @@ void verbs_ends_free(struct verbs_link *link);
 /* Is that entry of the send queue done, or never will be? */
 bool verbs_entry_done(const struct verbs_link *link, uint64_t entry);
 
-/* memory.c */
+/* memory_regions.c */
 rcm_status verbs_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
 bool verbs_memory_unregister(void *domain, void *own, rcmi_deadline deadline);
 /* The registration that mem lies in, with the port of link; NULL: in none. */

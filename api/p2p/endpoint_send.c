@@ -5,19 +5,6 @@
 #include "kernels.h"
 #include "endpoint_internal.h"
 
-/* Sends a message of `len` bytes, as small as a header. */
-rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t meta, const void *bytes,
-                             size_t len) {
-    struct rcmi_reserved reserved;
-    rcm_status status = rcmi_channel_reserve(e->tx, len, &reserved);
-    if (status != RCM_OK)
-        return status;
-    if (len)
-        memcpy(reserved.bytes, bytes, len);
-    rcmi_channel_commit(e->tx, len, meta);
-    return RCM_OK;
-}
-
 /* Copies user memory to where the channel wants the message, behind a head. */
 static rcm_status endpoint_put_copy(struct rcmi_endpoint *e, uint64_t meta, const void *head,
                                     size_t head_len, const struct rcmi_mem *mem) {

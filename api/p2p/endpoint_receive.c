@@ -13,10 +13,6 @@ static void receive_begin(struct rcmi_transfer *t, const struct rcmi_arrival *ar
     t->done = 0;
 }
 
-void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    e->messaging->completed(t, t->total > t->mem.len ? RCM_ERR_TRUNCATED : RCM_OK);
-}
-
 /* Copies bytes of a message to user memory, as far as that reaches. A long message would not stay
  * in a cache, but lines that are written there are read first. */
 void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, const char *bytes,
@@ -47,12 +43,6 @@ static rcm_status receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t
     rcmi_receive_bytes(e, t, arrival->bytes, arrival->total);
     receive_eager_end(e, t);
     return RCM_OK;
-}
-
-void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    rcmi_transfers_append(&e->receiving, t);
-    if (!e->owed)
-        e->owed = t;
 }
 
 /* They may come. */

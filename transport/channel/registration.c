@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a node's transports know of memory that is used again and again: of what the node handed out
- * (memory.c), and of what its user registers. A table in order of addresses, in which a buffer is
- * found by the registrations that begin before it; they may overlap, so each row has also how far
- * those up to it reach. Nothing is registered or forgotten but by such calls: there are no hooks
- * into the allocation of memory.
+ * (allocation.c), and of what its user registers. A table in order of addresses, in which a buffer
+ * is found by the registrations that begin before it; they may overlap, so each row has also how
+ * far those up to it reach. Nothing is registered or forgotten but by such calls: there are no
+ * hooks into the allocation of memory.
  *
- * Not here: where memory comes from (memory.c), whether it is in use (api/memory.c).
+ * Not here: where memory comes from (allocation.c), whether it is in use (api/memory.c).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -118,8 +118,32 @@ static inline size_t piece_bytes(const struct rcmi_endpoint *e, const struct rcm
     return total - done < piece ? total - done : piece;
 }
 
-/* endpoint_send.c: a message of so few bytes; sends what can be sent. */
-rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t meta, const void *bytes, size_t len);
+/* Sends a message of `len` bytes, as small as a header. */
+static inline rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t meta,
+                                           const void *bytes, size_t len) {
+    struct rcmi_reserved reserved;
+    rcm_status status = rcmi_channel_reserve(e->tx, len, &reserved);
+    if (status != RCM_OK)
+        return status;
+    if (len)
+        memcpy(reserved.bytes, bytes, len);
+    rcmi_channel_commit(e->tx, len, meta);
+    return RCM_OK;
+}
+
+/* Begins to receive data by slots, by a CTS. */
+static inline void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    rcmi_transfers_append(&e->receiving, t);
+    if (!e->owed)
+        e->owed = t;
+}
+
+/* Ends a receive that has all. */
+static inline void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
+    e->messaging->completed(t, t->total > t->mem.len ? RCM_ERR_TRUNCATED : RCM_OK);
+}
+
+/* endpoint_send.c: sends what can be sent. */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved);
 /* A CTS came: its data go out, once it is ready. */
 rcm_status rcmi_endpoint_send_answered(struct rcmi_endpoint *e, struct rcmi_transfer *t);
@@ -131,10 +155,8 @@ rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, uint64_t tag,
  * filled. */
 void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, const char *bytes,
                         size_t len);
-/* Takes what came; begins to receive data by slots, by a CTS; ends a receive that has all. */
+/* Takes what came. */
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved);
-void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t);
-void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t);
 /* Do copies in the memory of a transfer finish later? */
 static inline bool transfer_is_later(const struct rcmi_transfer *t) {
     return t->mem.kind != RCMI_MEM_HOST;
