@@ -4,7 +4,7 @@
  * in what they publish in a store. Only ranks of equal versions work together, so each tells its
  * version before anything else, where every other version finds it:
  *
- *   the member of a rank in a store     the word "wire=15" behind the host (rendezvous/member.h)
+ *   the member of a rank in a store     the word "wire=15" behind the host (join/member.h)
  *   what a rank publishes in rcm_init   begins with a head: "wire=15 host=node7" and NULs
  *   hello and reply of a connection     magic number and version, six bytes (transport/internal.h)
  *

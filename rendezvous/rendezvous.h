@@ -2,7 +2,7 @@
 /*
  * rendezvous/: brings the ranks of a job together.
  *
- *      launch*.c, launcher*.c        store.c: hash, file, tcp, ...       join*.c
+ *      launch/                       store/: hash, file, tcp, ...        join/
  *      this process's rank, the  ->  a small shared dictionary with  ->  each rank puts one blob
  *      world, where to meet          c10d's protocol and format          there, gets all others'
  *

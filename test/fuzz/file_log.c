@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: the log of a file store (rendezvous/file_log.c), which anybody with access to the
- * file may have written. The first byte says where the file is cut: the part before it is read
+ * Fuzz target: the log of a file store (rendezvous/store/file_log.c), which anybody with access to
+ * the file may have written. The first byte says where the file is cut: the part before it is read
  * first, and the rest appears later, as when another process writes. Then a store is opened on it.
  */
 #include "fuzz.h"

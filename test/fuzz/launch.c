@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: the environment of launchers (rendezvous/launch.c). The input is lines NAME=VALUE.
- * Only names that launchers use are set, and none that leads to descriptors, sockets or libraries:
- * those are other programs' words, not a stranger's.
+ * Fuzz target: the environment of launchers (rendezvous/launch/launch.c). The input is lines
+ * NAME=VALUE. Only names that launchers use are set, and none that leads to descriptors, sockets or
+ * libraries: those are other programs' words, not a stranger's.
  */
 #include "fuzz.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzz target: what ranks write about themselves into a store (rendezvous/member.c). */
+/* Fuzz target: what ranks write about themselves into a store (rendezvous/join/member.c). */
 #include "fuzz.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: the client of PMI-1 against a process manager that answers what it likes
- * (rendezvous/pmi1.c). The input is all that it says before it hangs up.
+ * (rendezvous/launch/pmi1.c). The input is all that it says before it hangs up.
  */
 #include "fuzz.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: the TCP store's server, both dialects, with two clients that may wait for each other
- * (rendezvous/tcp_server.c, tcp_message.c, tcp_waiters.c).
+ * (rendezvous/store/tcp_server.c, tcp_message.c, tcp_waiters.c).
  *
  *   byte 0    bit 0: the server has a secret; bit 1: and lets in who proves none
  *   then      op, and for pieces a uint16 length and bytes; bit 7 of op is the client, and the rest

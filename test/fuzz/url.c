@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzz target: store URLs (rendezvous/url.c). */
+/* Fuzz target: store URLs (rendezvous/store/url.c). */
 #include "fuzz.h"
 #include <stdlib.h>
 #include <string.h>

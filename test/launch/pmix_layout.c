@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* That rendezvous/pmix_abi.h restates the real header rightly; built only where there is one. */
+/* That rendezvous/launch/pmix_abi.h restates the real header rightly; built only where there is
+ * one. */
 #include <pmix.h>
 #include <stddef.h>
 #include <string.h>
