@@ -7,7 +7,7 @@
  * on its bell, which peers, the loop thread and completions ring. Only when no thread waits on a
  * communicator does the node's loop thread drive it (engine.c).
  *
- * Not here: what driving does for one collective (algorithms/exec.c) or message (p2p/), what
+ * Not here: what driving does for one collective (algorithms/exec/exec.c) or message (p2p/), what
  * happens to works that are late (deadline.c), and collectives that end while their caller spins
  * (collective.c).
  */

@@ -6,7 +6,7 @@
  *                    '------------.  .-------------------------'
  *                             [ drive.c ]   one thread at a time: comm->driving
  *              works of collectives |   | sends and receives
- *                   algorithms/exec.h   transfer.h
+ *                   algorithms/exec/exec.h   transfer.h
  *
  * Not here: the lock itself (comm.h), and works that are late (deadline.h).
  */

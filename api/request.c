@@ -2,7 +2,7 @@
 /*
  * What is checked of a collective's arguments before anything is sent: which buffers a rank has,
  * how long they are and what in place means follows from the collective's row
- * (algorithms/collectives.h).
+ * (algorithms/plan/collectives.h).
  */
 #include "request.h"
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * Texts that set constants by name: RINGCOMM_PROTOCOL, RINGCOMM_ALGORITHM, and the file of
  * RINGCOMM_TUNING. Here they are cut into items; what a name and a value mean is said where the
- * constants are (transport/protocol.h, algorithms/price.h, algorithms/choice.h).
+ * constants are (transport/protocol.h, algorithms/select/price.h, algorithms/select/choice.h).
  *
  *      shm_hop.roomy = 0.3                      # the rest of a line is a comment
  *      get=64K-, eager=never

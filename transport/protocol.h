@@ -6,7 +6,7 @@
  * choose: the executor and point-to-point (eager or rendezvous, slots or get), and the transports
  * (how a slot is written).
  *
- * Not here: which algorithm is run (algorithms/select.c).
+ * Not here: which algorithm is run (algorithms/select/select.c).
  */
 #ifndef RCMI_PROTOCOL_H
 #define RCMI_PROTOCOL_H

@@ -3,9 +3,9 @@
  * Call records: what each collective of this rank was called with, so that ranks that call
  * different things find out, and report what both called.
  *
- * A message of another call is noticed where it arrives (algorithms/exec.c). But calls that differ
- * may use different channels, and then each rank waits for a message that no rank sends. So a rank
- * whose collective has not finished after NOTICE_NS tells the rank that it waits for what it
+ * A message of another call is noticed where it arrives (algorithms/exec/exec.c). But calls that
+ * differ may use different channels, and then each rank waits for a message that no rank sends. So
+ * a rank whose collective has not finished after NOTICE_NS tells the rank that it waits for what it
  * called, and that one compares: with what it called itself under that number, or later, when it
  * calls it.
  *

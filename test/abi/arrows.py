@@ -22,6 +22,7 @@ MAY_USE = {
     'transport': ['kernels', 'base'],
     'rendezvous': ['base'],
     'algorithms': ['kernels', 'transport', 'base'],
+    'algorithms/verify': ['algorithms', 'base'],
     'api/python': [],
     'api/members': ['transport', 'rendezvous', 'base'],
     'api/p2p': ['transport', 'kernels', 'base'],

@@ -38,6 +38,9 @@ GOOD = {
     'algorithms/plan.h': 'int rcmi_plan(void);\n',
     'algorithms/plan.c': '#include "plan.h"\n#include "kernels.h"\n#include "transport.h"\n'
                          'int rcmi_plan(void) { return rcmi_kernel() + rcmi_link(); }\n',
+    'algorithms/verify/verify.h': 'int rcmi_verify(void);\n',
+    'algorithms/verify/verify.c': '#include "verify.h"\n#include "plan.h"\n'
+                                  'int rcmi_verify(void) { return rcmi_plan(); }\n',
     'api/members/members.h': 'int rcmi_members(void);\n',
     'api/members/members.c': '#include "members.h"\n#include "store.h"\n'
                              'int rcmi_members(void) { return rcmi_store(); }\n',
@@ -71,6 +74,10 @@ BREAKS = [
     ('rendezvous/store.c', '#  include  <transport.h>\n', 'rendezvous may not include transport.h'),
     ('algorithms/plan.c', '#include "rendezvous/store.h"\n', 'algorithms may not include'),
     ('algorithms/plan.h', '#include "store.h"\n', 'algorithms may not include store.h'),
+    ('algorithms/plan.c', '#include "verify.h"\n',
+     'algorithms may not include verify.h of algorithms/verify'),
+    ('algorithms/plan.c', 'int rcmi_verify(void);\nint rcmi_b(void) { return rcmi_verify(); }\n',
+     'algorithms (plan.o): may not use rcmi_verify of algorithms/verify'),
     ('rendezvous/store.c', '#include "kernels.h"\n',
      'rendezvous may not include kernels.h of kernels'),
     ('base/error.c', 'int rcmi_plan(void);\nint rcmi_b(void);\nint rcmi_b(void) '

@@ -2,10 +2,10 @@
 /*
  * algorithms/: from a call to its steps, and the steps done.
  *
- *      collectives.c  table.c, select.c       algorithm files         exec_bind.c, exec.c
+ *      collectives.c  table.c, select/        algorithm files         exec/
  *      what is meant  which algorithm    -->  plan of one rank   -->  bound to buffers, run
  *                                                  |
- *                                                  '-> verify*.c: plans of all ranks proved right
+ *                                                  '-> verify/: plans of all ranks proved right
  *
  * Which algorithm: the one that the call names, or that is named for the size (choice.h); else the
  * cheapest, by its counted work (cost.h) and what work takes on this machine (price.h).
