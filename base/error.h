@@ -7,7 +7,6 @@
  *   fd.h, process.h, sigpipe.h        descriptors, sockets, shared memory, processes
  *   cpu.h, prefetch.h                 this CPU
  *   mem.h, mem_kind.h                 a piece of a user's memory; kinds of memory
- *   cuda.h                            the driver of NVIDIA's GPUs, found at run time
  *   auth.h, wire_version.h            proof of the secret, version of what ranks say
  *
  * Not for: anything that knows of ranks, transports or collectives. It includes nothing of the

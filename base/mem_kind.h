@@ -54,7 +54,7 @@ struct rcmi_mem_row {
     rcm_status (*alloc)(struct rcmi_device *device, size_t bytes, void **ret_memory);
     void (*free)(struct rcmi_device *device, void *memory);
     /* Has job->run called on a thread of the kind's own, where calls of the driver, alloc and free
-     * included, may last (kernels/device_share.h). Any thread; does not wait. */
+     * included, may last (kernels/device/device_share.h). Any thread; does not wait. */
     void (*do_job)(struct rcmi_device *device, struct rcmi_device_job *job);
     /* Begins an operation, whose sources and results may be of this kind or any host memory, and
      * does not wait; rcmi_operation_end follows, once, on a thread of the kind's own. It touches no

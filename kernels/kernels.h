@@ -3,8 +3,8 @@
  * kernels/: element-wise reductions and copies.
  *
  *      (type, operator)  ->  struct rcmi_kernels: reduce, copy by kind of stores; done by the CPU
- *      operation.h           the same in memory of other kinds, which begins and finishes later
- *      device.h              that of NVIDIA's GPUs, whose kernels cuda_kernels.h has
+ * (cpu/) operation.h           the same in memory of other kinds, which begins and finishes later
+ *      device/               that of NVIDIA's GPUs, whose kernels are in cuda/
  *
  * Not for: ranks, plans, transports, of which nothing is known here.
  *

@@ -652,9 +652,9 @@ class Peers(unittest.TestCase):
         tools = os.path.dirname(FOLDER)
         root = os.path.dirname(tools)
         shared = [f for f in glob.glob(f'{tools}/bench_*.c') if 'bench_kernel' not in f]
-        library = glob.glob(f'{root}/base/*.c') + [f'{root}/{path}.c' for path in (
-            'algorithms/collectives', 'api/info_collectives', 'api/sized', 'kernels/op_create',
-            'kernels/op_defined')]
+        library = glob.glob(f'{root}/base/**/*.c', recursive=True) + [f'{root}/{path}.c' for path in (
+            'algorithms/plan/collectives', 'api/info_collectives', 'api/sized', 'kernels/cpu/op_create',
+            'kernels/cpu/op_defined')]
         defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
         called = self.names(r'\b(rcm_\w+)\(', *shared)
         called -= self.names(defined, *library, os.path.join(FOLDER, 'peer_bench.c'))

@@ -33,8 +33,8 @@
  * committed is read first, for which the node that ends waits IPC_END_MS. A peer that ends without
  * a word may be reading still: what it had open stays until this process ends.
  *
- * Not for: what is exported, and how it is opened (kernels/device_share.h); ranks of two hosts,
- * which go through pinned slots of another row; host memory.
+ * Not for: what is exported, and how it is opened (kernels/device/device_share.h); ranks of two
+ * hosts, which go through pinned slots of another row; host memory.
  */
 #ifndef RCMI_CUDA_IPC_H
 #define RCMI_CUDA_IPC_H

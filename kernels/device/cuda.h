@@ -11,7 +11,7 @@
  *
  * A forked child makes no call of the driver.
  *
- * Not here: devices, their threads and memory (kernels/device.h).
+ * Not here: devices, their threads and memory (kernels/device/device.h).
  */
 #ifndef RCMI_CUDA_H
 #define RCMI_CUDA_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions of pairs; see location.h. Of two pairs the one with the better value wins, of equal
+ * Reductions of pairs; see minloc.h. Of two pairs the one with the better value wins, of equal
  * values the one with the lower index. Values are compared by a key, an integer whose order is that
  * of the values: of floats with -0 before +0, and with a NaN before or after all numbers, so that
  * it wins. The winner is stored as it is, unused bytes too, but a NaN as the only one that there
  * is.
  */
-#include "location.h"
+#include "minloc.h"
 #include <stdbool.h>
 #include <string.h>
 

@@ -16,8 +16,8 @@
 #ifndef RCMI_CUDA_KERNELS_H
 #define RCMI_CUDA_KERNELS_H
 
-#include "cuda/args.h"
-#include "cuda/functions.h"
+#include "args.h"
+#include "functions.h"
 #include "operation.h"
 
 #define RCMI_CUDA_INDEX(kernel, ...) RCMI_CUDA_##kernel,

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include "cpu.h"
-#include "location.h"
+#include "minloc.h"
 #include "ops.h"
 #include "pairs.h"
 #include "variant.h"

@@ -22,7 +22,7 @@
  *   device_follow.c  streams of the program's
  *   device_identity.c  which allocations memory lies in
  *
- * Not here: the driver's functions (base/cuda.h).
+ * Not here: the driver's functions (cuda.h).
  */
 #ifndef RCMI_DEVICE_H
 #define RCMI_DEVICE_H
