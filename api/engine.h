@@ -33,7 +33,7 @@ struct rcmi_early;
 struct rcmi_trace_file;
 
 /* The CPUs that a rank may use: an affinity mask, and the quota of its control group
- * (base/cgroup.h). */
+ * (base/os/cgroup.h). */
 #define RCMI_CPU_BYTES 128 /* 1024 CPUs */
 #define CPU_MILLIONTHS 1e6
 struct rcmi_cpus {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the library can say of itself: transports, constants by which a way is chosen, algorithms.
- * Settings: base/settings.c. */
+ * Settings: base/settings/settings.c. */
 #include "entry.h"
 #include "error.h"
 #include "plan.h"

@@ -2,10 +2,10 @@
 /*
  * base/: what every other room stands on.
  *
- *   error.h, log.h, settings.h        what went wrong, log lines, RINGCOMM_ variables
- *   clock.h, wait.h, yield.h, loop.h  deadlines, and how a thread waits: spin, yield, sleep
- *   fd.h, process.h, sigpipe.h        descriptors, sockets, shared memory, processes
- *   cpu.h, prefetch.h                 this CPU
+ *   error.h, log.h                    what went wrong, log lines
+ *   settings/                         RINGCOMM_ variables, and the texts that are values of them
+ *   clock.h, os/wait.h yield.h loop.h deadlines, and how a thread waits: spin, yield, sleep
+ *   os/                               descriptors, sockets, shared memory, processes, threads, CPU
  *   mem.h, mem_kind.h                 a piece of a user's memory; kinds of memory
  *   auth.h, wire_version.h            proof of the secret, version of what ranks say
  *

@@ -2,8 +2,8 @@
 /*
  * kernels/: element-wise reductions and copies.
  *
- *      (type, operator)  ->  struct rcmi_kernels: reduce, copy by kind of stores; done by the CPU
- * (cpu/) operation.h           the same in memory of other kinds, which begins and finishes later
+ *      (type, operator)  ->  struct rcmi_kernels: reduce, copy by kind of stores; cpu/
+ *      operation.h           the same in memory of other kinds, which begins and finishes later
  *      device/               that of NVIDIA's GPUs, whose kernels are in cuda/
  *
  * Not for: ranks, plans, transports, of which nothing is known here.

@@ -120,7 +120,7 @@ static void copy_streaming(void *dst, const void *src, size_t bytes) {
     rcmi_copy_by(RCMI_NON_TEMPORAL, dst, src, bytes);
 }
 
-/* What the string instruction (base/cpu.h) gains: a copy that stores as a reduction does. */
+/* What the string instruction (base/os/cpu.h) gains: a copy that stores as a reduction does. */
 static void copy_vectors(void *dst, const void *src, size_t bytes) {
     rcmi_copy_by(RCMI_VECTORS, dst, src, bytes);
 }

@@ -11,7 +11,7 @@
  *
  *   wire=15   the rank's RCMI_WIRE_VERSION
  *   clock=US  rcmi_process_clock of its machine when it joined
- *   timens=N  the namespace of its clocks (base/process.h)
+ *   timens=N  the namespace of its clocks (base/os/process.h)
  *   id=ID     of the job, if it has one
  *
  * Ranks of different versions read each other's members to find out that they are. So in every

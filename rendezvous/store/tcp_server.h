@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP store's server. Everything runs on one epoll thread (base/loop.h), so nothing here is
+ * The TCP store's server. Everything runs on one epoll thread (base/os/loop.h), so nothing here is
  * locked. tcp_server.c: connections, their input and output, who is dropped and when.
  * tcp_message.c: what the messages mean. tcp_waiters.c: who waits for which key.
  */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """descriptors.py ROOT: every call in the library that makes a descriptor stands in rcmi_fd_high
-(base/fd.h), so that none is below 3, or is rcmi_fopen or rcmi_opendir. A new raw call is an error,
+(base/os/fd.h), so that none is below 3, or is rcmi_fopen or rcmi_opendir. A new raw call is an error,
 with its place. Exempt is what is closed in the same function by the C library (getifaddrs,
 getaddrinfo), and what is taken in two steps: see TWO_STEPS.
 

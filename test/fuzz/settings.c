@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: sizes, numbers, durations and the secret's file (base/settings.c). The first byte
- * chooses: a size as tools take it, a number or a duration from the environment, or a file with a
- * secret.
+ * Fuzz target: sizes, numbers, durations and the secret's file (base/settings/settings.c). The
+ * first byte chooses: a size as tools take it, a number or a duration from the environment, or a
+ * file with a secret.
  */
 #include "fuzz.h"
 #include <stdio.h>

@@ -10,7 +10,8 @@
  * so that the thread that polls may go away, or be busy elsewhere, without telling. The price is
  * that with two threads asleep a message wakes both the one that polls and the loop thread.
  *
- * Not here: how long to spin before (base/wait.c), and what is looked at in between (the caller).
+ * Not here: how long to spin before (base/os/wait.c), and what is looked at in between (the
+ * caller).
  */
 #include <errno.h>
 #include <poll.h>
