@@ -8,7 +8,7 @@
  *        waits until its deadline   <------  done: the caller has the result, and the struct
  *        has gone                            done: late takes the result back, the struct is freed
  *
- * Not here: works, which have deadlines of their own and no thread (api/deadline.h).
+ * Not here: works, which have deadlines of their own and no thread (api/work/deadline.h).
  */
 #ifndef RCMI_LASTING_H
 #define RCMI_LASTING_H

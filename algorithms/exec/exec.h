@@ -2,7 +2,7 @@
 /*
  * The executor: the only code that brings together a plan, channels, kernels and buffers. It knows
  * no algorithm; what to do stands in the plan. It does not wait either: rcmi_run_progress goes as
- * far as it can and says RCM_AGAIN; its driver (api/drive.c) waits.
+ * far as it can and says RCM_AGAIN; its driver (api/work/drive.c) waits.
  *
  *   exec   per communicator: its channels, each opened when a plan first needs it
  *   run    one collective in flight: a plan bound to buffers, channel ends and a kernel

@@ -45,7 +45,7 @@
 #define RCMI_NETWORK_STRIPES     2
 
 /* Runs are kept for the next call of their plan until all together have more bytes: as many as
- * those may have that run at a time (api/queue.h). */
+ * those may have that run at a time (api/work/queue.h). */
 #define RCMI_RUNS_MAX ((size_t)16 << 20)
 
 /* One end of a channel of this communicator; shared by all runs that use it. */

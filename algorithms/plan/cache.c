@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The plan cache of one rank: each plan is emitted once, on first use. It copies the shape, so
- * only the cache itself must outlive its plans. Calls and later stages of calls (api/work.h) look
- * for plans in different threads: there is a lock.
+ * only the cache itself must outlive its plans. Calls and later stages of calls (api/work/work.h)
+ * look for plans in different threads: there is a lock.
  */
 #include "plan.h"
 

@@ -16,7 +16,7 @@
  *   creation.c   which epoch a new communicator has, of ranks that all live and know each other:
  *                the lowest of them gives it. (creation.h has the protocol.)
  *
- *      communicators (api/comm.c, api/group.c)
+ *      communicators (api/work/comm.c, api/comm/group.c)
  *           |  members; functions that tell and fail
  *      [ agreement ]
  *           |  messages on control streams (agreement_wire.h)

@@ -41,10 +41,10 @@
  * that, a rank that freezes between its look and its promise, or three that freeze one after the
  * other within LIMIT_NS.
  *
- * A rank whose communicator has failed answers proposals, ballots, and inquiries (api/deadline.c)
- * with the record: it is in no operation any more, and a rank that heard only that would take it
- * for the origin. Other failures are not voted for: they are facts, of a link or a call, recorded
- * by whatever rank meets them; two at a time are two failures.
+ * A rank whose communicator has failed answers proposals, ballots, and inquiries
+ * (api/work/deadline.c) with the record: it is in no operation any more, and a rank that heard only
+ * that would take it for the origin. Other failures are not voted for: they are facts, of a link or
+ * a call, recorded by whatever rank meets them; two at a time are two failures.
  *
  * Findings come from any thread; everything else happens on the loop thread. If that does not come
  * for long although it is due, a thread that waits chooses for itself, without a vote.

@@ -3,7 +3,7 @@
  * The calls that make communicators of some ranks of another one: each says hello to its leader, or
  * leads, until all members have come, or it is too late. See creation.h, with the protocol. Not
  * here: failing and cancels (creation_end.c), what other ranks say (creation_hear.c), and what is
- * made of the epoch (api/group.c).
+ * made of the epoch (api/comm/group.c).
  */
 #include "creation.h"
 #include <inttypes.h>

@@ -66,7 +66,7 @@
  *        '-- survivors_state.c   agreements, what all of the above send, and what is final
  *
  * Ranks are world ranks here. Only these files include this header; for the rest there is
- * agreement.h. Not here: what is done with the answer, see api/group.c.
+ * agreement.h. Not here: what is done with the answer, see api/comm/group.c.
  */
 #ifndef RCMI_SURVIVORS_H
 #define RCMI_SURVIVORS_H

@@ -11,7 +11,7 @@
  *   page.c      the status page, by which others see what this rank is doing
  *   activity.c  what a rank is doing, in words
  *
- *      communicators (api/deadline.c, api/engine.c)      ringcomm-info --live
+ *      communicators (api/work/deadline.c, api/comm/engine.c)      ringcomm-info --live
  *           |  members; a function that hears of a mismatch     |
  *      [ call_log  inquiry ]                                    |
  *           |         |                                         |
@@ -19,8 +19,8 @@
  *           |         |
  *        [ activity, page ]      messages on control streams (diagnosis_wire.h)
  *
- * Not here: deadlines themselves (api/deadline.c); what ranks that found different causes agree on
- * (agreement/).
+ * Not here: deadlines themselves (api/work/deadline.c); what ranks that found different causes
+ * agree on (agreement/).
  */
 #ifndef RCMI_DIAGNOSIS_H
 #define RCMI_DIAGNOSIS_H

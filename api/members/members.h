@@ -3,7 +3,7 @@
  * api/members/: the ranks of a communicator, as the parts of api/ below it see them, and the
  * address book: what each rank of the world published of itself.
  *
- *      rcm_comm (api/comm.h)
+ *      rcm_comm (api/work/comm.h)
  *        |        |
  *   agreement  diagnosis
  *         \      /

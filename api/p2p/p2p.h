@@ -2,15 +2,15 @@
 /*
  * api/p2p/: point to point: which receive a message belongs to.
  *
- *      rcm_send, rcm_recv (api/message.c)
+ *      rcm_send, rcm_recv (api/calls/message.c)
  *            |  a transfer: peer, tag, memory
  *        [ p2p ]   receives that wait for their message, messages that wait for their receive
  *            |
  *       endpoints (api/p2p/endpoint.h): how a message travels, one for each peer
  *
- * Not here: how messages travel; works, deadlines and errors of communicators (api/transfer.c),
- * which hear of a transfer's end by the function they hand in. Nothing here locks: all but
- * rcmi_p2p_wanted is for the driver of the communicator.
+ * Not here: how messages travel; works, deadlines and errors of communicators
+ * (api/work/transfer.c), which hear of a transfer's end by the function they hand in. Nothing here
+ * locks: all but rcmi_p2p_wanted is for the driver of the communicator.
  */
 #ifndef RCMI_P2P_H
 #define RCMI_P2P_H

@@ -58,12 +58,13 @@ def room_files(root, room):
 
 
 def headers_of_rooms(root):
-    """Path of each header relative to its room -> set of rooms that have it."""
+    """Name of each header, and its path relative to its room -> set of rooms that have it."""
     found = {}
     for room in MAY_USE:
         for path in room_files(root, room):
             name = os.path.relpath(path, os.path.join(root, room))
-            found.setdefault(name, set()).add(room)
+            for key in (name, os.path.basename(name)):
+                found.setdefault(key, set()).add(room)
     return found
 
 

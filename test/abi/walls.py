@@ -3,8 +3,8 @@
 """The test of the walls inside api/: walls.py SOURCE_ROOT [--nm NM] [--archive FILE ...]
 
 A header that shows the struct of a communicator to every file is no wall, so at most INCLUDERS files
-may include api/comm.h, each with its own line: no other header may bring it along. And calls between
-the files of one archive make no circle (a.c calls b.c, which calls a.c, directly or by others): read
+may include api/work/comm.h, each with its own line: no other header may bring it along. And calls
+between the files of one archive make no circle (a.c calls b.c, which calls a.c, directly or by others): read
 from the symbols of the objects. README's picture of the rooms draws the arrows that arrows.py
 allows, no more and no less. Not here: whether the code keeps to those arrows (arrows.py).
 """

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of several stages (api/work.h), inside the library: ranks gather their sizes, then
- * the data, each as long as the longest, then add something up.
+ * Collectives of several stages (api/work/work.h), inside the library: ranks gather their sizes,
+ * then the data, each as long as the longest, then add something up.
+ *
  *     stages shm|tcp processes|threads N
  */
 #include "ranks.h"

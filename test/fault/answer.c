@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a rank answers to the question whom it waits for (rcmi_comm_make_answer in api/deadline.h),
- * for states of a communicator that are too short to be met on purpose. Status page, point to point
- * and diagnosis are the library's own; there is no node, so nothing is sent.
+ * What a rank answers to the question whom it waits for (rcmi_comm_make_answer in
+ * api/work/deadline.h), for states of a communicator that are too short to be met on purpose.
+ * Status page, point to point and diagnosis are the library's own; there is no node, so nothing is
+ * sent.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -653,8 +653,8 @@ class Peers(unittest.TestCase):
         root = os.path.dirname(tools)
         shared = [f for f in glob.glob(f'{tools}/bench_*.c') if 'bench_kernel' not in f]
         library = glob.glob(f'{root}/base/**/*.c', recursive=True) + [f'{root}/{path}.c' for path in (
-            'algorithms/plan/collectives', 'api/info_collectives', 'api/sized', 'kernels/cpu/op_create',
-            'kernels/cpu/op_defined')]
+            'algorithms/plan/collectives', 'api/calls/info_collectives', 'api/work/sized',
+            'kernels/cpu/op_create', 'kernels/cpu/op_defined')]
         defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
         called = self.names(r'\b(rcm_\w+)\(', *shared)
         called -= self.names(defined, *library, os.path.join(FOLDER, 'peer_bench.c'))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The start queue (api/queue.h) alone: which works start when. */
+/* The start queue (api/work/queue.h) alone: which works start when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
  * far those up to it reach. Nothing is registered or forgotten but by such calls: there are no
  * hooks into the allocation of memory.
  *
- * Not here: where memory comes from (allocation.c), whether it is in use (api/memory.c).
+ * Not here: where memory comes from (allocation.c), whether it is in use (api/calls/memory.c).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * Which ranks of one host identity can share memory. An identity is a setting or a guess: it can
  * be equal on two machines (cloned ones), or name ranks of two users. So each of two ranks proves
- * it, and the rooms above agree on the proofs before plans are made (api/sharing.c).
+ * it, and the rooms above agree on the proofs before plans are made (api/comm/sharing.c).
  *
  * The proof is a connection to the peer's Unix socket. The kernel completes it without the peer,
  * so there is nothing to wait for. It succeeds where the peer listens in the same network namespace

@@ -3,33 +3,25 @@
  * api/ makes communicators and works out of the rooms below it, and has the functions of
  * ringcomm.h.
  *
- *   init_begin.c  spawn.c                    rcm_init in the background; in children
- *   destroy_begin.c                          rcm_destroy in the background
- *   init.c  exchange.c         exchange.h    how ranks come to be
- *   exit.c                     exit.h        ... and are gone when their process exits
- *   subset.c  shrink.c                       communicators: of some ranks of another one
- *   comm_request.c             comm_request.h   ... begun, and waited for later
- *   background.c               background.h  calls on a thread of their own
- *   group.c  destroy.c         group.h       ... made, ended
- *   start.c                                  persistent works, started again
- *   collective*.c coalesced.c  collective.h  the front doors: arguments are checked, calls recorded
- *   message.c probe.c batch.c  message.h     ... of point to point
- *   request.c  uneven.c        request.h uneven.h   ... what is checked of a collective's
- *   memory.c info*.c           counters.h    ... memory of the library, questions to it
- *   counters.c
- *   store_custom.c                           ... a store of the program's own functions
- *   wait_many.c                              several works, waited for
- *   issue.c                    work.h        works as callers see them
- *   engine.c  leave.c  early.c engine.h      what a process has once for all its communicators
- *   drive.c                    drive.h       one thread at a time makes works go on
- *   queue.c                    queue.h       ... collectives in issue order, boundedly many at once
- *   deadline.c                 deadline.h    ... until it is too late
- *   transfer.c                 transfer.h    ... sends and receives, by p2p/
- *   completion.c               work.h        ... and their end
- *   notice.c                   notice.h      what is called, or made readable, then
- *   work.c                     work.h        an operation in flight
- *   comm.c                     failure.h     the struct of a communicator, its error record
- *   sized.c                    sized.h
+ *   calls/  collective*.c coalesced.c prepare.c  collectives: arguments are checked, recorded
+ *             request.c uneven.c             ... what is checked
+ *             start.c persistent.c           persistent works, started again
+ *             message.c probe.c batch.c      point to point
+ *             memory.c info*.c counters.c    memory of the library, questions to it
+ *             store_custom.c wait_many.c     own stores; several works
+ *   comm/   init*.c spawn.c exchange.c sharing.c  how ranks come to be
+ *             exit.c leave.c                 ... and are gone
+ *             subset.c shrink.c group.c destroy*.c communicators: made, ended
+ *             comm_request.c background.c    ... begun, and waited for later
+ *             engine.c early.c tuning.c      what a process has once for all of them
+ *   work/   issue.c                          works as callers see them
+ *             drive.c                        one thread at a time makes works go on
+ *             queue.c deadline.c             ... boundedly many at once, until it is too late
+ *             transfer.c                     ... sends and receives, by p2p/
+ *             completion*.c notice.c         ... their end, and what is called then
+ *             work.c                         an operation in flight
+ *             comm.c failure.h               the struct of a communicator, its error record
+ *             sized.c                        structs of the public header that grow
  *
  * Calls go down in this list. Not here: matching (p2p/), what is found out of a hang (diagnosis/),
  * consensus (agreement/), plans and their executor (algorithms/).
