@@ -59,8 +59,8 @@ static inline double rcmi_price_us(const struct rcmi_price *price) {
 /* Of a call where the larger buffer of a rank has `bytes`. Uses only what all ranks agreed on. */
 struct rcmi_price rcmi_price(const struct rcmi_cost *cost, const struct rcmi_prices *prices,
                              const struct rcmi_shape *shape, size_t bytes);
-/* The counts that are multiplied by constants: for fitting them (tools/tune.c). In the order of the
- * map; rcmi_price is the sum of products. */
+/* The counts that are multiplied by constants: for fitting them (tools/tune/tune.c). In the order
+ * of the map; rcmi_price is the sum of products. */
 enum {
 #define RCMI_PRICE_INDEX(name, help) RCMI_PRICE_##name,
     RCMI_PRICE_MAP(RCMI_PRICE_INDEX) RCMI_PRICES

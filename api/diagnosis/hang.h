@@ -2,7 +2,7 @@
 /*
  * The report of a hang: a table of what each rank is doing, and the conclusion in a sentence: which
  * rank is waited for, and why, or which ranks are missing from a monitored barrier. Pure functions
- * over rows; they are filled by inquiry.c (a late operation) and tools/live.c (ringcomm-info
+ * over rows; they are filled by inquiry.c (a late operation) and tools/info/live.c (ringcomm-info
  * --live).
  */
 #ifndef RCMI_HANG_H

@@ -17,7 +17,7 @@ static void require_readable(const char *text, size_t cap, const char *what) {
         fuzz_require((*c >= ' ' && *c <= '~') || *c == '\n', what);
 }
 
-/* A row as inquiry.c and tools/live.c make them, of the first communicator. */
+/* A row as inquiry.c and tools/info/live.c make them, of the first communicator. */
 static bool row_read(const void *page, struct rcmi_hang_row *row) {
     const int64_t now_ns = (int64_t)NOW_S * 1000000000;
     struct rcmi_page_owner owner = {0};

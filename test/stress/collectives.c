@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives of equal blocks, one alone or several in one call, and the barriers. Data and
- * results: tools/bench_data.c.
+ * results: tools/bench/bench_data.c.
  */
 #include "collectives.h"
 #include "../sanitized.h"

@@ -14,8 +14,8 @@
  *   draw.c         random numbers
  *   report.c       failures, and the watchdog
  *
- * Data and expected results are those of ringcomm-bench (tools/bench_data.c), which are exact in
- * every type whatever the order of operands, so all bits count.
+ * Data and expected results are those of ringcomm-bench (tools/bench/bench_data.c), which are exact
+ * in every type whatever the order of operands, so all bits count.
  *
  * An episode is a world of its own. Each of its threads takes steps. What a step does is drawn from
  * (seed, episode, thread, step), so all ranks know it without talk; how a rank does its part, from

@@ -651,7 +651,7 @@ class Peers(unittest.TestCase):
     def test_functions(self):
         tools = os.path.dirname(FOLDER)
         root = os.path.dirname(tools)
-        shared = [f for f in glob.glob(f'{tools}/bench_*.c') if 'bench_kernel' not in f]
+        shared = [f for f in glob.glob(f'{tools}/bench/bench_*.c') if 'bench_kernel' not in f]
         library = glob.glob(f'{root}/base/**/*.c', recursive=True) + [f'{root}/{path}.c' for path in (
             'algorithms/plan/collectives', 'api/calls/info_collectives', 'api/work/sized',
             'kernels/cpu/op_create', 'kernels/cpu/op_defined')]
