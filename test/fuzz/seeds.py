@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the seeds of the fuzz targets: `seeds.py` fills corpus/ beside it.
+"""Writes the seeds of the fuzz targets: seeds.py FOLDER [FINDING...]
+
+FOLDER gets a folder for each target, in which nothing else stays. A FINDING is a file
+corpus/TARGET/found-NAME, of which the folder of its target gets a copy.
 
 What is named valid-* the decoder must accept, what is named bad-* it must refuse (replay.c). Files
-found-* came from the fuzzers, with the bug they show, and are left alone. Numbers are in the byte
+found-* came from the fuzzers, with the bug they show. Numbers are in the byte
 order of x86-64, as everywhere on our wires.
 """
 import gzip
 import hashlib
 import hmac
 import os
+import shutil
 import struct
 import sys
 
@@ -1252,19 +1256,21 @@ TARGETS = [member, url, launch, settings, address, failure, page, idx, file_log,
 
 
 def main():
-    corpus = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'corpus')
+    corpus, findings = sys.argv[1], sys.argv[2:]
     total = 0
     for target in TARGETS:
         folder = os.path.join(corpus, target.__name__)
         os.makedirs(folder, exist_ok=True)
         seeds = target()
         for name in os.listdir(folder):
-            if name not in seeds and not name.startswith('found-'):
+            if name not in seeds:
                 os.remove(os.path.join(folder, name))
         for name, data in seeds.items():
             with open(os.path.join(folder, name), 'wb') as f:
                 f.write(data)
             total += len(data)
+    for path in findings:
+        shutil.copy(path, os.path.join(corpus, os.path.basename(os.path.dirname(path))))
     print(f'{len(TARGETS)} targets, {total} bytes')
 
 

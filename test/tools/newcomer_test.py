@@ -38,8 +38,8 @@ def row(what):
 
 
 def left_out(folder, names):
-    """Build folders, history, and what only replays."""
-    return [name for name in names if name in ('.git', 'corpus') or
+    """Build folders and history."""
+    return [name for name in names if name == '.git' or
             (folder == ROOT and name.startswith('build'))]
 
 
