@@ -6,7 +6,8 @@ A header that shows the struct of a communicator to every file is no wall, so at
 may include api/work/comm.h, each with its own line: no other header may bring it along. And calls
 between the files of one archive make no circle (a.c calls b.c, which calls a.c, directly or by others): read
 from the symbols of the objects. README's picture of the rooms draws the arrows that arrows.py
-allows, no more and no less. Not here: whether the code keeps to those arrows (arrows.py).
+allows, no more and no less. A folder has at most FILES files, but pictures and what fuzzers found;
+those of LARGE are still to be divided. Not here: whether the code keeps to those arrows (arrows.py).
 """
 import argparse
 import os
@@ -17,6 +18,7 @@ import sys
 import arrows
 
 HEADER, INCLUDERS = 'comm.h', 15
+FILES, LARGE = 30, {'test/coll', 'test/cuda', 'test/cuda/emulator', 'test/fault'}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(?:[^"]*/)?' + re.escape(HEADER) + '"', re.M)
 
 
@@ -43,6 +45,20 @@ def check_includers(root):
         wrong.append(f'too many include {HEADER}: {" ".join(found)}')
     if not found:
         wrong.append(f'no file includes {HEADER}: is this the source?')
+    return wrong
+
+
+def check_folders(root):
+    """Folders with too many files, and those of LARGE that no longer have so many."""
+    wrong = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(('.', 'build')) and
+                      name not in ('corpus', 'pictures', '__pycache__')]
+        path = os.path.relpath(folder, root)
+        if len(names) > FILES and path not in LARGE:
+            wrong.append(f'{path}/ has {len(names)} files, {FILES} may be')
+        if len(names) <= FILES and path in LARGE:
+            wrong.append(f'{path}/ has {len(names)} files: it is not large')
     return wrong
 
 
@@ -136,7 +152,7 @@ def main():
     parser.add_argument('--nm', default='nm')
     parser.add_argument('--archive', action='append', default=[])
     args = parser.parse_args()
-    wrong = check_includers(args.root) + check_picture(args.root)
+    wrong = check_includers(args.root) + check_picture(args.root) + check_folders(args.root)
     for archive in args.archive:
         wrong += check_circles(args.nm, archive)
     for text in wrong:
