@@ -15,7 +15,7 @@
 #include "memories.h"
 #include "situations.h"
 #ifdef HAS_VERBS
-#include "../verbs/provider.h"
+#include "../fakes/verbs/provider.h"
 #endif
 
 enum { BLOCK_MAX = 144016, FILES = 1024 };

@@ -2,7 +2,7 @@
 /* Streams of the fake device: see ../coll/gate.h. */
 #include "gate.h"
 #include <stdlib.h>
-#include "fake.h"
+#include "../fakes/device/fake.h"
 
 struct gate *gate_new(void) {
     struct gate *gate = malloc(sizeof *gate);

@@ -6,7 +6,7 @@
  * the fake device sees to that.
  *     later TRANSPORT RANKS [NAMES OF TROUBLES]
  */
-#include "fake.h"
+#include "../fakes/device/fake.h"
 #include "ranks.h"
 #include <stdint.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "fake.h"
+#include "../fakes/device/fake.h"
 #include "row.h"
 
 #define READY_MS 1

@@ -4,7 +4,7 @@
  * register memory of it, the node has heard of it.
  */
 #include "rank_device.h"
-#include "fake.h"
+#include "../fakes/device/fake.h"
 #include "ranks.h"
 #include "transport.h"
 #include <stdio.h>

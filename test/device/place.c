@@ -2,7 +2,7 @@
 /* Buffers in the fake device's memory: see ../coll/place.h. DEVICE_SEED: of its delays. */
 #include "place.h"
 #include <stdlib.h>
-#include "fake.h"
+#include "../fakes/device/fake.h"
 
 bool place_is_host(void) {
     return false;

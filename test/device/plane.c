@@ -6,7 +6,7 @@
  *     plane [CASE]
  */
 #include "clock.h"
-#include "fake.h"
+#include "../fakes/device/fake.h"
 #include "near.h"
 #include "ranks.h"
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * with a sentence before anything is sent.
  *     streams TRANSPORT RANKS
  */
-#include "fake.h"
+#include "../fakes/device/fake.h"
 #include "ranks.h"
 #include <stdint.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@
 #include "cases.h"
 #include "harness.h"
 #ifdef HAS_VERBS
-#include "../verbs/provider.h"
+#include "../fakes/verbs/provider.h"
 #endif
 
 static int fds_before, memory_before;

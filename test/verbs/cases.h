@@ -3,7 +3,7 @@
 #ifndef TEST_VERBS_CASES_H
 #define TEST_VERBS_CASES_H
 
-#include "provider.h"
+#include "../fakes/verbs/provider.h"
 
 static const struct provider_setup two_devices = {.seed = 3, .devices = 2, .inline_max = 220};
 

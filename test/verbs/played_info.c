@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "provider.h"
+#include "../fakes/verbs/provider.h"
 
 static void cut(void) {
     provider_cut(true);

@@ -4,7 +4,7 @@
  * collectives and messages run over them as they are, with the transport "verbs". Ranks must be
  * threads: the devices are this process's alone.
  */
-#include "provider.h"
+#include "../fakes/verbs/provider.h"
 
 __attribute__((constructor)) static void devices_begin(void) {
     const struct provider_setup setup = {.seed = 11, .devices = 2, .inline_max = 220};

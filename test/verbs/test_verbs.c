@@ -17,7 +17,7 @@
 #include "cases.h"
 #include "../transport/harness.h"
 #include "fd.h"
-#include "provider.h"
+#include "../fakes/verbs/provider.h"
 #include "transport.h"
 
 /* ---- Failures -------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The functions of libibverbs that the row uses, as a table: filled from the library at run time,
- * so that one binary works with and without it, or by a test (test/verbs/provider.c). They are the
+ * so that one binary works with and without it, or by a test (fakes/verbs/provider.c). They are the
  * functions of <infiniband/verbs.h> with their names, which has their contracts; those at the end
  * are not of that library.
  */

@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "../../transport/verbs/table.h"
+#include "../../../transport/verbs/table.h"
 
 /* Calls that can be made to fail. What ends an object ends it all the same, and says that it could
  * not, as a device does that is being reset. */
