@@ -26,6 +26,7 @@ g++                 command -v g++
 clang               command -v clang++
 libclang-rt-14-dev  clang_links address && clang_links thread
 clang-format        command -v clang-format
+lld                 command -v ld.lld
 openmpi-bin         command -v mpirun.openmpi
 mpich               command -v mpirun.mpich
 iproute2            command -v ip && command -v tc
