@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names that look like settings and are none. Their values are not shown: they may be secrets. */
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "error.h"
@@ -11,13 +10,6 @@
 #define PREFIX "RINGCOMM_"
 enum { NAME_MAX_BYTES = 64 };
 
-static const struct {
-    const char *name, *instead;
-} retired[] = {
-    {"RINGCOMM_FETCH", "RINGCOMM_PROTOCOL=get=never, or get=16K-, says which messages are got"},
-    {"RINGCOMM_PLACE", "ringcomm-run --bind, or the launcher's own option, says where ranks run"},
-};
-
 /* Of tools and tests. */
 static const char *const others[] = {"RINGCOMM_BENCH_", "RINGCOMM_TEST_"};
 
@@ -25,9 +17,6 @@ static bool is_known(const char *name) {
     struct rcm_setting setting;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strncmp(name, others[i], strlen(others[i])) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof retired / sizeof retired[0]; i++)
-        if (strcmp(name, retired[i].name) == 0)
             return true;
     for (size_t i = 0; rcm_setting_at(i, &setting) == RCM_OK; i++)
         if (strcmp(name, setting.name) == 0)
@@ -74,10 +63,6 @@ static const char *nearest(const char *name) {
 
 void rcmi_settings_warn_names(void) {
     const struct rcmi_error kept = *rcmi_last_error();
-    for (size_t i = 0; i < sizeof retired / sizeof retired[0]; i++)
-        if (getenv(retired[i].name))
-            rcmi_log(RCMI_LOG_WARN, "%s is set and has no effect: %s", retired[i].name,
-                     retired[i].instead);
     for (char **variable = environ; variable && *variable; variable++) {
         char name[NAME_MAX_BYTES];
         const size_t len = strcspn(*variable, "=");

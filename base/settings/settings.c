@@ -49,7 +49,8 @@ static const struct setting_row table[] = {
      "seconds, or with a unit, without progress until a warning says who is waited for; 0: never"},
     {"RINGCOMM_PEER_TIMEOUT", "15",
      "seconds, or with a unit, until a silent host or link counts as lost"},
-    {"RINGCOMM_TRANSPORT", "auto", "transports that may be used: auto, or a list of shm,tcp"},
+    {"RINGCOMM_TRANSPORT", "auto",
+     "transports that may be used: auto, or a list as shm,tcp of those that ringcomm-info shows"},
     {"RINGCOMM_CHAOS", "",
      "for tests: what transports chaos:shm, chaos:tcp do wrong, as seed=7,delay=500,fault=cut"},
     {"RINGCOMM_ALGORITHM", "",
@@ -72,8 +73,6 @@ static const struct setting_row table[] = {
      "the rank's CUDA device, by number or UUID; auto: by its number on its host; none"},
     {"RINGCOMM_CHECK_MEMORY", "0",
      "1: for debugging: a call whose buffer is registered memory that was freed since is refused"},
-    {"RINGCOMM_CUDA_SYNC", "host",
-     "what waits for operations of devices: host, which is all there is"},
     {"RINGCOMM_SLOT_BYTES", "auto",
      "bytes of one slot of a channel; auto: 128K, less for more than 64 ranks"},
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},
@@ -95,8 +94,7 @@ enum { NROWS = sizeof table / sizeof table[0] };
 
 /* Of words of ours, which are lower case: capitals mean the same. */
 static const char *const worded[] = {
-    "RINGCOMM_LOG",     "RINGCOMM_TRANSPORT", "RINGCOMM_ALGORITHM",
-    "RINGCOMM_KERNELS", "RINGCOMM_COPY",      "RINGCOMM_CUDA_SYNC",
+    "RINGCOMM_LOG", "RINGCOMM_TRANSPORT", "RINGCOMM_ALGORITHM", "RINGCOMM_KERNELS", "RINGCOMM_COPY",
 };
 
 static bool has_words(const char *name) {

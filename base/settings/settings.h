@@ -11,8 +11,8 @@
 /* Value of a setting in the table: from the environment, else (also if empty there) its default.
  * Asserts the name. What has words of ours is in lower case. */
 const char *rcmi_setting(const char *name);
-/* Warns of each name in the environment that begins like a setting and is none, or none any more.
- */
+/* Warns of each name in the environment that begins like a setting and is none, or none any
+ * more. */
 void rcmi_settings_warn_names(void);
 /* As an integer within [min, max]; RCM_ERR_CONFIG names variable, value and range. A count takes no
  * suffix, a size K, M, G, a duration us, ms, s, m, h; without one it counts unit_ns. */

@@ -8,7 +8,6 @@
 #include "device_internal.h"
 #include "error.h"
 #include "log.h"
-#include "settings.h"
 #include "thread.h"
 
 /* Those that are open, those that are stuck in the driver, and which are being opened. Under the
@@ -194,21 +193,9 @@ static rcm_status device_get(int ordinal, struct rcmi_device **ret_device) {
     return RCM_OK;
 }
 
-static rcm_status sync_check(void) {
-    const char *sync = rcmi_setting("RINGCOMM_CUDA_SYNC");
-    if (strcmp(sync, "host") == 0)
-        return RCM_OK;
-    return rcmi_fail(RCM_ERR_CONFIG, 0,
-                     "RINGCOMM_CUDA_SYNC is '%.40s', and only 'host' is built: no kernel or stream "
-                     "waits for another rank",
-                     sync);
-}
-
 rcm_status rcmi_device_open(const char *name, int local_rank, struct rcmi_device **ret_device) {
     int ordinal;
-    rcm_status status = sync_check();
-    if (status == RCM_OK)
-        status = rcmi_device_kind_add();
+    rcm_status status = rcmi_device_kind_add();
     if (status == RCM_OK)
         status = rcmi_device_find(name, local_rank, &ordinal);
     if (status != RCM_OK)

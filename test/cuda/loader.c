@@ -170,7 +170,6 @@ static const struct test_case cases[] = {
     REFUSED("FAKECUDA_FAIL=cuDriverGetVersion:1:34", -3, "stubs"),
     REFUSED("FAKECUDA_FAIL=cuGetProcAddress:1:34", -3, "stubs"),
     REFUSED("FAKECUDA_FAIL=cuInit:1:34", -3, "stubs"),
-    REFUSED("RINGCOMM_CUDA_SYNC=memop", -14, "only 'host' is built"),
     REFUSED("FAKECUDA_DRIVER=11080", -3, "serves CUDA 11.8, and CUDA 12.0 is the oldest"),
     REFUSED("FAKECUDA_DEVICES=0", -3, "CUDA_VISIBLE_DEVICES"),
     REFUSED("FAKECUDA_CC=75", -3, "compute capability 7.5"),

@@ -333,29 +333,8 @@ static void capture_names(char *ret_text, size_t size) {
     ret_text[got] = '\0';
 }
 
-static void test_retired(void **state) {
-    (void)state;
-    char text[2000];
-    unsetenv("RINGCOMM_FETCH");
-    unsetenv("RINGCOMM_PLACE");
-    capture_names(text, sizeof text);
-    assert_string_equal(text, "");
-    setenv("RINGCOMM_FETCH", "always", 1);
-    capture_names(text, sizeof text);
-    assert_non_null(strstr(text, "RINGCOMM_FETCH"));
-    assert_non_null(strstr(text, "RINGCOMM_PROTOCOL")); /* what to set instead */
-    assert_null(strstr(text, "RINGCOMM_PLACE"));
-    unsetenv("RINGCOMM_FETCH");
-    setenv("RINGCOMM_PLACE", "none", 1);
-    capture_names(text, sizeof text);
-    assert_non_null(strstr(text, "RINGCOMM_PLACE"));
-    assert_non_null(strstr(text, "--bind"));
-    assert_null(strstr(text, "RINGCOMM_FETCH"));
-    unsetenv("RINGCOMM_PLACE");
-}
-
-/* The name, the nearest one, never the value. What begins otherwise or is a tool's is no mistake.
- */
+/* The name, the nearest one, never the value. What begins otherwise or is a tool's is no
+ * mistake. */
 static void test_misspelt(void **state) {
     (void)state;
     static const char *const names[][2] = {{"RINGCOMM_TIMEOUTS", "RINGCOMM_TIMEOUT"},
@@ -395,7 +374,6 @@ int main(void) {
         cmocka_unit_test(test_misspelt),        cmocka_unit_test(test_secret_file),
         cmocka_unit_test(test_secret),          cmocka_unit_test(test_shown),
         cmocka_unit_test(test_number_defaults), cmocka_unit_test(test_slot_bytes),
-        cmocka_unit_test(test_retired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
