@@ -136,7 +136,7 @@ class Results(Bench):
             f.flush()
             names = []
             for more in ({}, {'RINGCOMM_ALGORITHM': 'all_reduce=recursive_doubling:64K-'}):
-                rows = self.rows('all_reduce', '--ranks', '2', '--transport', 'shm', '--sizes',
+                rows = self.rows('all_reduce', '--ranks', '2', '--transport', 'shm,tcp', '--sizes',
                                  '8,4K,64K', '-n', '5', env={'RINGCOMM_TUNING': f.name, **more})
                 names.append([r['algorithm'] for r in rows])
         self.assertEqual(names, [['ring', 'one_shot', 'binomial'],
@@ -371,6 +371,7 @@ class Usage(Bench):
         self.refused('--root 2: the ranks are 0 to 1', 'broadcast', '--ranks', '2', '--root', '2')
         self.refused("--transport 'carrier_pigeon': no such transport; there are auto",
                      'all', '--transport', 'carrier_pigeon')
+        self.refused("--transport 'pigeon': no such transport", 'all', '--transport', 'tcp,pigeon')
         self.refused("--algorithm 'magic': no such algorithm of all_reduce; there are auto",
                      'all_reduce', '--algorithm', 'magic')
         self.refused('sendrecv has no choice of algorithms', 'sendrecv', '--algorithm', 'ring')

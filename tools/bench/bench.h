@@ -178,8 +178,8 @@ void bench_poison(const struct bench_point *point, void *dst);
 bool bench_has_result(const struct bench_point *point, int rank);
 bool bench_has_input(const struct bench_point *point, int rank);
 
-/* Is the point's operator one of the collective's? avg is of those to which all ranks contribute.
- */
+/* Is the point's operator one of the collective's? avg is of those to which all ranks
+ * contribute. */
 bool bench_op_fits(const struct rcm_collective_info *info, rcm_op op);
 
 /* Number of elements of got that differ from the result that `rank` must have. */

@@ -80,20 +80,31 @@ void bench_argument_sizes(struct argp_state *state, const char *text,
     }
 }
 
-void bench_argument_transport(struct argp_state *state, const char *text) {
+/* One transport of a list, of len characters. */
+static void transport_check(struct argp_state *state, const char *text, size_t len) {
     char names[256] = "auto";
-    if (strcmp(text, "auto") == 0)
-        return;
     struct rcm_transport_info info;
     for (size_t i = 0; rcm_transport_at(i, &info) == RCM_OK; i++) {
-        if (strcmp(text, info.name) != 0)
+        if (strlen(info.name) != len || strncmp(text, info.name, len) != 0)
             tool_list_add(names, sizeof(names), info.name);
         else if (info.usable)
             return;
         else
-            argp_error(state, "--transport %s cannot be used here: %s", text, info.reason);
+            argp_error(state, "--transport %s cannot be used here: %s", info.name, info.reason);
     }
-    argp_error(state, "--transport '%s': no such transport; there are %s", text, names);
+    argp_error(state, "--transport '%.*s': no such transport; there are %s", (int)len, text, names);
+}
+
+void bench_argument_transport(struct argp_state *state, const char *text) {
+    if (strcmp(text, "auto") == 0)
+        return;
+    for (const char *at = text;; at++) {
+        const size_t len = strcspn(at, ",");
+        transport_check(state, at, len);
+        at += len;
+        if (!*at)
+            return;
+    }
 }
 
 enum bench_what bench_argument_what(struct argp_state *state, const char *text) {

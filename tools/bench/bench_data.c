@@ -64,8 +64,8 @@ size_t bench_out_count(const struct bench_point *point, int rank) {
     return buffer_count(point, point->info.recv_blocks, rank);
 }
 
-/* Element `position` of a rank's result: in which block, where in it, and how many are left of it.
- */
+/* Element `position` of a rank's result: in which block, where in it, and how many are left of
+ * it. */
 struct place {
     int block;
     size_t at, left;

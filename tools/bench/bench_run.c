@@ -327,8 +327,8 @@ static rcm_status run_agree_iters(struct bench_rank *rank, const struct bench_po
     return RCM_OK;
 }
 
-/* Ample: iterations of the warm-up, which the estimate is of, are shorter than those after sleep.
- */
+/* Ample: iterations of the warm-up, which the estimate is of, are shorter than those after
+ * sleep. */
 static int64_t run_period(int64_t estimate_ns) {
     const int64_t periods = RUN_PERIOD_TIMES * estimate_ns / RUN_PERIOD_NS + 1;
     return periods * RUN_PERIOD_NS;
