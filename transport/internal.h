@@ -712,7 +712,6 @@ bool rcmi_opening_is_pending(const struct rcmi_link *link, uint64_t epoch, uint3
 bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial);
 void rcmi_opening_forget(struct rcmi_link *link);
 
-struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel);
 /* The open end of that name that is shared with the link's peer; NULL. */
 struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
                                 bool is_writer);
@@ -721,7 +720,6 @@ struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial
 /* The channel fails for the reason in why. */
 void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why);
 void rcmi_end_ready(struct rcmi_end *end);
-void rcmi_end_free(struct rcmi_end *end);
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
 

@@ -106,8 +106,8 @@ bool rcmi_choice_known(const struct rcmi_item *item) {
     return item->value && item_collective(item) != 0;
 }
 
-rcm_status rcmi_choices_take(struct rcmi_choices *choices, const struct rcmi_item *item,
-                             const char *origin, const struct rcmi_shape *shape, bool lenient) {
+static rcm_status choices_take(struct rcmi_choices *choices, const struct rcmi_item *item,
+                               const char *origin, const struct rcmi_shape *shape, bool lenient) {
     const enum rcm_collective collective = item_collective(item);
     if (!item->value)
         return nameless_take(choices, item, origin, shape, lenient);
@@ -121,7 +121,7 @@ rcm_status rcmi_choices_read(struct rcmi_choices *choices, const char *text, con
                              const struct rcmi_shape *shape, bool lenient) {
     struct rcmi_item item;
     while (rcmi_item_next(&text, &item)) {
-        const rcm_status status = rcmi_choices_take(choices, &item, origin, shape, lenient);
+        const rcm_status status = choices_take(choices, &item, origin, shape, lenient);
         if (status != RCM_OK)
             return status;
     }

@@ -30,11 +30,8 @@ struct rcmi_choices {
 
 /* Does the item begin with a collective's name? */
 bool rcmi_choice_known(const struct rcmi_item *item);
-/* Takes an item. RCM_ERR_CONFIG, RCM_ERR_INVALID or RCM_ERR_UNSUPPORTED name origin and the piece;
- * with `lenient`, algorithms that cannot run the shape are left out instead. RCM_ERR_NOMEM. */
-rcm_status rcmi_choices_take(struct rcmi_choices *choices, const struct rcmi_item *item,
-                             const char *origin, const struct rcmi_shape *shape, bool lenient);
-/* All items of a text. */
+/* Takes all items of a text. RCM_ERR_CONFIG, RCM_ERR_INVALID or RCM_ERR_UNSUPPORTED name origin and
+ * the piece; with `lenient`, algorithms that cannot run the shape are left out. RCM_ERR_NOMEM. */
 rcm_status rcmi_choices_read(struct rcmi_choices *choices, const char *text, const char *origin,
                              const struct rcmi_shape *shape, bool lenient);
 /* What is named for a size; NULL: nothing. The algorithm meets `needs` (enum rcmi_needs), or the

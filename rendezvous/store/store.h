@@ -122,8 +122,6 @@ void rcmi_store_call_end(const struct rcmi_store_call *call);
 rcm_status rcmi_blob_copy(struct rcmi_bytes bytes, struct rcm_blob *ret_blob);
 void rcmi_blobs_free(struct rcm_blob *blobs, size_t n);
 
-/* The whole of `text` as a decimal integer. */
-bool rcmi_text_to_int(struct rcmi_bytes text, int64_t *ret_value);
 /* old value (NULL: missing, counts as 0) + delta, as number and as text. RCM_ERR_INVALID with
  * the key in its sentence if it is no integer or the sum does not fit. */
 #define RCMI_INT_TEXT 24

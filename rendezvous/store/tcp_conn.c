@@ -117,7 +117,7 @@ static rcm_status conn_fill(struct rcmi_conn *conn, rcmi_deadline deadline) {
     }
 }
 
-rcm_status rcmi_conn_get(struct rcmi_conn *conn, void *data, size_t len, rcmi_deadline deadline) {
+static rcm_status conn_get(struct rcmi_conn *conn, void *data, size_t len, rcmi_deadline deadline) {
     char *to = data;
     while (len > 0) {
         size_t have = rcmi_buffer_len(&conn->in);
@@ -139,17 +139,17 @@ rcm_status rcmi_conn_get(struct rcmi_conn *conn, void *data, size_t len, rcmi_de
 }
 
 rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret, rcmi_deadline deadline) {
-    return rcmi_conn_get(conn, ret, sizeof *ret, deadline);
+    return conn_get(conn, ret, sizeof *ret, deadline);
 }
 
 rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret, rcmi_deadline deadline) {
-    return rcmi_conn_get(conn, ret, sizeof *ret, deadline);
+    return conn_get(conn, ret, sizeof *ret, deadline);
 }
 
 rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret,
                                rcmi_deadline deadline) {
     uint64_t len;
-    rcm_status status = rcmi_conn_get(conn, &len, sizeof len, deadline);
+    rcm_status status = conn_get(conn, &len, sizeof len, deadline);
     if (status != RCM_OK)
         return status;
     if (len > RCMI_WIRE_REPLY_MAX)
@@ -160,7 +160,7 @@ rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret,
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a value of %llu bytes",
                          (unsigned long long)len);
     data[len] = '\0';
-    status = rcmi_conn_get(conn, data, (size_t)len, deadline);
+    status = conn_get(conn, data, (size_t)len, deadline);
     if (status != RCM_OK) {
         free(data);
         return status;
@@ -182,7 +182,7 @@ rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn, rcmi_deadline deadline) {
     uint32_t nonce;
     if (conn->old)
         return conn_get_ping_old(conn, deadline);
-    rcm_status status = rcmi_conn_get(conn, &nonce, sizeof nonce, deadline);
+    rcm_status status = conn_get(conn, &nonce, sizeof nonce, deadline);
     if (status == RCM_OK && nonce != conn->nonce)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                          "it answered a ping with 0x%08x instead of 0x%08x: no store, or one of an "

@@ -68,7 +68,6 @@ rcm_status rcmi_conn_put_ping(struct rcmi_conn *conn);
 /* Sends it. */
 rcm_status rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline);
 
-rcm_status rcmi_conn_get(struct rcmi_conn *conn, void *data, size_t len, rcmi_deadline deadline);
 rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret, rcmi_deadline deadline);
 rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret, rcmi_deadline deadline);
 rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret,

@@ -29,7 +29,8 @@ bool rcmi_bytes_equal(struct rcmi_bytes a, struct rcmi_bytes b) {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-bool rcmi_text_to_int(struct rcmi_bytes text, int64_t *ret_value) {
+/* The whole of `text` as a decimal integer. */
+static bool text_to_int(struct rcmi_bytes text, int64_t *ret_value) {
     const char *p = text.data;
     size_t i = 0;
     bool negative = false;
@@ -54,7 +55,7 @@ bool rcmi_text_to_int(struct rcmi_bytes text, int64_t *ret_value) {
 rcm_status rcmi_add_text(struct rcmi_bytes key, const struct rcmi_entry *old, int64_t delta,
                          int64_t *ret_value, char ret_text[RCMI_INT_TEXT]) {
     int64_t sum = 0;
-    if (old && !rcmi_text_to_int(rcmi_entry_value(old), &sum))
+    if (old && !text_to_int(rcmi_entry_value(old), &sum))
         return rcmi_fail(RCM_ERR_INVALID, 0, "the value of key \"%.*s\" is no integer",
                          (int)(key.len < 200 ? key.len : 200), (const char *)key.data);
     if (__builtin_add_overflow(sum, delta, &sum))

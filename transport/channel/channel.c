@@ -51,7 +51,7 @@ static const struct rcmi_transport no_transport = {
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
-struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel) {
+static struct rcmi_end *end_of(const struct rcmi_channel *channel) {
     return channel->framework;
 }
 
@@ -89,7 +89,7 @@ void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why) {
 }
 
 void rcmi_channel_fail(struct rcmi_channel *channel) {
-    if (end_take_reason(rcmi_end_of(channel), rcmi_last_error()))
+    if (end_take_reason(end_of(channel), rcmi_last_error()))
         rcmi_node_ring(channel->node);
 }
 
@@ -97,12 +97,12 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
     /* Pairs with the stores in rcmi_end_ready and end_take_reason. */
     int state = atomic_load_explicit(&channel->state, memory_order_acquire);
     if (state != RCM_AGAIN && state != RCM_OK)
-        *rcmi_last_error() = rcmi_end_of(channel)->why;
+        *rcmi_last_error() = end_of(channel)->why;
     return (rcm_status)state;
 }
 
 bool rcmi_channel_peer_left(const struct rcmi_channel *channel) {
-    const struct rcmi_end *end = rcmi_end_of(channel);
+    const struct rcmi_end *end = end_of(channel);
     const struct rcmi_link *link = rcmi_node_link(channel->node, end->readers[0].rank);
     /* Acquire as in rcmi_channel_state. */
     return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_ERR_PEER &&
@@ -171,7 +171,7 @@ static void reader_unlist(struct rcmi_reader *reader) {
     reader->at = NULL;
 }
 
-void rcmi_end_free(struct rcmi_end *end) {
+static void end_free(struct rcmi_end *end) {
     struct rcmi_node *node = end->channel->node;
     for (int i = 0; i < end->nreaders; i++)
         reader_unlist(&end->readers[i]);
@@ -192,7 +192,7 @@ void rcmi_end_free(struct rcmi_end *end) {
 
 void rcmi_channels_free(struct rcmi_node *node) {
     while (node->ends)
-        rcmi_end_free(node->ends);
+        end_free(node->ends);
 }
 
 /* ---- Finding --------------------------------------------------------------------------------- */
@@ -280,7 +280,7 @@ static rcm_status open_end(struct opening *open) {
     end_list(end);
     rcm_status status = end_enter(end);
     if (status != RCM_OK) {
-        rcmi_end_free(end);
+        end_free(end);
         return status;
     }
     end_need_planes(end);
@@ -386,7 +386,7 @@ static void close_writer(struct rcmi_end *end) {
     if (end->inited)
         end->channel->transport->writer_close(end->channel);
     if (!end->offered || end->nclosed == end->nreaders) {
-        rcmi_end_free(end);
+        end_free(end);
         return;
     }
     end->closing = true;
@@ -404,7 +404,7 @@ static void close_reader(struct rcmi_end *end) {
     const uint32_t id = end->channel->id;
     const bool offered = end->offered;
     const uint32_t serial = end->serial;
-    rcmi_end_free(end); /* first: once the writer learns of it the memory may be another's */
+    end_free(end); /* first: once the writer learns of it the memory may be another's */
     if (offered)
         send_close(link, serial, false);
     /* The writer may have closed, and opened another one of this name. */
@@ -415,9 +415,9 @@ static void close_reader(struct rcmi_end *end) {
 static void close_on_loop(void *arg) {
     struct rcmi_channel *channel = arg;
     if (channel->is_writer)
-        close_writer(rcmi_end_of(channel));
+        close_writer(end_of(channel));
     else
-        close_reader(rcmi_end_of(channel));
+        close_reader(end_of(channel));
 }
 
 void rcmi_channel_close(struct rcmi_channel *channel) {
@@ -431,7 +431,7 @@ static void reader_closed(struct rcmi_reader *reader) {
     end->nclosed += !reader->closed;
     reader->closed = true;
     if (end->closing && end->nclosed == end->nreaders)
-        rcmi_end_free(end);
+        end_free(end);
 }
 
 rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, size_t len) {
