@@ -7,7 +7,8 @@
  *   arrays (rcm_all_reduce), copies one rank's array to all (rcm_broadcast), gathers, scatters or
  *   exchanges blocks of them, waits for all (rcm_barrier), or moves an array from one rank to
  *   another (rcm_send, rcm_recv). Ranks are processes on one machine or many; threads of one
- *   process may be ranks as well, each with a communicator of its own. Buffers are host memory.
+ *   process may be ranks as well, each with a communicator of its own. Buffers are memory of the
+ *   host or of the rank's CUDA device.
  *
  * THE SHORTEST PROGRAM (examples/hello_all_reduce.c is this, complete)
  *      rcm_comm *comm;
@@ -99,11 +100,11 @@
  *   returns, the result is there for every stream. Of a stream that does not get there the deadline
  *   passes like that of a rank: afterwards nothing of the operation begins, and the buffers are the
  *   caller's. A stream that is being captured into a graph is RCM_ERR_INVALID. User-defined
- * operators, the forms with _bytes and rcm_reduce_local are for host memory. The library finds out
- * of which kind a buffer is from the driver, if the process has one: if libcuda.so.1 was loaded
- * before rcm_init, before a communicator was made of another one, or before rcm_mem_register or a
- * call that names a stream or RCM_NO_STREAM; or rcm_init_options.device or rcm_mem_alloc_kind asked
- * for it. Else buffers are taken for host memory, and nothing is loaded.
+ *   operators, the forms with _bytes and rcm_reduce_local are for host memory. The library finds
+ *   out of which kind a buffer is from the driver, if the process has one: if libcuda.so.1 was
+ *   loaded before rcm_init, before a communicator was made of another one, or before
+ *   rcm_mem_register or a call that names a stream or RCM_NO_STREAM; or rcm_init_options.device or
+ *   rcm_mem_alloc_kind asked for it. Else buffers are taken for host memory, and nothing is loaded.
  *
  * DEADLINES
  *   Every wait has one: rcm_call.timeout_ms, else the communicator's (rcm_comm_set_timeout), which
@@ -224,8 +225,8 @@ extern "C" {
 #define RCM_CHECKED
 #endif
 
-/* Of the _INIT macros: all 0 but size. Designated initialisers are no C++ before C++20, and warn.
- */
+/* Of the _INIT macros: all 0 but size. Designated initialisers are no C++ before C++20, and
+ * warn. */
 #ifdef __cplusplus
 #define RCM_SIZED_INIT(type)                                                                       \
     ([] {                                                                                          \
@@ -672,7 +673,7 @@ struct rcm_init_options {
     rcm_store *store;      /* an open store instead of a URL; must outlive the call only */
     const char *host_id;   /* RINGCOMM_HOST_ID; only ranks of equal host_id use shared memory */
     const char *secret;    /* RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE */
-    const char *transport; /* RINGCOMM_TRANSPORT: "auto", or a comma list of shm,tcp */
+    const char *transport; /* RINGCOMM_TRANSPORT: "auto", or a list of rcm_transport_at's names */
     const char *algorithm; /* RINGCOMM_ALGORITHM: "" or "all_reduce=ring:32K-,scan=chain" */
     int64_t timeout_ms;    /* RINGCOMM_TIMEOUT, in seconds there; 0: 30 minutes; <0: for ever */
     const struct rcm_unique_id *unique_id; /* instead of a URL: where the ranks meet */

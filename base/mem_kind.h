@@ -6,8 +6,8 @@
  *   host     those of no other kind        are done by the time a kernel returns (kernels.h)
  *   device   those that its row has        begin, and finish later (operation.h)
  *
- * The CPU touches host memory only: device memory is never dereferenced, given to a system call,
- * posted as a receive, sent or got without a copy.
+ * The CPU touches host memory only: device memory is never dereferenced, given to a system call or
+ * posted as a receive. Only a transport of its own kind sends or gets it without a copy.
  *
  * Not here: a piece of memory (mem.h), and what transports know of it
  * (transport/channel/allocation.c).
