@@ -16,8 +16,8 @@
  */
 #include "algorithm.h"
 
-/* Beyond, the p(p-1)/2 channels cost more memory than the speed is worth, as those of two_shot.c.
- */
+/* Beyond, the p(p-1)/2 channels cost more memory than the speed is worth, as those of
+ * two_shot.c. */
 #define RANKS_MAX 32
 
 static bool direct_scan_supports(const struct rcmi_shape *shape) {

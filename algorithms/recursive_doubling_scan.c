@@ -89,8 +89,8 @@ static void exscan_receive(struct rcmi_builder *b, int rank, uint32_t round,
         rcmi_reduce(b, 0, 0, srcs, 2, dst, RCMI_NO_CHANNEL);
 }
 
-/* The sums with this rank's own, to the rank of the next round; kept if that is not the last one.
- */
+/* The sums with this rank's own, to the rank of the next round; kept if that is not the last
+ * one. */
 static void exscan_send(struct rcmi_builder *b, int rank, uint32_t round, bool again) {
     const struct rcmi_operand srcs[] = {rcmi_scratch(0), rcmi_in(0)};
     rcmi_reduce(b, 0, 0, srcs, 2, again ? rcmi_scratch(1) : rcmi_nowhere(),

@@ -10,8 +10,8 @@ typedef int64_t rcmi_deadline;
 #define RCMI_NEVER INT64_MAX /* the deadline of a wait that the user asked to be endless */
 
 int64_t rcmi_now_ns(void);
-/* The same clock as it was at the kernel's last tick, which is up to 10 ms behind, and far cheaper.
- */
+/* The same clock as it was at the kernel's last tick, which is up to 10 ms behind, and far
+ * cheaper. */
 int64_t rcmi_tick_ns(void);
 
 /* Nanoseconds since 1970, which may jump: only to compare the clocks of two processes. */

@@ -42,8 +42,7 @@ static void say_objects(const char *what, const struct rcm_bytes *objects) {
     printf("[Rank %d] %s: [%s]\n", rank, what, text);
 }
 
-/* ---- From one to all, and back ----------------------------------------------------------------
- */
+/* ---- From one to all, and back --------------------------------------------------------------- */
 
 static void broadcasts(rcm_comm *comm, float *tensor) {
     char object[32];
@@ -117,8 +116,7 @@ static void scatters(rcm_comm *comm) {
     free(object);
 }
 
-/* ---- From all to all --------------------------------------------------------------------------
- */
+/* ---- From all to all ------------------------------------------------------------------------- */
 
 static void reduce_scatters(rcm_comm *comm) {
     static float each[RANKS_MAX][N], all[RANKS_MAX * N];

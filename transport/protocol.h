@@ -77,8 +77,8 @@ void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI
 /* The same of one state of sharing, without its name: "eager=0-32K get=never ...". */
 void rcmi_protocol_write(const struct rcmi_protocol *protocol, char text[RCMI_PROTOCOLS_TEXT]);
 
-/* The file of RINGCOMM_TUNING, "" if there is none. It has items of other rooms too. Caller frees.
- */
+/* The file of RINGCOMM_TUNING, "" if there is none. It has items of other rooms too. Caller
+ * frees. */
 rcm_status rcmi_tuning_text(char **ret_text);
 /* Those of this process: its CPU's row, then RINGCOMM_TUNING, then RINGCOMM_PROTOCOL. What the file
  * has of other rooms is left out. */

@@ -102,8 +102,8 @@ struct rcmi_node_config {
     rcm_status (*lookup)(void *arg, int peer, const void **ret_blob, size_t *ret_len);
     /* The link to peer is there. NULL: no call. Loop thread. */
     void (*linked)(void *arg, int peer);
-    /* The link to peer ended without a farewell, or could not be made. Once per peer. Loop thread.
-     */
+    /* The link to peer ended without a farewell, or could not be made. Once per peer. Loop
+     * thread. */
     void (*peer_lost)(void *arg, int peer, const struct rcmi_error *why);
     /* Descriptors of the node were closed by others in this process: it is of no use any more, and
      * peer_lost comes for all that are linked. Once. Loop thread. */
@@ -193,8 +193,8 @@ void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline);
  * Legal at any time, also half-started. NULL is a no-op. */
 void rcmi_node_destroy(struct rcmi_node *node);
 
-/* Queues a message (1..4096 bytes) on peer's control stream, making the link if needed. Any thread.
- */
+/* Queues a message (1..4096 bytes) on peer's control stream, making the link if needed. Any
+ * thread. */
 rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, size_t len);
 /* The same to those of nranks peers that are linked, and to the others when their link comes up.
  * ranks NULL: all peers. This rank may be among them, and gets nothing. */

@@ -158,8 +158,8 @@ static bool run_may_yield(const struct rcmi_run *run) {
            bytes < RCMI_YIELD_MAX && run_only_sends(plan);
 }
 
-/* Results that would not stay in the caches until they are read are written by non-temporal stores.
- */
+/* Results that would not stay in the caches until they are read are written by non-temporal
+ * stores. */
 static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
     const struct rcmi_protocol *protocol = rcmi_node_protocol(run->exec->config.node);
     const size_t bytes = run->bind.plan->larger * run->bind.count * run->element_bytes;
@@ -169,8 +169,8 @@ static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
     return !sums && rcmi_range_has(protocol->copy_vectors, bytes) ? RCMI_VECTORS : RCMI_TEMPORAL;
 }
 
-/* The kernels of the operator, which the run holds: while it is kept its number is no other one's.
- */
+/* The kernels of the operator, which the run holds: while it is kept its number is no other
+ * one's. */
 static void run_bind_operator(struct rcmi_run *run) {
     const struct rcmi_bind *bind = &run->bind;
     rcmi_operator_share(bind->op);

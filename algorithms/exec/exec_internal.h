@@ -88,8 +88,8 @@ struct rcmi_place {
         index; /* of base: where, or RCMI_BASE_BLOCKS and the number of a block; of a channel */
     size_t offset;
 };
-/* Behind the bases by enum rcmi_where come the blocks of IN and OUT, if they have each their own.
- */
+/* Behind the bases by enum rcmi_where come the blocks of IN and OUT, if they have each their
+ * own. */
 #define RCMI_BASE_BLOCKS (RCMI_CHANNEL + 1)
 
 /* From where a message is sent without a copy, once an operation has ended: a stable source, or

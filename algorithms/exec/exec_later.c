@@ -174,8 +174,7 @@ static rcm_status later_go_on(const struct rcmi_run *run, const struct rcmi_lane
     return status == RCM_OK || status == RCM_AGAIN ? status : later_failed(run, lane, step);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------
- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* Where operations finish later: finds where the step's message is to be written. */
 static rcm_status step_slot_later(struct rcmi_run *run, struct rcmi_lane_state *lane,

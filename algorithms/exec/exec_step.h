@@ -88,8 +88,8 @@ static inline bool end_is_socket(const struct rcmi_end *end) {
            !channel->transport->shared_slots;
 }
 
-/* A message has not come: notes the peer, lets a socket receive straight into the result.
- */
+/* A message has not come: notes the peer, lets a socket receive straight into the
+ * result. */
 static inline void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step, const struct rcmi_port *port,
                                 size_t offset) {

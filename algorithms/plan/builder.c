@@ -352,8 +352,8 @@ static void span_check(struct rcmi_builder *b, const struct rcmi_step *step,
         (void)operand_check(b, rcmi_span_operand(&b->head, step, first, i));
 }
 
-/* The last step of the lane, which becomes a span of n chunks. NULL: a mistake, or an earlier one.
- */
+/* The last step of the lane, which becomes a span of n chunks. NULL: a mistake, or an earlier
+ * one. */
 static struct rcmi_step *span_begin(struct rcmi_builder *b, int lane, uint32_t n) {
     struct rcmi_step *step = last_step(b, lane);
     if (step && (n == 0 || n > b->head.longest_span))

@@ -260,8 +260,8 @@ void rcmi_plan_whole(struct rcmi_builder *builder);
 void rcmi_plan_halves(struct rcmi_builder *builder);
 void rcmi_plan_late_in_place(struct rcmi_builder *builder);
 void rcmi_plan_gets(struct rcmi_builder *builder, enum rcmi_gets gets);
-/* No step of any rank moves more than so many chunks, at most RCMI_SPAN_MAX; 1 if this is not said.
- */
+/* No step of any rank moves more than so many chunks, at most RCMI_SPAN_MAX; 1 if this is not
+ * said. */
 void rcmi_plan_spans(struct rcmi_builder *builder, uint32_t longest);
 /* Frees the builder in every case. */
 rcm_status rcmi_plan_finish(struct rcmi_builder *builder, struct rcmi_plan **ret_plan);

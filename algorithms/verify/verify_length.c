@@ -27,8 +27,7 @@ static rcm_status step_knows(const struct rcmi_verifier *v, uint32_t step) {
     return RCM_OK;
 }
 
-/* ---- Steps that end together ------------------------------------------------------------------
- */
+/* ---- Steps that end together ----------------------------------------------------------------- */
 
 struct events {
     const struct rcmi_verifier *v;

@@ -6,8 +6,7 @@
  */
 #include "uneven.h"
 
-/* ---- In one buffer ----------------------------------------------------------------------------
- */
+/* ---- In one buffer --------------------------------------------------------------------------- */
 
 rcm_status rcm_scatter_v(rcm_comm *comm, const void *send, const size_t *send_counts,
                          const size_t *send_displs, void *recv, size_t recv_count, rcm_dtype dtype,
@@ -67,8 +66,7 @@ rcm_status rcm_all_to_all_v(rcm_comm *comm, const void *send, const size_t *send
     return rcmi_uneven_call(comm, &request, &in, &out, ret_work);
 }
 
-/* ---- Each at its own address ------------------------------------------------------------------
- */
+/* ---- Each at its own address ----------------------------------------------------------------- */
 
 rcm_status rcm_scatter_list(rcm_comm *comm, const void *const *send, const size_t *send_counts,
                             void *recv, size_t recv_count, rcm_dtype dtype, int root,

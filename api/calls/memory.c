@@ -43,8 +43,8 @@ static bool search_touches_work(const struct search *search, const struct rcm_wo
                : search_touches(search, work->transfer.mem.bytes, work->transfer.mem.len);
 }
 
-/* Messages have no number. The text is made here, for the work is there only while it is visited.
- */
+/* Messages have no number. The text is made here, for the work is there only while it is
+ * visited. */
 static bool search_visit(void *arg, struct rcm_work *work) {
     struct search *search = arg;
     if (search->found[0])

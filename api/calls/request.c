@@ -59,8 +59,7 @@ rcm_status rcmi_request_check_buffers(const struct rcmi_request *r, const struct
     return status;
 }
 
-/* ---- Kinds of memory -------------------------------------------------------------------------
- */
+/* ---- Kinds of memory ------------------------------------------------------------------------- */
 
 /* The first of the buffers, or blocks, of a call that holds anything; NULL: none does. */
 struct first {
@@ -153,8 +152,7 @@ rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes) {
                      buffer, rcmi_mem_kind_name(kind));
 }
 
-/* ---- Values and buffers ----------------------------------------------------------------------
- */
+/* ---- Values and buffers ---------------------------------------------------------------------- */
 
 rcm_status rcmi_request_check_values(const struct rcmi_request *r, int size) {
     const struct rcmi_collective *collective = rcmi_collective_at((int)r->collective);

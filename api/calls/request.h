@@ -72,8 +72,8 @@ rcm_status rcmi_request_check_values(const struct rcmi_request *request, int siz
 rcm_status rcmi_request_check_buffers(const struct rcmi_request *request,
                                       const struct rcmi_blocks *in, const struct rcmi_blocks *out,
                                       size_t block);
-/* The arguments of any collective of equal blocks, by its row; of a communicator of `size` ranks.
- */
+/* The arguments of any collective of equal blocks, by its row; of a communicator of `size`
+ * ranks. */
 rcm_status rcmi_request_check(const struct rcmi_request *request, int rank, int size);
 /* Checks and issues. */
 rcm_status rcmi_request_call(rcm_comm *comm, struct rcmi_request *request, rcm_work **ret_work);

@@ -46,8 +46,8 @@ void rcmi_background_set(struct rcmi_background *background, rcm_status status, 
  * background may be NULL. */
 rcm_status rcmi_background_wait(struct rcmi_background *background, int64_t timeout_ms,
                                 rcm_comm **ret_comm);
-/* Sets canceled; the user's reference stays. False: background is of the parent process, or NULL.
- */
+/* Sets canceled; the user's reference stays. False: background is of the parent process, or
+ * NULL. */
 bool rcmi_background_cancel(struct rcmi_background *background);
 /* Waits until the thread is through. */
 void rcmi_background_join(struct rcmi_background *background);

@@ -9,8 +9,8 @@
 #include "error.h"
 #include "settings.h"
 
-/* The item, behind what is there. What its algorithms are is looked up where the ranks are known.
- */
+/* The item, behind what is there. What its algorithms are is looked up where the ranks are
+ * known. */
 static rcm_status choices_add(struct rcmi_tuning *tuning, const struct rcmi_item *item) {
     const size_t used = tuning->choices ? strlen(tuning->choices) : 0;
     char *choices = realloc(tuning->choices, used + item->len + 2);

@@ -110,8 +110,8 @@ struct rcmi_late {
 rcm_status rcmi_diagnosis_find(struct rcmi_diagnosis *diagnosis, const struct rcmi_late *late,
                                int64_t now, rcmi_deadline *ret_until,
                                struct rcmi_verdict *ret_verdict);
-/* Loop thread: another rank inquires. Returns whether this rank is about to report for that reason.
- */
+/* Loop thread: another rank inquires. Returns whether this rank is about to report for that
+ * reason. */
 bool rcmi_diagnosis_asked(struct rcmi_diagnosis *diagnosis, int rank,
                           const struct rcmi_inquiry *question);
 /* The communicator failed by another rank's timeout: what is known so far is reported, if that was

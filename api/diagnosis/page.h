@@ -55,8 +55,8 @@ _Static_assert(sizeof(struct rcmi_page_comm) == 512,
 
 #define RCMI_PAGE_COMMS (RCMI_STATUS_PAGE_BYTES / 512 - 1)
 
-/* All fields: relaxed stores by the driver, relaxed loads by readers; nothing is ordered by them.
- */
+/* All fields: relaxed stores by the driver, relaxed loads by readers; nothing is ordered by
+ * them. */
 struct rcmi_status_page {
     _Atomic uint64_t magic;
     _Atomic uint32_t page_bytes;     /* sizeof of this */

@@ -71,8 +71,8 @@ static inline size_t eager_charge(size_t total) {
     return total + EAGER_OVERHEAD;
 }
 
-/* Does another core read the slots where they are written? Not known before the channel is ready.
- */
+/* Does another core read the slots where they are written? Not known before the channel is
+ * ready. */
 static inline bool shares_slots(const struct rcmi_channel *channel) {
     /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
     return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&

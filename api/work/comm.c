@@ -196,8 +196,8 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error,
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
 }
 
-/* What is short on this rank alone, or wrong in its call, so that no other rank can be the origin.
- */
+/* What is short on this rank alone, or wrong in its call, so that no other rank can be the
+ * origin. */
 static bool is_own_fault(rcm_status status) {
     return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_INVALID;
 }

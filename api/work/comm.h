@@ -106,12 +106,12 @@ struct rcm_comm {
     struct rcmi_called called[RCMI_COLLECTIVES]; /* the last call of each; the issuing thread's */
     rcm_op held; /* the operator of the last call with one that was created; likewise */
 
-    /* Threads in rcmi_comm_enter ... _exit, and whether that is over: rcm_destroy waits for them.
-     */
+    /* Threads in rcmi_comm_enter ... _exit, and whether that is over: rcm_destroy waits for
+     * them. */
     _Atomic int inside;
     _Atomic bool closed;
-    /* The owner's reference and one per work: the struct outlives rcm_destroy until they are freed.
-     */
+    /* The owner's reference and one per work: the struct outlives rcm_destroy until they are
+     * freed. */
     _Atomic int refs;
     _Atomic int waiters; /* threads inside comm_wait; the loop does not drive while there are any */
     /* A blocking call drives its own work: the same for the loop, at the price of a plain store.

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The sentence that only this work knows: nothing but it has failed. Without memory there is none.
- */
+/* The sentence that only this work knows: nothing but it has failed. Without memory there is
+ * none. */
 static void work_keep_reason(struct rcm_work *work, rcm_status status) {
     if (work->reason || status >= RCM_OK || status != rcmi_last_error()->status ||
         atomic_load_explicit(&work->comm->failed, memory_order_relaxed) != RCM_OK)
@@ -118,8 +118,7 @@ void rcmi_work_part_done(struct rcm_work *whole, rcm_status status) {
             whole, (rcm_status)atomic_load_explicit(&whole->parts_status, memory_order_relaxed));
 }
 
-/* ---- Stages -----------------------------------------------------------------------------------
- */
+/* ---- Stages ---------------------------------------------------------------------------------- */
 
 /* Binds a stage, and starts it: no other collective has taken a ticket since the one before. */
 static rcm_status work_start_stage(struct rcm_work *work, const struct rcmi_bind *bind) {

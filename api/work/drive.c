@@ -402,8 +402,8 @@ static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting) {
             break;
         comm_sleep(comm, waiting);
     }
-    /* Another waiter goes on driving, which may sleep because this one drove, or the loop thread.
-     */
+    /* Another waiter goes on driving, which may sleep because this one drove, or the loop
+     * thread. */
     if (atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed) > 1)
         rcmi_node_ring(comm->engine->node);
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)

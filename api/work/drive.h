@@ -47,8 +47,8 @@ void rcmi_comm_wait_until(struct rcm_comm *comm, rcm_status (*check)(void *arg),
 /* Drives until check(arg) is no longer RCM_AGAIN. check runs as the driver. */
 rcm_status rcmi_comm_wait_for(struct rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
                               rcmi_deadline deadline);
-/* The driver's, at the end of a blocking call, where rcmi_run_yields said so: leaves the CPU once.
- */
+/* The driver's, at the end of a blocking call, where rcmi_run_yields said so: leaves the CPU
+ * once. */
 void rcmi_comm_yield_once(struct rcm_comm *comm);
 /* Calls visit on every unfinished work until it returns false. False: another thread drives, and
  * nothing was visited. Any thread. */

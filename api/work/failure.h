@@ -38,8 +38,8 @@ void rcmi_comm_lose(struct rcm_comm *comm, int world, const struct rcmi_error *w
  * from a monitored barrier, NULL if it is none; weight: enum rcmi_proposal_weight. Any thread. */
 void rcmi_comm_propose(struct rcm_comm *comm, const struct rcm_work *work,
                        const struct rcmi_rank_set *missing, int weight);
-/* Makes the origin in the thread's error, if it is a rank of the world, one of this communicator.
- */
+/* Makes the origin in the thread's error, if it is a rank of the world, one of this
+ * communicator. */
 void rcmi_comm_own_origin(const struct rcm_comm *comm);
 /* How a call ends that could not begin, with the thread's error. A wrong argument is the caller's
  * matter; after anything else this rank is missing from what the others do, and comm fails. */
@@ -54,8 +54,8 @@ bool rcmi_comm_tell_failure(const struct rcm_comm *comm, int rank);
 rcm_status rcmi_comm_failure(const struct rcm_comm *comm);
 /* RCM_OK if operations may be issued on comm; else the thread's error is set. */
 rcm_status rcmi_comm_why_not(const struct rcm_comm *comm);
-/* RCM_ERR_INVALID in an operator's function (entry.h), which is to issue nothing and not to wait.
- */
+/* RCM_ERR_INVALID in an operator's function (entry.h), which is to issue nothing and not to
+ * wait. */
 rcm_status rcmi_operator_check(void);
 /* Has rank left comm, or its process ended? comm is equipped. */
 bool rcmi_comm_rank_left(const struct rcm_comm *comm, int rank);

@@ -53,8 +53,8 @@ rcm_status rcmi_fd_try(const char *what, int wanted);
  * (origin unknown), else an error. */
 rcm_status rcmi_fd_read(int fd, void *buf, size_t len, size_t *ret_len);
 rcm_status rcmi_fd_write(int fd, const void *buf, size_t len, size_t *ret_len);
-/* The same to a socket, and to nothing else: a number that has become that of a file is an error.
- */
+/* The same to a socket, and to nothing else: a number that has become that of a file is an
+ * error. */
 rcm_status rcmi_fd_send(int fd, const void *buf, size_t len, size_t *ret_len);
 
 /* All of len bytes, polling until the deadline. */

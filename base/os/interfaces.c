@@ -42,8 +42,7 @@ uint16_t rcmi_sockaddr_port(const struct rcmi_sockaddr *addr) {
     return ntohs(in.sin_port);
 }
 
-/* ---- One entry of the system's list -----------------------------------------------------------
- */
+/* ---- One entry of the system's list ---------------------------------------------------------- */
 
 static bool entry_is_link_local(const struct ifaddrs *entry) {
     struct sockaddr_in6 in6;

@@ -69,8 +69,8 @@ void rcmi_loop_call(struct rcmi_loop *loop, void (*fn)(void *arg), void *arg);
 
 /* Wakes the loop, so that tick runs soon. Any thread. */
 void rcmi_loop_wake(struct rcmi_loop *loop);
-/* The eventfd behind rcmi_loop_wake: other processes that hold a copy wake the loop by writing 1.
- */
+/* The eventfd behind rcmi_loop_wake: other processes that hold a copy wake the loop by writing
+ * 1. */
 int rcmi_loop_eventfd(struct rcmi_loop *loop);
 
 /* Whether the descriptors of the loop itself are still its own: a look, which costs a system call,

@@ -29,8 +29,8 @@ uint64_t rcmi_process_time_ns(void);
 /* This process. Nothing here fails: what cannot be found out is not known. */
 void rcmi_process_self(struct rcmi_process *ret_process);
 
-/* Microseconds since the machine started: now, and when the process can have begun at the latest.
- */
+/* Microseconds since the machine started: now, and when the process can have begun at the
+ * latest. */
 uint64_t rcmi_process_clock(void);
 uint64_t rcmi_process_begun(const struct rcmi_process *process);
 

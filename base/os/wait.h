@@ -80,8 +80,8 @@ uint32_t rcmi_pause_spins(int us);
  * them may take (not if RINGCOMM_SPIN_US is set): a core that slept meanwhile comes back late. */
 struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes);
 
-/* Pauses once; false when the caller should sleep: the budget is spent, or yields rest (yield.h).
- */
+/* Pauses once; false when the caller should sleep: the budget is spent, or yields rest
+ * (yield.h). */
 bool rcmi_pause(struct rcmi_pause *pause);
 
 #endif

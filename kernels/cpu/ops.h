@@ -262,8 +262,8 @@ RCMI_COMPLEX_OPS(complex128, float64)
 
 /* ---- Scaled sums: avg and premul_sum --------------------------------------------------------- */
 
-/* A contribution is added as it would be stored, so that its own rank adds what others get of it.
- */
+/* A contribution is added as it would be stored, so that its own rank adds what others get of
+ * it. */
 #define RCMI_STORED(T)                                                                             \
     RCMI_INLINE vec_##T stored_##T(vec_##T v) {                                                    \
         elem_##T elements[LANES_##T];                                                              \

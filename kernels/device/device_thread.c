@@ -192,8 +192,8 @@ static bool thread_look(struct rcmi_device *d) {
     return any;
 }
 
-/* Its users have gone, and with them their operations; jobs and what follows a stream may be left.
- */
+/* Its users have gone, and with them their operations; jobs and what follows a stream may be
+ * left. */
 static void thread_run(struct rcmi_device *d) {
     for (int idle = 0; !atomic_load_explicit(&d->ends, memory_order_acquire);) {
         if (thread_look(d))

@@ -62,8 +62,8 @@ static rcm_status look_fetch(struct look *look, rcm_store *store) {
     return status;
 }
 
-/* Was it of this job? It was if this process had begun when it joined, as far as one clock tells.
- */
+/* Was it of this job? It was if this process had begun when it joined, as far as one clock
+ * tells. */
 static bool was_ours(const struct rcmi_join *join, int rank, const struct rcmi_member *member) {
     return (rank == 0 && join->met) || (member->process.time_ns == rcmi_process_time_ns() &&
                                         member->joined_clock >= join->begun);

@@ -24,8 +24,8 @@ struct rcmi_launcher_says {
     int rank, size;
     int local_rank; /* -1: not told */
     int local_size; /* 0: not told */
-    /* What tells this job from others of the launcher, and in which variable; NULL: nothing does.
-     */
+    /* What tells this job from others of the launcher, and in which variable; NULL: nothing
+     * does. */
     const char *job_name;
     char job[100];
 };

@@ -74,8 +74,7 @@ static rcm_status id_add_all(struct id *id) {
                : rcmi_fail(RCM_ERR_CONFIG, 0, "no network interface that is up has an address");
 }
 
-/* ---- The ids of this process ------------------------------------------------------------------
- */
+/* ---- The ids of this process ----------------------------------------------------------------- */
 
 #define ENDED_MAX 1000 /* ids that were used up: so many of the last ones are known as such */
 

@@ -78,8 +78,8 @@ static void check_options(void) {
     check("long host", init(options), RCM_ERR_CONFIG, "options->host_id has 299 bytes");
 }
 
-/* A struct of a program that was built with a newer header: what we know, then a field we do not.
- */
+/* A struct of a program that was built with a newer header: what we know, then a field we do
+ * not. */
 struct newer_options {
     struct rcm_init_options options;
     uint64_t unknown;

@@ -384,8 +384,7 @@ static int check_own_store(void) {
     return errors;
 }
 
-/* ---- In the background ------------------------------------------------------------------------
- */
+/* ---- In the background ----------------------------------------------------------------------- */
 
 /* The options are the library's copies by then. */
 static int begins(int rank, void *arg) {

@@ -374,8 +374,7 @@ static int check_alone(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- What is refused --------------------------------------------------------------------------
- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 static int refuses(const char *what, rcm_status status, const char *words) {
     int errors = 0;

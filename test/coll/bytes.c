@@ -171,8 +171,7 @@ static int check_together(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- What is refused, what fails ---------------------------------------------------------------
- */
+/* ---- What is refused, what fails ------------------------------------------------------------- */
 
 static int refuses(rcm_status status, const char *words) {
     int errors = 0;

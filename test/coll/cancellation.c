@@ -195,8 +195,7 @@ static int check(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- rcm_init ----------------------------------------------------------------------------------
- */
+/* ---- rcm_init -------------------------------------------------------------------------------- */
 
 /* A request is waited for by a thread that is canceled; the request goes on. */
 static void *init_waiter(void *arg) {

@@ -110,8 +110,7 @@ static int wake_run(void) {
     return ranks_run(&ranks, check_wake, NULL);
 }
 
-/* ---- One of several works is complete when a thread is about to sleep -------------------------
- */
+/* ---- One of several works is complete when a thread is about to sleep ------------------------ */
 
 enum { ANY_WAIT_MS = 3000 };
 
@@ -323,8 +322,7 @@ static int kept_run(void) {
     return ranks_run(&ranks, check_kept, NULL);
 }
 
-/* ---- A fork while another thread takes leave ---------------------------------------------------
- */
+/* ---- A fork while another thread takes leave ------------------------------------------------- */
 
 struct rcmi_engine;
 void __real_rcmi_engine_hurry(struct rcmi_engine *engine);
@@ -387,8 +385,7 @@ static int leave_run(void) {
     return ranks_run(&ranks, check_leave, NULL);
 }
 
-/* ---- A work waits for a rank whose link is lost, and its channels do not know it yet -----------
- */
+/* ---- A work waits for a rank whose link is lost, and its channels do not know it yet --------- */
 
 struct rcmi_link;
 void __real_rcmi_channels_link_down(struct rcmi_link *link);
@@ -433,8 +430,7 @@ static int lost_run(void) {
     return ranks_run(&ranks, check_lost, NULL);
 }
 
-/* ---- A rank fails and ends while another one is slow to set up its link with it ----------------
- */
+/* ---- A rank fails and ends while another one is slow to set up its link with it -------------- */
 
 struct rcmi_blob;
 rcm_status __real_rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob);

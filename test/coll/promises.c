@@ -129,8 +129,7 @@ static int check_timeout(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Collectives start in order, boundedly many at once ---------------------------------------
- */
+/* ---- Collectives start in order, boundedly many at once -------------------------------------- */
 
 enum { FEW = 10, QUEUED = 1000 };
 
@@ -386,8 +385,7 @@ static int check_leave(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- What was sent before leaving -------------------------------------------------------------
- */
+/* ---- What was sent before leaving ------------------------------------------------------------ */
 
 enum { UNREAD = 3 << 17, SLOW_US = 700000 }; /* 3 slots of 128 KiB; longer than a rank stays */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a function on n ranks, as threads of this process or as processes, over a given transport.
- */
+/* Runs a function on n ranks, as threads of this process or as processes, over a given
+ * transport. */
 #ifndef TEST_RANKS_H
 #define TEST_RANKS_H
 

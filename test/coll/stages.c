@@ -199,8 +199,8 @@ static int check_rounds(rcm_comm *comm, void *arg) {
 
 /* ---- Trouble --------------------------------------------------------------------------------- */
 
-/* Two of them; on rank 1 something is wrong with the first. Both end once, and alike on all ranks.
- */
+/* Two of them; on rank 1 something is wrong with the first. Both end once, and alike on all
+ * ranks. */
 static int check_trouble(rcm_comm *comm, enum trouble trouble, rcm_status expected, int origin) {
     struct gather *first = gather_new(comm, trouble, 10), *second = gather_new(comm, NO_TROUBLE, 5);
     rcm_work *works[2] = {NULL};
@@ -252,8 +252,8 @@ static void await_error(const rcm_comm *comm) {
         usleep(1000);
 }
 
-/* Rank 1 has done with the sizes. The others say that they wait in the second stage, for 11 bytes.
- */
+/* Rank 1 has done with the sizes. The others say that they wait in the second stage, for 11
+ * bytes. */
 static int check_shown(rcm_comm *comm, void *arg) {
     struct gather *g = gather_new(comm, NO_FURTHER, 11);
     struct rcm_error error = RCM_ERROR_INIT;

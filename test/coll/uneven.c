@@ -173,8 +173,7 @@ static int buffer_check(const struct problem *t, const struct buffer *b, const c
     return errors;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------
- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static rcm_status call_v(const struct problem *t, rcm_comm *comm, struct buffer *in,
                          struct buffer *out, const struct rcm_call *call, rcm_work **ret_work) {
@@ -352,8 +351,7 @@ static int check_together(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- What is refused ---------------------------------------------------------------------------
- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 static int refuses(rcm_status status, rcm_status want, const char *words) {
     int errors = 0;
@@ -431,8 +429,7 @@ static int check_refused(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Ranks that differ -------------------------------------------------------------------------
- */
+/* ---- Ranks that differ ----------------------------------------------------------------------- */
 
 struct lie {
     enum rcm_collective collective;

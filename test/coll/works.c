@@ -393,8 +393,7 @@ static int check_queue(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Calls that return while they wait --------------------------------------------------------
- */
+/* ---- Calls that return while they wait ------------------------------------------------------- */
 
 /* Rank 1 comes when rank 0 has given up once. */
 static int wait_interrupted(rcm_comm *comm, int32_t *value) {

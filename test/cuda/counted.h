@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the emulator counts in this process (emulator/fakecuda.h), and of the row of device memory.
- */
+/* What the emulator counts in this process (emulator/fakecuda.h), and of the row of device
+ * memory. */
 #ifndef TEST_CUDA_COUNTED_H
 #define TEST_CUDA_COUNTED_H
 

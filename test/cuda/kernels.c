@@ -71,8 +71,7 @@ static void fail(const struct trial *t, const char *what) {
     exit(1);
 }
 
-/* ---- Drawing ----------------------------------------------------------------------------------
- */
+/* ---- Drawing --------------------------------------------------------------------------------- */
 
 static size_t draw_count(void) {
     static const unsigned below[] = {4, 70, 70, 600, MAX_COUNT + 1};
@@ -124,8 +123,7 @@ static void draw_grid(struct trial *t) {
     t->block = t->grid == 264 ? 32 : blocks[draw(LENGTH(blocks))];
 }
 
-/* ---- One trial --------------------------------------------------------------------------------
- */
+/* ---- One trial ------------------------------------------------------------------------------- */
 
 static struct rcmi_operation operation_of(const struct trial *t) {
     struct rcmi_operation o = {.nresults = 1,
@@ -207,8 +205,7 @@ static void run(const struct trial *t) {
     trials++;
 }
 
-/* ---- The cases --------------------------------------------------------------------------------
- */
+/* ---- The cases ------------------------------------------------------------------------------- */
 
 static void draw_trial(rcm_dtype dtype, rcm_op op) {
     struct trial t = {.dtype = dtype, .op = op, .nsrcs = draw_number(), .specials = draw(2)};

@@ -72,8 +72,7 @@ static int check_error(const rcm_comm *comm, rcm_status status, rcm_status want,
     return errors;
 }
 
-/* ---- What may go wrong ------------------------------------------------------------------------
- */
+/* ---- What may go wrong ----------------------------------------------------------------------- */
 
 struct trouble {
     const char *name;
@@ -265,8 +264,7 @@ static int check_never(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Messages ---------------------------------------------------------------------------------
- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static uint8_t byte_of(size_t i, int round) {
     return (uint8_t)(i * 7 + (size_t)round * 13 + 1);

@@ -424,8 +424,8 @@ static int round_deaths(uint64_t seed) {
 
 static int round_cuts(uint64_t seed) {
     struct caller callers[RANKS_MAX];
-    /* Of two, one may have decided and the other hear of nothing; then it is alone with the error.
-     */
+    /* Of two, one may have decided and the other hear of nothing; then it is alone with the
+     * error. */
     world_make(3 + (int)(seed % (RANKS_MAX - 2)), seed);
     const int a = draw(net.n), b = (a + 1 + draw(net.n - 1)) % net.n;
     const int when = draw(2) ? 0 : draw(3 * net.n);

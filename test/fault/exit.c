@@ -150,8 +150,7 @@ static int rank_run(int rank, void *arg) {
     return 1;
 }
 
-/* ---- Rank 0, which serves the store, leaves at once -------------------------------------------
- */
+/* ---- Rank 0, which serves the store, leaves at once ------------------------------------------ */
 
 enum { AT_ONCE = 5, ROUNDS = 8 };
 

@@ -120,8 +120,8 @@ static int at_work(rcm_comm *comm, int rank) {
 
 /* ---- Stopped ------------------------------------------------------------------------------- */
 
-/* The deadline ends the group with the short one; the rest of them works once the victim goes on.
- */
+/* The deadline ends the group with the short one; the rest of them works once the victim goes
+ * on. */
 static int stopped(rcm_comm *comm, int rank) {
     rcm_comm *group = NULL, *other = NULL;
     if (group_make(comm, 0x1f, 0, &group) != RCM_OK ||

@@ -252,8 +252,8 @@ static int scene_run_once(const struct scene *scene, const char *transport, int6
     return errors;
 }
 
-/* What a rank is said to do, it must have had a processor to do: else, once more, with more time.
- */
+/* What a rank is said to do, it must have had a processor to do: else, once more, with more
+ * time. */
 static int scene_run(const struct scene *scene, const char *transport) {
     int64_t late_ms = LATE_MS;
     for (int turn = 1;; turn++, late_ms *= 2) {

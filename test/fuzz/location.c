@@ -30,8 +30,8 @@ static void touch(uint8_t *bytes, size_t len) {
     bytes[len - 1] = (uint8_t)(bytes[len - 1] + 1);
 }
 
-/* 24 bytes of location, 4 of length; the lowest bit of the first byte says which channel end asks.
- */
+/* 24 bytes of location, 4 of length; the lowest bit of the first byte says which channel end
+ * asks. */
 static rcm_status step(struct fuzz_input *in, struct shm_window *windows[2]) {
     struct shm_location location = {.block_at = 0};
     const int which = fuzz_u8(in) & 1;

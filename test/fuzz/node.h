@@ -19,8 +19,8 @@ enum {
 #define FUZZ_JOB    UINT64_C(0x1122334455667788)
 #define FUZZ_SECRET "fuzz secret"
 
-/* A node with shm and tcp. One per process, made on first use; what earlier inputs left is undone.
- */
+/* A node with shm and tcp. One per process, made on first use; what earlier inputs left is
+ * undone. */
 struct rcmi_node *fuzz_node(const char *secret);
 /* The address that look-ups find for the peer, NULL: none. Stays the caller's. */
 void fuzz_node_peer(const uint8_t *address, size_t len);

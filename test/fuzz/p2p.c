@@ -217,8 +217,8 @@ static void play_arrive(struct played *in) {
     in->bytes = posted->mem.bytes;
 }
 
-/* The input says where the peer's memory is, and how much of it can be read: a piece for each call.
- */
+/* The input says where the peer's memory is, and how much of it can be read: a piece for each
+ * call. */
 static rcm_status play_get(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                            uint64_t remote, bool helped, bool *moved) {
     struct played *in = (struct played *)channel;
@@ -283,8 +283,7 @@ static void fuzz_close(struct rcmi_channel *channel) {
     memset(played, 0, sizeof *played);
 }
 
-/* ---- Transfers ---------------------------------------------------------------------------------
- */
+/* ---- Transfers ------------------------------------------------------------------------------- */
 
 /* Nothing may still be written to memory that the user has back. */
 static void check_unposted(const struct rcmi_transfer *t) {

@@ -240,8 +240,7 @@ static rcm_status run(char **words) {
     return RCM_ERR_INVALID;
 }
 
-/* ---- What the environment asks for ------------------------------------------------------------
- */
+/* ---- What the environment asks for ----------------------------------------------------------- */
 
 /* As of a kernel without IPv6. */
 static void forbid_ipv6(void) {

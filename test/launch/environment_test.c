@@ -244,8 +244,7 @@ static void job_ids(void **state) {
     }
 }
 
-/* ---- Worlds of options beside the environment's ------------------------------------------------
- */
+/* ---- Worlds of options beside the environment's ---------------------------------------------- */
 
 #define RINGRUN                                                                                    \
     "RINGCOMM_RANK=1 RINGCOMM_WORLD_SIZE=4 RINGCOMM_LOCAL_RANK=1 RINGCOMM_LOCAL_WORLD_SIZE=4 "     \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The partition rule: chunks cover the vector exactly once, for any count, and lie on cache lines.
- */
+/* The partition rule: chunks cover the vector exactly once, for any count, and lie on cache
+ * lines. */
 #include "plan.h"
 
 #include <setjmp.h>

@@ -67,8 +67,8 @@ static rcm_status claim_verify(struct rcmi_algorithm *claim, const struct rcmi_s
     return test_plans_verify(shape, plans, claim, test_counts(claim));
 }
 
-/* Of all plans before: a row says that it keeps the order exactly if it was never seen to break it.
- */
+/* Of all plans before: a row says that it keeps the order exactly if it was never seen to break
+ * it. */
 static void test_order(void **state) {
     int wrong = 0;
     (void)state;

@@ -22,8 +22,7 @@ struct stores {
     char *path;
 };
 
-/* ---- The program's own, on a hash store -------------------------------------------------------
- */
+/* ---- The program's own, on a hash store ------------------------------------------------------ */
 
 static rcm_status own_set(void *arg, const char *key, const void *value, size_t len) {
     return rcm_store_set(arg, key, value, len);

@@ -11,8 +11,7 @@
 
 enum { ELEMENTS_MAX = TEST_SANITIZED ? 30000 : 150000, COLLECTIVES_MAX = 64 };
 
-/* ---- What --------------------------------------------------------------------------------------
- */
+/* ---- What ------------------------------------------------------------------------------------ */
 
 static bool has_blocks(const struct rcm_collective_info *info) {
     return info->send_blocks != 0 || info->recv_blocks != 0;
@@ -85,8 +84,7 @@ void collective_name(struct job *job) {
              point->nranks);
 }
 
-/* ---- Buffers -----------------------------------------------------------------------------------
- */
+/* ---- Buffers --------------------------------------------------------------------------------- */
 
 static size_t own_block(const struct job *job, const struct bench_point *point) {
     return bench_block_first(point, job->group->me, job->group->me) * rcm_dtype_size(point->dtype);
@@ -146,8 +144,7 @@ void parts_check(struct job *job) {
     }
 }
 
-/* ---- One ----------------------------------------------------------------------------------------
- */
+/* ---- One ------------------------------------------------------------------------------------- */
 
 typedef rcm_status caller(rcm_comm *comm, const struct bench_point *t, rcm_op op, const void *in,
                           void *out, const struct rcm_call *call, rcm_work **work);
@@ -217,8 +214,7 @@ const struct row row_collective = {.name = "one",
                                    .call = collective_call,
                                    .check = parts_check};
 
-/* ---- Several ------------------------------------------------------------------------------------
- */
+/* ---- Several --------------------------------------------------------------------------------- */
 
 /* A created one is for one type. */
 static bool operator_is_of(const struct bench_point *first, rcm_dtype dtype) {
@@ -265,8 +261,7 @@ const struct row row_coalesced = {.name = "coalesced",
                                   .call = coalesced_call,
                                   .check = parts_check};
 
-/* ---- Barriers -----------------------------------------------------------------------------------
- */
+/* ---- Barriers -------------------------------------------------------------------------------- */
 
 static void barrier_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "%s of %d", job->row->name, job->group->n);
@@ -289,8 +284,7 @@ const struct row row_barrier = {.name = "barrier", .weight = 3, .call = barrier_
 const struct row row_monitored = {
     .name = "monitored_barrier", .weight = 2, .call = monitored_call, BARRIER_ROW};
 
-/* ---- Connections ------------------------------------------------------------------------------
- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 static void prepare_draw(struct job *job) {
     struct rcm_collective_info info;

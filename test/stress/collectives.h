@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rows of collectives have in common: what is drawn of them, and buffers of their parts.
- */
+/* What the rows of collectives have in common: what is drawn of them, and buffers of their
+ * parts. */
 #ifndef STRESS_COLLECTIVES_H
 #define STRESS_COLLECTIVES_H
 

@@ -26,8 +26,7 @@ static void buffer_get(struct job *job, size_t bytes, struct memory *ret_memory)
     memory_get(job, memory_kind_draw(job->driver, &job->how), bytes, ret_memory);
 }
 
-/* ---- One message -------------------------------------------------------------------------------
- */
+/* ---- One message ----------------------------------------------------------------------------- */
 
 enum receive { EXACT, ANY_SOURCE, PROBED, MATCHED, LOOKED, TAKEN, SHORT, RECEIVES };
 
@@ -196,8 +195,7 @@ const struct row row_message = {.name = "message",
                                 .check = message_check,
                                 .free = message_free};
 
-/* ---- In a circle -------------------------------------------------------------------------------
- */
+/* ---- In a circle ----------------------------------------------------------------------------- */
 
 static void circle_draw(struct job *job) {
     struct message *m = calloc(1, sizeof *m);
@@ -246,8 +244,7 @@ const struct row row_sendrecv = {.name = "sendrecv",
                                  .call = circle_call,
                                  .check = circle_check};
 
-/* ---- Many in one call --------------------------------------------------------------------------
- */
+/* ---- Many in one call ------------------------------------------------------------------------ */
 
 enum { BATCH_MAX = 24 };
 
@@ -347,8 +344,7 @@ const struct row row_batch = {.name = "batch",
                               .call = batch_call,
                               .check = batch_check};
 
-/* ---- One that never comes -----------------------------------------------------------------------
- */
+/* ---- One that never comes -------------------------------------------------------------------- */
 
 static void cancel_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "a receive that is canceled");

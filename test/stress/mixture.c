@@ -28,8 +28,7 @@ const struct row row_mixture = {.name = "mixture",
                                 .call = mixture_call,
                                 .check = nothing};
 
-/* ---- From callback to callback -----------------------------------------------------------------
- */
+/* ---- From callback to callback --------------------------------------------------------------- */
 
 struct relay {
     struct job *job;

@@ -116,8 +116,7 @@ static void uneven_free(struct job *job) {
     free(((struct uneven *)job->own)->packed);
 }
 
-/* ---- The calls ---------------------------------------------------------------------------------
- */
+/* ---- The calls ------------------------------------------------------------------------------- */
 
 #define IN_V     in, u->in.counts, u->in.displs
 #define OUT_V    out, u->out.counts, u->out.displs

@@ -481,8 +481,8 @@ static int get_together(struct rcmi_channel *writer, struct rcmi_channel *reader
     return helps;
 }
 
-/* Any bytes of the writer's, as they are; none where there are none, and none once it has closed.
- */
+/* Any bytes of the writer's, as they are; none where there are none, and none once it has
+ * closed. */
 void case_get(void **state) {
     (void)state;
     enum { BYTES = 300000 };

@@ -18,8 +18,8 @@ static bool linked_by(struct pair *pair, const char *name) {
            strcmp(rcmi_node_transport(pair->b->node, 0), name) == 0;
 }
 
-/* What each said before there was a link arrives, once and in order; then a channel carries data.
- */
+/* What each said before there was a link arrives, once and in order; then a channel carries
+ * data. */
 static void talk(struct pair *pair) {
     enum { SAID = 20 };
     struct rcmi_channel *writer, *reader;
@@ -39,8 +39,8 @@ static void talk(struct pair *pair) {
     rcmi_channel_close(reader);
 }
 
-/* Wherever one side, the other or both decline: both take the next transport, and nobody is lost.
- */
+/* Wherever one side, the other or both decline: both take the next transport, and nobody is
+ * lost. */
 void case_declined(void **state) {
     (void)state;
     const struct setup setup = {.transports = "late,tcp"};

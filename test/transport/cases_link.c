@@ -460,8 +460,8 @@ static int stranger_connect(const struct rcmi_address *address, int i) {
     return fd;
 }
 
-/* Says something that is no greeting, half of one, a valid one with nonsense behind it, or nothing.
- */
+/* Says something that is no greeting, half of one, a valid one with nonsense behind it, or
+ * nothing. */
 static void stranger_talk(int fd, int kind, uint32_t *random) {
     uint8_t noise[2000];
     struct rcmi_hello hello = {

@@ -113,8 +113,7 @@ void case_two_processes(void **state) {
     duel_close(&duel);
 }
 
-/* ---- A writer that is stopped while it helps ------------------------------------------------
- */
+/* ---- A writer that is stopped while it helps ------------------------------------------------- */
 
 #define STOPS      200
 #define HELP_BYTES ((size_t)256 << 10)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels with several readers, in threads and in processes of their own, one of which is killed.
- */
+/* Channels with several readers, in threads and in processes of their own, one of which is
+ * killed. */
 #include <pthread.h>
 #include "cases.h"
 #include "harness.h"
@@ -257,8 +257,8 @@ static void killed_while_reading(int round) {
     cast_close(&cast);
 }
 
-/* One of two readers dies: its name is the channel's error, and the other one reads on meanwhile.
- */
+/* One of two readers dies: its name is the channel's error, and the other one reads on
+ * meanwhile. */
 void case_multicast_killed(void **state) {
     (void)state;
     limit_ms(60000);

@@ -20,8 +20,8 @@ static void read_pad(int fd) {
     assert_int_equal(recv(fd, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
 }
 
-/* A connection within this host has no congestion to be controlled, and its first frame is a pad.
- */
+/* A connection within this host has no congestion to be controlled, and its first frame is a
+ * pad. */
 static void home(void **state) {
     (void)state;
     struct end end;

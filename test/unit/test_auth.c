@@ -150,8 +150,7 @@ static void test_reads_no_further(void **state) {
     pair_close(ends);
 }
 
-/* ---- Peers played by hand ---------------------------------------------------------------------
- */
+/* ---- Peers played by hand -------------------------------------------------------------------- */
 
 static void take(int fd, uint8_t *buf, size_t len) {
     check_ok(rcmi_fd_read_full(fd, buf, len, rcmi_deadline_in(1000)));

@@ -181,8 +181,7 @@ static void test_deadlines(void **state) {
     check_status(RCM_ERR_SYSTEM, rcmi_fd_poll(1000000, POLLIN, rcmi_deadline_in(1000)));
 }
 
-/* ---- Passing descriptors ----------------------------------------------------------------------
- */
+/* ---- Passing descriptors --------------------------------------------------------------------- */
 
 static void test_pass_fds(void **state) {
     (void)state;
@@ -298,8 +297,7 @@ static void test_pass_until_full(void **state) {
     pair_close(ends);
 }
 
-/* ---- Shared memory ----------------------------------------------------------------------------
- */
+/* ---- Shared memory --------------------------------------------------------------------------- */
 
 static void test_memfd(void **state) {
     (void)state;

@@ -278,8 +278,8 @@ static void gpus_choose(void) {
         }
 }
 
-/* The folder of a device, and what leads to it by its address, which is the last name of its path.
- */
+/* The folder of a device, and what leads to it by its address, which is the last name of its
+ * path. */
 static void sys_add(const char *sys, const struct verbs_place *device) {
     char path[512], at[544];
     snprintf(path, sizeof path, "%s/devices/%s/", sys, device->pci);
@@ -302,8 +302,8 @@ static int entry_remove(const char *path, const struct stat *about, int type, st
     return remove(path);
 }
 
-/* A rank of which only its GPU's address is told is where that is, and goes by the NIC beside it.
- */
+/* A rank of which only its GPU's address is told is where that is, and goes by the NIC beside
+ * it. */
 static void addresses_choose(void) {
     char sys[] = "/tmp/verbs-sys-XXXXXX", path[64];
     struct verbs_place place[EIGHT];

@@ -12,8 +12,8 @@
 
 /* ---- Ports ----------------------------------------------------------------------------------- */
 
-/* b has the devices of that list, a has all; the sentence of a refusal, or by what they are linked.
- */
+/* b has the devices of that list, a has all; the sentence of a refusal, or by what they are
+ * linked. */
 static void linked_with(const char *devices, const char *by, const char *sentence) {
     const struct setup setup = {.transports = by[0] ? "verbs,tcp" : "verbs"};
     struct world *world = world_new();
@@ -110,8 +110,8 @@ void case_many_ports(void **state) {
     provider_remove();
 }
 
-/* A device that another one's name begins with is not meant, nor is a port that it does not have.
- */
+/* A device that another one's name begins with is not meant, nor is a port that it does not
+ * have. */
 void case_names(void **state) {
     (void)state;
     static const char *const wrong[] = {"fake", "fake01", "fake0:2", "fake0:", ",", "fake1:11"};

@@ -20,8 +20,8 @@ struct check_log {
 void check_log_begin(struct check_log *log);
 void check_log_end(struct check_log *log);
 
-/* What follows `before` in the last line that has it; "": there is none. Beside threads that log.
- */
+/* What follows `before` in the last line that has it; "": there is none. Beside threads that
+ * log. */
 void check_log_find(const struct check_log *log, const char *before, char *ret_text, size_t cap);
 
 #endif

@@ -194,8 +194,7 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
     return true;
 }
 
-/* ---- Lists ------------------------------------------------------------------------------------
- */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 /* order: does it combine contributions in the order of ranks? "-": it combines nothing. */
 static void print_list(const struct plan_options *o) {

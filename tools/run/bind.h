@@ -11,8 +11,8 @@ struct run_core {
     char name[128];  /* "core 1 (CPU 1, NUMA node 0)" */
 };
 
-/* In hwloc's logical order, so neighbours share a cache, a socket, a NUMA node as far as possible.
- */
+/* In hwloc's logical order, so neighbours share a cache, a socket, a NUMA node as far as
+ * possible. */
 struct run_cores {
     struct run_core *core; /* core[0..n) */
     int n;                 /* 0: ranks run anywhere */

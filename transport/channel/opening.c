@@ -35,8 +35,8 @@ struct rcmi_pending {
 
 /* ---- The writer ------------------------------------------------------------------------------ */
 
-/* Why a link is not over a Unix socket, as far as this side knows, to follow its transport's name.
- */
+/* Why a link is not over a Unix socket, as far as this side knows, to follow its transport's
+ * name. */
 static void explain_detour(const struct rcmi_link *link, char *text, size_t cap) {
     text[0] = '\0';
     if (link->same_host)

@@ -50,8 +50,8 @@ static bool ipc_attend(void *domain, int *ret_fd) {
     return true;
 }
 
-/* What was committed lies in memory that ends with this process: it has arrived when it was taken.
- */
+/* What was committed lies in memory that ends with this process: it has arrived when it was
+ * taken. */
 static bool ipc_link_flushed(void *arg) {
     const struct ipc_link *link = arg;
     for (const struct ipc_reader *reader = link->readers; reader; reader = reader->next) {

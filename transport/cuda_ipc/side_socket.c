@@ -183,8 +183,8 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
     }
 }
 
-/* The other end is closed. What was told of nothing, or has said that it is gone, has nothing open.
- */
+/* The other end is closed. What was told of nothing, or has said that it is gone, has nothing
+ * open. */
 static void socket_ended(struct ipc_peer *peer) {
     const uint64_t newest = atomic_load_explicit(&peer->domain->newest, memory_order_relaxed);
     if (peer->told && !peer->left && peer->keeps < newest)

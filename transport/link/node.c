@@ -269,8 +269,8 @@ struct drain {
     bool unlinked; /* there are peers without a link; they may be about to make one */
 };
 
-/* On the loop thread: is anything still to be told, or a link still to be made that will carry it?
- */
+/* On the loop thread: is anything still to be told, or a link still to be made that will carry
+ * it? */
 static void node_look_drained(void *arg) {
     struct drain *drain = arg;
     drain->done = !rcmi_outbox_flush(drain->node);

@@ -218,8 +218,8 @@ static bool getting_over(struct shm_channel *shm, const struct rcmi_fifo_request
 
 /* ---- By the slot ----------------------------------------------------------------------------- */
 
-/* Is this what the message says that the reader looks at? Then the writer holds it, and its slot.
- */
+/* Is this what the message says that the reader looks at? Then the writer holds it, and its
+ * slot. */
 static bool is_of_message(const struct shm_channel *shm, uint64_t remote, size_t len) {
     const struct rcmi_fifo_reader *reader = &shm->fifo.reader;
     uint64_t said;

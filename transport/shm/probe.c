@@ -22,8 +22,8 @@
 /* Written for plans of all kinds, and for each peer. */
 #define CHANNELS         8
 #define CHANNELS_OF_PEER 4
-/* Control stream, the peer's doorbell and segment; listeners, the store, what is open for a moment.
- */
+/* Control stream, the peer's doorbell and segment; listeners, the store, what is open for a
+ * moment. */
 #define FDS_OF_PEER 3
 #define LINKS_MAX   64 /* that are counted; ranks of other hosts have few neighbours here */
 #define FDS_OTHER   6

@@ -193,8 +193,8 @@ static rcm_status received(struct verbs_link *link, uint32_t i, uint32_t len, bo
     return status;
 }
 
-/* The entry of the send queue of that number, modulo 2^32, which is none of the future; 0: it is.
- */
+/* The entry of the send queue of that number, modulo 2^32, which is none of the future; 0: it
+ * is. */
 static uint64_t entry_of(const struct verbs_link *link, uint32_t number) {
     const uint32_t ago = (uint32_t)link->posted - number;
     return ago <= VERBS_SENDS ? link->posted - ago : 0;

@@ -43,8 +43,8 @@ struct verbs_method {
 extern const struct verbs_method verbs_by_exchange, verbs_by_cm;
 rcm_status verbs_connector_make(struct verbs_domain *domain);
 void verbs_connector_free(struct verbs_domain *domain);
-/* Connects link->qp to the peer's, later, by the connector's thread, if that is this side's part.
- */
+/* Connects link->qp to the peer's, later, by the connector's thread, if that is this side's
+ * part. */
 rcm_status verbs_connect(struct verbs_link *link, const struct verbs_offered *peer);
 /* The connector does not touch the link any more. True: it destroys link->qp itself. */
 bool verbs_connect_cancel(struct verbs_link *link);

@@ -27,8 +27,7 @@ rcm_comm *core_comm_of(PyObject *object) {
     return comm;
 }
 
-/* ---- Waiting with an eye on signals ------------------------------------------------------------
- */
+/* ---- Waiting with an eye on signals ---------------------------------------------------------- */
 
 /* One of the two is given. */
 struct request {
@@ -90,8 +89,7 @@ static PyObject *comm_init(CORE_UNUSED PyObject *type, PyObject *args, PyObject 
     return request_finish((struct request){.init = request}, &comm) ? comm_new(comm) : NULL;
 }
 
-/* ---- Groups -------------------------------------------------------------------------------------
- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 /* Defines how a method makes a communicator, by a begin function. `made` is NULL after a failure,
  * with an exception set. */

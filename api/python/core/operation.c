@@ -254,8 +254,7 @@ static void free_arguments(struct arguments *a, bool keep_views) {
     PyMem_Free(a->displs2);
 }
 
-/* ---- What follows from the views ---------------------------------------------------------------
- */
+/* ---- What follows from the views ------------------------------------------------------------- */
 
 static rcm_dtype dtype_of(const struct arguments *a) {
     if (a->send.dtype)
@@ -381,8 +380,7 @@ static bool check_sizes(const struct row *row, const struct arguments *a) {
            lists_hold(&a->recvs, a->counts2, "an entry of recv", a);
 }
 
-/* ---- Running ------------------------------------------------------------------------------------
- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 struct tail {
     PyObject *keep;

@@ -67,8 +67,7 @@ void core_work_orphan(rcm_work *work, struct core_held *held) {
     Py_END_ALLOW_THREADS
 }
 
-/* ---- Waiting -----------------------------------------------------------------------------------
- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 int core_work_wait(rcm_work *work, int64_t timeout_ms, rcm_status *ret_status,
                    struct core_failure *failure) {

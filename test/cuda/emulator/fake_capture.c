@@ -83,8 +83,8 @@ static bool leave_capture(struct capture *c) {
     return unjoined;
 }
 
-/* Gives the graph out, or drops it. Events recorded in the capture may still point to the struct.
- */
+/* Gives the graph out, or drops it. Events recorded in the capture may still point to the
+ * struct. */
 static CUresult finish_capture(struct capture *c, bool unjoined, CUgraph *out) {
     CUresult r = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                  : unjoined ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
@@ -175,8 +175,8 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
     return CUDA_SUCCESS;
 }
 
-/* Nodes run one after the other in capture order, which is one of the orders that CUDA may choose.
- */
+/* Nodes run one after the other in capture order, which is one of the orders that CUDA may
+ * choose. */
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     ENTER(true);
     CUresult r = CUDA_SUCCESS;

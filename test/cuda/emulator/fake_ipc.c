@@ -77,8 +77,8 @@ static void sign_out(struct mem *m) {
     }
 }
 
-/* The owner may have freed the memory, or be gone: the inode tells whether the fd is still the one.
- */
+/* The owner may have freed the memory, or be gone: the inode tells whether the fd is still the
+ * one. */
 static CUresult import(const struct wire_handle *h, struct mem *m) {
     char path[64];
     struct stat st;

@@ -79,8 +79,8 @@ void fake_mem_remove(struct mem *m) {
     fake_mem_changed();
 }
 
-/* What of [addr, end) lies in the memory that addr lies in; out: that memory. 0: it lies in none.
- */
+/* What of [addr, end) lies in the memory that addr lies in; out: that memory. 0: it lies in
+ * none. */
 static uint64_t piece(uint64_t addr, uint64_t end, struct mem *out) {
     if (!fake_find(addr, out))
         return 0;
@@ -135,8 +135,8 @@ static bool reserve_window(void) {
     return true;
 }
 
-/* The lowest hole that fits is used first: freed addresses come back soon, as with the real driver.
- */
+/* The lowest hole that fits is used first: freed addresses come back soon, as with the real
+ * driver. */
 uint64_t fake_take_addresses(uint64_t size) {
     if (!reserve_window())
         return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bodies of functions in PTX text: instructions, variables, labels, and calls, which are inlined.
- */
+/* Bodies of functions in PTX text: instructions, variables, labels, and calls, which are
+ * inlined. */
 #include "ptx_parse.h"
 #include <ctype.h>
 
