@@ -142,12 +142,11 @@ bool tcp_stream_move(struct tcp_stream *stream) {
 bool tcp_stream_flushed(struct tcp_stream *stream) {
     int unacknowledged = 0;
     bool moved = true;
-    while (moved) {
+    for (int i = 0; moved && i < TCP_FLUSH_ROUNDS; i++) {
         tcp_lock_take(&stream->rx.lock);
         moved = stream_receive(stream);
     }
-    while (tcp_tx_move(stream))
-        ;
+    (void)tcp_tx_move(stream);
     return stream->fd < 0 || atomic_load(&stream->broken) ||
            (atomic_load(&stream->queued) == 0 &&
             (ioctl(stream->fd, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0));

@@ -54,11 +54,12 @@
 #define TCP_DRY           32    /* so many looks in vain before the kernel is made to acknowledge */
 #define TCP_RX_VECTOR     2     /* pieces that one read goes to */
 #define TCP_PEEK          16384 /* bytes that may be looked at and left in the socket, see peek.c */
-#define TCP_RX_ROUNDS     8   /* reads per call of progress, so that no stream starves the others */
-#define TCP_GATHER        16  /* frames per system call */
-#define TCP_SMALL         512 /* bytes that are cheaper to copy together than to gather */
-#define TCP_DIRECT        1   /* up to so many streams are read without asking epoll first */
-#define TCP_AWAKE         64  /* after so many reads without sleep epoll forgets the stream */
+#define TCP_RX_ROUNDS     8 /* reads per call of progress, so that no stream starves the others */
+#define TCP_FLUSH_ROUNDS  1000    /* looks of one flush: all slots and more */
+#define TCP_GATHER        16      /* frames per system call */
+#define TCP_SMALL         512     /* bytes that are cheaper to copy together than to gather */
+#define TCP_DIRECT        1       /* up to so many streams are read without asking epoll first */
+#define TCP_AWAKE         64      /* after so many reads without sleep epoll forgets the stream */
 #define TCP_GRACE_NS      1000000 /* a full socket that is not moved for so long is the loop's */
 #define TCP_HEADER_DATA   0x52434d31u /* "RCM1" */
 #define TCP_HEADER_CREDIT 0x52434d32u
