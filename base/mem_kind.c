@@ -7,8 +7,23 @@
 
 _Atomic int rcmi_mem_specials;
 
+/* ---- Host memory ----------------------------------------------------------------------------- */
+
+/* MS_ASYNC does nothing but look whether the pages are mapped. */
+static rcm_status host_identify(const void *memory, size_t bytes, uint64_t *ret_identity) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = (uintptr_t)memory / page * page;
+    *ret_identity = msync((void *)from, (uintptr_t)memory - from + bytes, MS_ASYNC) == 0;
+    return RCM_OK;
+}
+
+static const struct rcmi_mem_row host_row = {
+    .name = "host memory", .at_once = true, .identify = host_identify};
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
 /* Release in _add pairs with the acquire loads: the row is complete. */
-static _Atomic(const struct rcmi_mem_row *) rows[RCMI_MEM_KINDS];
+static _Atomic(const struct rcmi_mem_row *) rows[RCMI_MEM_KINDS] = {&host_row};
 
 void rcmi_mem_kind_add(enum rcmi_mem_kind kind, const struct rcmi_mem_row *row) {
     atomic_store_explicit(&rows[kind], row, memory_order_release);
@@ -21,9 +36,7 @@ const struct rcmi_mem_row *rcmi_mem_kind_row(enum rcmi_mem_kind kind) {
 
 const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind) {
     const struct rcmi_mem_row *row = rcmi_mem_kind_row(kind);
-    if (row)
-        return row->name;
-    return kind == RCMI_MEM_HOST ? "host memory" : "device memory";
+    return row ? row->name : "device memory";
 }
 
 rcm_status rcmi_mem_kind_of(const void *address, enum rcmi_mem_kind *ret_kind, int *ret_device) {
@@ -42,16 +55,6 @@ rcm_status rcmi_mem_kind_of(const void *address, enum rcmi_mem_kind *ret_kind, i
     return RCM_OK;
 }
 
-/* MS_ASYNC does nothing but look whether the pages are mapped. */
-static bool is_mapped(const struct rcmi_mem *mem) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t from = (uintptr_t)mem->bytes / page * page;
-    return msync((void *)from, (uintptr_t)mem->bytes - from + mem->len, MS_ASYNC) == 0;
-}
-
 rcm_status rcmi_mem_identity(const struct rcmi_mem *mem, uint64_t *ret_identity) {
-    if (mem->kind != RCMI_MEM_HOST)
-        return rcmi_mem_kind_row(mem->kind)->identify(mem->bytes, mem->len, ret_identity);
-    *ret_identity = is_mapped(mem);
-    return RCM_OK;
+    return rcmi_mem_kind_row(mem->kind)->identify(mem->bytes, mem->len, ret_identity);
 }

@@ -3,7 +3,7 @@
  * Kinds of memory: a row of a table for each.
  *
  *   kind     which addresses are of it     copies and reductions
- *   host     those of no other kind        are done by the time a kernel returns (kernels.h)
+ *   host     those of no other kind        are done when a kernel returns (kernels.h)
  *   device   those that its row has        begin, and finish later (operation.h)
  *
  * The CPU touches host memory only: device memory is never dereferenced, given to a system call or
@@ -30,6 +30,9 @@ struct rcmi_device_job;
 
 struct rcmi_mem_row {
     const char *name; /* "device memory" */
+    /* The CPU touches it, so copies and reductions are done when a kernel returns (kernels.h). What
+     * stands below, but for identify, is of kinds that it does not touch. */
+    bool at_once;
     /* Is it an address of this kind, and of which device? For every buffer of every call. Any
      * thread. An error, in words for the user: it cannot be told. */
     rcm_status (*has)(const void *address, bool *ret_has, int *ret_device);
@@ -73,7 +76,7 @@ struct rcmi_mem_row {
 /* From now on there is memory of this kind. The row lives as long as the process; one for a kind.
  * Before calls with such memory. */
 void rcmi_mem_kind_add(enum rcmi_mem_kind kind, const struct rcmi_mem_row *row);
-/* NULL for a kind that there is none of, and for host memory. */
+/* NULL for a kind that there is none of. */
 const struct rcmi_mem_row *rcmi_mem_kind_row(enum rcmi_mem_kind kind);
 /* "host memory" */
 const char *rcmi_mem_kind_name(enum rcmi_mem_kind kind);
