@@ -56,6 +56,24 @@ rcm_status rcmi_fence_make(enum rcmi_mem_kind kind, struct rcmi_device *device, 
     return RCM_OK;
 }
 
+rcm_status rcmi_fence_await(struct rcmi_operation *watch, bool *awaits,
+                            struct rcmi_operation **after) {
+    rcm_status status = RCM_OK;
+    if (*awaits) {
+        status = rcmi_operation_look(watch);
+    } else if (*after && rcmi_operation_look(*after) != RCM_OK) {
+        watch->nresults = watch->nsrcs = 0;
+        watch->bytes = 0;
+        watch->after = *after;
+        status = rcmi_operation_begin(watch);
+        status = status == RCM_OK ? RCM_AGAIN : status;
+    }
+    if (status == RCM_OK)
+        *after = NULL;
+    *awaits = status == RCM_AGAIN;
+    return status;
+}
+
 void rcmi_fence_drop(struct rcmi_operation *operation) {
     if (!operation)
         return;
