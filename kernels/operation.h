@@ -12,7 +12,7 @@
  * From begin to end the struct and all memory that it names stay where they are. Operations that
  * run at the same time are independent of each other, and may end in any order.
  *
- * Not here: which step needs which operation when (algorithms/exec/exec_later.c).
+ * Not here: which step needs which operation when (algorithms/exec/exec_operation.c).
  */
 #ifndef RCMI_OPERATION_H
 #define RCMI_OPERATION_H

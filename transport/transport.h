@@ -396,9 +396,8 @@ static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len,
 static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channel,
                                                      const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get);
-/* Do messages go out from that memory without a copy, as far as is known before they are sent? Of a
- * channel whose slots are no host memory: what its row made nothing of when it was registered is
- * not tried. */
+/* Do messages go out from that memory without a copy, as far as is known before they are sent? Host
+ * memory may; of other kinds not what is registered nowhere, or the row made nothing of. */
 bool rcmi_channel_may_zero_copy(const struct rcmi_channel *channel, const struct rcmi_mem *mem);
 /* Writer: local completion: of the first `number` messages nothing that was sent without a copy is
  * needed any more. Where that is not told apart, true once it holds for all. */

@@ -29,8 +29,12 @@ static rcm_status beside_open_port(struct rcmi_run *run, uint32_t channel) {
     const struct rcmi_plan_channel *in_plan = &run->bind.plan->channels[channel];
     if (shape->host_of[in_plan->peer] != shape->host_of[run->exec->config.rank])
         return RCM_OK;
-    return rcmi_exec_end(run->exec, in_plan, BESIDE_STRIPE, RCMI_MEM_DEVICE,
-                         &run->ports[channel].beside);
+    struct rcmi_port *port = &run->ports[channel];
+    const rcm_status status =
+        rcmi_exec_end(run->exec, in_plan, BESIDE_STRIPE, RCMI_MEM_DEVICE, &port->beside);
+    if (status == RCM_OK)
+        port->data = port->beside->channel;
+    return status;
 }
 
 static rcm_status beside_open_step(struct rcmi_run *run, const struct rcmi_bound_step *step) {
@@ -48,8 +52,10 @@ static rcm_status beside_open_step(struct rcmi_run *run, const struct rcmi_bound
 rcm_status rcmi_beside_open(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     rcm_status status = RCM_OK;
-    for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++)
+    for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++) {
         run->ports[i].beside = NULL;
+        run->ports[i].data = run->ports[i].end->channel;
+    }
     if (!run->by_step || run->bind.in.kind != RCMI_MEM_DEVICE)
         return RCM_OK;
     for (uint32_t i = 0; i < plan->nsteps && status == RCM_OK; i++)
@@ -60,22 +66,18 @@ rcm_status rcmi_beside_open(struct rcmi_run *run) {
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-rcm_status rcmi_beside_announce(struct rcmi_lane_state *lane, const struct rcmi_port *port,
+rcm_status rcmi_beside_announce(const struct rcmi_lane_state *lane, const struct rcmi_port *port,
                                 size_t bytes) {
     const uint64_t announced = bytes;
     struct rcmi_reserved reserved;
-    if (lane->later->announced)
+    if (lane->operation->announced)
         return RCM_OK;
-    rcm_status status = RCM_AGAIN;
-    if (port->end->now_served == port->ticket)
-        status = rcmi_channel_reserve(port->end->channel, sizeof announced, &reserved);
-    if (status == RCM_AGAIN)
-        lane->waits_for = port->end;
+    const rcm_status status = rcmi_channel_reserve(port->end->channel, sizeof announced, &reserved);
     if (status != RCM_OK)
         return status;
     memcpy(reserved.bytes, &announced, sizeof announced);
     rcmi_channel_commit(port->end->channel, sizeof announced, lane->meta | RCMI_META_ELSEWHERE);
-    lane->later->announced = true;
+    lane->operation->announced = true;
     return RCM_OK;
 }
 

@@ -106,18 +106,18 @@ static rcm_status run_bind_blocks(struct rcmi_run *run) {
  * everything does not wait for the answer to the last of it. */
 static void run_bind_lanes(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
-    const bool host = run->bind.in.kind == RCMI_MEM_HOST;
+    const bool at_once = rcmi_mem_kind_row(run->bind.in.kind)->at_once;
     struct rcmi_lane_state *state = run->lanes;
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         const struct rcmi_lane *lane = &plan->lanes[i];
         for (uint32_t stripe = 0; stripe < run->stripes; stripe++, state++)
-            *state =
-                (struct rcmi_lane_state){.later = host ? NULL : &run->laters[state - run->lanes],
-                                         .begin = lane->first_step,
-                                         .end = lane->first_step + lane->nsteps,
-                                         .stripe = stripe,
-                                         .ports = &run->ports[stripe * plan->nchannels],
-                                         .scratch = stripe * plan->nscratch * run->scratch_chunk};
+            *state = (struct rcmi_lane_state){
+                .operation = at_once ? NULL : &run->operations[state - run->lanes],
+                .begin = lane->first_step,
+                .end = lane->first_step + lane->nsteps,
+                .stripe = stripe,
+                .ports = &run->ports[stripe * plan->nchannels],
+                .scratch = stripe * plan->nscratch * run->scratch_chunk};
     }
 }
 
@@ -199,7 +199,7 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
         run->by_step
             ? rcmi_exec_slicing_by_step(run->exec, plan, run->bind.in.kind)
             : rcmi_exec_slicing(run->exec, plan, run->kind, run->bind.count, run->element_bytes);
-    rcm_status status = rcmi_later_bind(run);
+    rcm_status status = rcmi_run_operations_bind(run);
     if (status != RCM_OK)
         return status;
     run_bind_operator(run);

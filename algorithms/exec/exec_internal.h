@@ -5,8 +5,8 @@
  *   exec_runs.c, exec_scratch.c             memory of runs
  *   exec_bind.c, exec_slices.c,             a call becomes a run: slices, channel ends, the places
  *   exec_ends.c, exec_places.c              of operands
- *   exec.c, exec_step.h                     running lanes, steps that are done at once
- *   exec_later.c, exec_beside.c             steps on memory of devices
+ *   exec.c, exec_step.h                     running lanes, and the steps that they are at
+ *   exec_operation.c, exec_beside.c         what steps on memory of devices have beside that
  *   exec_message.c, exec_wait.c             unusual messages; what a run waits for
  *   exec_trace.c                            times of steps
  */
@@ -14,6 +14,7 @@
 #define RCMI_EXEC_INTERNAL_H
 
 #include "exec.h"
+#include "fence.h"
 #include "kernels.h"
 #include "operation.h"
 #include "scratch.h"
@@ -92,10 +93,6 @@ struct rcmi_place {
  * own. */
 #define RCMI_BASE_BLOCKS (RCMI_CHANNEL + 1)
 
-/* From where a message is sent without a copy, once an operation has ended: a stable source, or
- * what the step computes. */
-enum rcmi_later_from { RCMI_LATER_SLOT, RCMI_LATER_SOURCE, RCMI_LATER_RESULT };
-
 /* A bound step; fits a cache line. */
 struct rcmi_bound_step {
     size_t bytes; /* of its chunk, or span; of one in pieces, of the longest of these */
@@ -103,15 +100,14 @@ struct rcmi_bound_step {
     uint32_t first_src;
     uint32_t out; /* RCMI_NO_CHANNEL if none */
     uint8_t nsrcs;
-    bool zero_copy;          /* one stable buffer to a channel, nothing else */
-    bool zero_copy_dst;      /* what it sends may be sent from dst */
-    bool receives_into_dst;  /* one channel to a buffer, and maybe on */
-    bool early;              /* the same, and its slices may come early */
-    bool answered;           /* its message will be */
-    uint8_t later_zero_copy; /* enum rcmi_later_from, where operations finish later */
-    bool reduces;            /* it computes, else it copies */
-    uint8_t sum;             /* by which of the run's it computes */
-    uint32_t answer;         /* as in struct rcmi_step */
+    bool zero_copy;         /* one stable buffer to a channel, nothing else */
+    bool zero_copy_dst;     /* what it sends may be sent from dst */
+    bool receives_into_dst; /* one channel to a buffer, and maybe on */
+    bool early;             /* the same, and its slices may come early */
+    bool answered;          /* its message will be */
+    bool reduces;           /* it computes, else it copies */
+    uint8_t sum;            /* by which of the run's it computes */
+    uint32_t answer;        /* as in struct rcmi_step */
     /* Of a span that does not lie in one piece: its pieces, each as a step of its own whose message
      * begins where that of the one before it ends. 0: it does, or is no span. */
     uint32_t npieces, first_piece;
@@ -121,24 +117,42 @@ _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache 
 /* A run's use of a channel end. */
 struct rcmi_port {
     struct rcmi_end *end;
-    struct rcmi_end *beside; /* see exec_beside.c; NULL */
-    uint32_t ticket;         /* the end is this run's when end->now_served equals it */
+    struct rcmi_end *beside;   /* see exec_beside.c; NULL */
+    struct rcmi_channel *data; /* by which messages with payload go: of one of these */
+    uint32_t ticket;           /* the end is this run's when end->now_served equals it */
     uint64_t sent;      /* of the channel, with this run's last message; 0: nothing to wait for */
     uint64_t zero_copy; /* the same of those that were sent so */
 };
 
-/* The step that a lane is at, where operations on the run's memory finish later. Once it has begun
- * its sources and its target are found, and stay. */
-struct rcmi_later {
+/* How the message of a step leaves. */
+enum rcmi_way {
+    RCMI_WAY_NONE,   /* there is none */
+    RCMI_WAY_SENT,   /* it was sent from where its source lies: nothing is computed */
+    RCMI_WAY_SLOT,   /* it is computed into its slot */
+    RCMI_WAY_POSTED, /* into memory that the reader posted */
+    RCMI_WAY_ANSWER, /* into the slot of the message that it answers */
+    RCMI_WAY_DST,    /* it is sent from the step's dst, where it is computed */
+    RCMI_WAY_COPY,   /* that cannot be after all: it is copied from there into its slot */
+};
+
+/* What a step works on, once it is found. */
+struct rcmi_step_io {
+    void *dst;                   /* NULL: it has none; of the step as a whole, not of a piece */
+    struct rcmi_reserved target; /* of all ways from SLOT on */
+    size_t bytes;                /* of the message; of the slice, where there is none */
+    enum rcmi_way way;
+};
+
+/* Of a lane whose memory the CPU does not touch: the step that it is at has begun, and what it
+ * works on stays until its operations have ended. */
+struct rcmi_lane_operation {
     struct rcmi_operation operation; /* of the step, or of one of its pieces at a time */
+    const void *srcs[RCMI_SOURCES_MAX];
+    struct rcmi_step_io io;
     bool begun;
     bool announced; /* its message, see exec_beside.c */
     uint32_t piece; /* the next one to begin, and where its part of the message is: */
     size_t at;
-    size_t bytes; /* of the message */
-    const void *srcs[RCMI_SOURCES_MAX];
-    struct rcmi_reserved target; /* bytes NULL: it sends nothing, or: */
-    uint8_t from;                /* enum rcmi_later_from */
 };
 
 struct rcmi_lane_state {
@@ -155,7 +169,7 @@ struct rcmi_lane_state {
     bool beside;          /* the payload that was peeked is beside its message */
     uint64_t meta;        /* of this slice's messages */
     void *reply;          /* where the step may leave its answer; NULL */
-    struct rcmi_later *later; /* NULL: operations finish at once */
+    struct rcmi_lane_operation *operation; /* NULL: the CPU does what steps compute */
     const struct rcmi_end *waits_for;
 };
 
@@ -196,10 +210,12 @@ struct rcmi_run {
     enum rcmi_mem_kind kind;   /* of its channels */
     uint32_t open_stripes;     /* those whose ports have their ends */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
-    struct rcmi_later *laters;                /* plan->nlanes * plan->stripes, or NULL */
-    struct rcmi_lane_trace *traces;           /* likewise */
-    int64_t trace_began, traced; /* the run's first pass, 0 before; the last look at the clock */
-    uint8_t track;               /* as in struct rcmi_trace_event */
+    struct rcmi_lane_operation *operations;   /* plan->nlanes * plan->stripes, or NULL */
+    struct rcmi_operation watch; /* of bind.after, see rcmi_fence_await; while it runs: */
+    bool awaits;
+    struct rcmi_lane_trace *traces; /* as many as operations, or NULL */
+    int64_t trace_began, traced;    /* the run's first pass, 0 before; the last look at the clock */
+    uint8_t track;                  /* as in struct rcmi_trace_event */
     /* Those of the kernels, and behind them, by source, those of steps that have this rank's
      * contribution there and scale it: as many as the plan has need of. */
     uint32_t nsums;
@@ -290,22 +306,30 @@ void rcmi_trace_pass(struct rcmi_run *run);
 void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                      const struct rcmi_bound_step *step, rcm_status status);
 
-/* ---- exec_later.c */
-/* Readies the run's laters if its memory is of a kind that has operations. */
-rcm_status rcmi_later_bind(struct rcmi_run *run);
-/* As step_try in exec.c, where operations on the run's memory finish later: until then the step
- * holds the slots that it uses. */
-rcm_status rcmi_later_try(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                          const struct rcmi_bound_step *step, size_t *bytes);
+/* ---- exec_operation.c */
+/* Readies the operations of a run whose memory the CPU does not touch. */
+rcm_status rcmi_run_operations_bind(struct rcmi_run *run);
+/* Computes what the lane's step says. RCM_AGAIN while an operation of it runs; RCM_OK once, when
+ * all of it is there. */
+rcm_status rcmi_operation_compute(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                  const struct rcmi_bound_step *step);
+/* RCM_OK when what the run comes after has ended: then a source may be sent as it lies. RCM_AGAIN,
+ * or RCM_ERR_UNSUPPORTED: the port sends from no such memory. */
+rcm_status rcmi_run_await(struct rcmi_run *run, const struct rcmi_port *port,
+                          const struct rcmi_place *src);
+/* Does a lane of it wait for this rank's own stream, or for scratch? */
+static inline bool rcmi_run_waits_here(const struct rcmi_run *run) {
+    return rcmi_run_scratch_is_due(run) || run->awaits;
+}
 /* rcmi_operations.wake; arg: the node. */
 void rcmi_exec_wake(void *arg);
 
 /* ---- exec_beside.c */
 /* Opens the channels beside those of the run. */
 rcm_status rcmi_beside_open(struct rcmi_run *run);
-/* Says on the port's own channel that the lane's message, of so many bytes, comes beside it; once
- * for each. */
-rcm_status rcmi_beside_announce(struct rcmi_lane_state *lane, const struct rcmi_port *port,
+/* Tells on the port's own channel, which the run may use, that the lane's message, of so many
+ * bytes, comes beside it; once for each. */
+rcm_status rcmi_beside_announce(const struct rcmi_lane_state *lane, const struct rcmi_port *port,
                                 size_t bytes);
 /* Is it what such a message was announced by? Then the slot is as the message's own, but for its
  * bytes, which are NULL. */
@@ -317,11 +341,6 @@ rcm_status rcmi_beside_read(const struct rcmi_run *run, const struct rcmi_end *e
 /* The message that was announced so. */
 rcm_status rcmi_beside_peek(struct rcmi_lane_state *lane, const struct rcmi_port *port,
                             const struct rcmi_slot *announced, const void **ret_bytes);
-/* By which messages with payload go. */
-static inline struct rcmi_channel *rcmi_port_data(const struct rcmi_port *port) {
-    return (port->beside ? port->beside : port->end)->channel;
-}
-
 /* ---- Addresses */
 /* The part of a step's chunk that slice s moves. */
 static inline size_t rcmi_slice_length(const struct rcmi_bound_step *step, size_t offset,

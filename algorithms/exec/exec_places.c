@@ -124,33 +124,23 @@ static void run_bind_span(struct rcmi_run *run, const struct rcmi_step *step,
     bound->first_piece = run->npieces;
     bound->npieces = n;
     bound->zero_copy = bound->zero_copy_dst = bound->receives_into_dst = bound->early = false;
-    bound->later_zero_copy = RCMI_LATER_SLOT;
     run->npieces += n;
     run->nplaces += n * step->nsrcs;
 }
 
-/* By which other ways than slots its messages may go, where the CPU and peers touch its memory. */
-static void run_bind_ways(const struct rcmi_step *step, bool in_place, bool late_in_place,
+/* By which other ways than slots its messages may go. Peers and sockets write only to memory that
+ * the CPU touches. */
+static void run_bind_ways(const struct rcmi_run *run, const struct rcmi_step *step, bool in_place,
                           struct rcmi_bound_step *bound) {
+    const bool touched = rcmi_mem_kind_row(run->bind.in.kind)->at_once;
+    const bool receives = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
     bound->zero_copy = step->op == RCMI_STEP_SEND && !bound->reduces &&
                        (in_place ? step->stable_in_place : step->stable);
     bound->zero_copy_dst = step->out != RCMI_NO_CHANNEL && step->lasting;
-    bound->receives_into_dst = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
-    bound->early = step->early && !(in_place && late_in_place);
-    bound->answered = step->answered;
-}
-
-/* Where the CPU does not touch it: by a channel of its kind from memory that is registered. */
-static void run_bind_later_ways(const struct rcmi_run *run, const struct rcmi_step *step,
-                                bool in_place, struct rcmi_bound_step *bound) {
-    bound->answer = RCMI_NO_CHANNEL; /* each message goes by a slot of its own */
-    if (run->kind == RCMI_MEM_HOST || step->out == RCMI_NO_CHANNEL)
-        return;
-    if (step->op == RCMI_STEP_SEND && !bound->reduces &&
-        (in_place ? step->stable_in_place : step->stable))
-        bound->later_zero_copy = RCMI_LATER_SOURCE;
-    else if (step->lasting && bound->dst.where == RCMI_OUT)
-        bound->later_zero_copy = RCMI_LATER_RESULT;
+    bound->receives_into_dst = touched && receives;
+    bound->early = touched && step->early && !(in_place && run->bind.plan->late_in_place);
+    bound->answered = touched && step->answered;
+    bound->answer = touched ? bound->answer : RCMI_NO_CHANNEL;
 }
 
 void rcmi_run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
@@ -158,10 +148,7 @@ void rcmi_run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     const struct rcmi_step *step = &plan->steps[i];
     struct rcmi_bound_step *bound = &run->steps[i];
     run_bind_chunk(run, step, 0, step->first_src, bound);
-    if (run->bind.in.kind == RCMI_MEM_HOST)
-        run_bind_ways(step, in_place, plan->late_in_place, bound);
-    else
-        run_bind_later_ways(run, step, in_place, bound);
+    run_bind_ways(run, step, in_place, bound);
     if (step->nchunks > 1)
         run_bind_span(run, step, bound);
     for (uint32_t k = 0; k < step->nsrcs; k++)

@@ -42,7 +42,7 @@ void rcmi_run_free(struct rcmi_run *run) {
     free(run->pieces);
     free(run->ports);
     free(run->last_step);
-    free(run->laters);
+    free(run->operations);
     rcmi_operator_drop(run->held);
     free(run);
 }

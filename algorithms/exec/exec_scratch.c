@@ -12,7 +12,7 @@
 #include "log.h"
 
 void rcmi_run_scratch_free(struct rcmi_run *run) {
-    if (run->scratch.kind == RCMI_MEM_HOST)
+    if (!run->device_scratch)
         free(run->scratch.bytes);
     rcmi_scratch_give(&run->exec->scratches, run->device_scratch);
     run->device_scratch = NULL;

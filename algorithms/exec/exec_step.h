@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sources and the target of a step, found and given back: what exec.c, where steps are done at
- * once, and exec_later.c, where they finish later, have in common. Inlined into both, for the sake
- * of small calls.
+ * A step finds its sources and how its message leaves, and gives back what it used. Inlined into
+ * exec.c, for the sake of small calls.
  */
 #ifndef RCMI_EXEC_STEP_H
 #define RCMI_EXEC_STEP_H
 
 #include "exec_internal.h"
 
-/* Inlined into both ways to do a step, as if there were but one. */
 #define HOT inline __attribute__((always_inline))
 
 /* Is a message of len bytes right where `bytes` are left? It may be a part of them only where it
@@ -125,7 +123,7 @@ static HOT rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state 
 static inline rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                         struct rcmi_port *port, const struct rcmi_place *place,
                                         size_t offset, size_t len) {
-    struct rcmi_channel *channel = rcmi_port_data(port);
+    struct rcmi_channel *channel = port->data;
     const struct rcmi_mem mem = rcmi_run_mem(run, lane, place, offset, len);
     const rcm_status status = rcmi_channel_send_zero_copy(channel, &mem, lane->meta, run->gets);
     if (status == RCM_OK) {
@@ -160,49 +158,77 @@ static inline rcm_status step_send_stable(struct rcmi_run *run, const struct rcm
     struct rcmi_port *port = &lane->ports[step->out];
     const struct rcmi_place *src = &run->places[step->first_src];
     const size_t offset = lane->offset + lane->part;
-    const rcm_status status = step_zero_copy(run, lane, port, src, offset, *bytes);
+    rcm_status status = run->bind.after ? rcmi_run_await(run, port, src) : RCM_OK;
+    if (status == RCM_OK)
+        status = step_zero_copy(run, lane, port, src, offset, *bytes);
     if (status != RCM_ERR_UNSUPPORTED)
         return status;
-    const size_t most = port->end->channel->slot_bytes; /* known, for the channel is ready */
+    const size_t most = port->data->slot_bytes; /* known, for the channel is ready */
     if (*bytes <= most || most < RCMI_ZERO_COPY_MIN)
         return status;
     *bytes = most;
     return step_zero_copy(run, lane, port, src, offset, most);
 }
 
-/* Sends what is stable from where it lies, or finds where the step's message is to be written.
- * ret_reserved->bytes NULL: it is sent. *bytes: at most a slot of them. */
-static HOT rcm_status step_reserve(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                   const struct rcmi_bound_step *step, size_t *bytes,
-                                   struct rcmi_reserved *ret_reserved) {
+/* By which way goes a message for which there is a slot? */
+static inline enum rcmi_way step_way(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
+                                     const struct rcmi_bound_step *step,
+                                     const struct rcmi_port *port, const struct rcmi_step_io *io) {
+    if (io->target.posted)
+        return RCMI_WAY_POSTED;
+    if (step->answer != RCMI_NO_CHANNEL && lane->reply && step->npieces == 0)
+        return RCMI_WAY_ANSWER;
+    if (step->zero_copy_dst && io->bytes >= RCMI_ZERO_COPY_MIN && !run->no_zero_copy &&
+        rcmi_channel_may_zero_copy(port->data, &run->base[step->dst.index]))
+        return RCMI_WAY_DST;
+    return RCMI_WAY_SLOT;
+}
+
+/* Sends what is stable from where it lies, or finds how else the step's message leaves. io->bytes:
+ * at most a slot of them. */
+static HOT rcm_status step_reserve(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                   const struct rcmi_bound_step *step, struct rcmi_step_io *io) {
     const struct rcmi_port *port = &lane->ports[step->out];
-    struct rcmi_end *out = port->end;
+    const struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (out->now_served != port->ticket || (step->answered && end_is_full(run, out)) ||
         (run->gets && out->nkept > 0)) /* a slot with an answer may be what a get comes by */
         return RCM_AGAIN;
-    if (step->zero_copy && *bytes >= RCMI_ZERO_COPY_MIN)
-        status = step_send_stable(run, lane, step, bytes);
-    if (status == RCM_OK) {
-        if (step->answered)
-            end_keep(run, out, NULL);
-        ret_reserved->bytes = NULL;
-        return RCM_OK;
-    }
-    if (status == RCM_ERR_UNSUPPORTED) {
-        if (run->gets && rcmi_channel_state(out->channel) == RCM_OK &&
-            *bytes > out->channel->slot_bytes)
-            *bytes = out->channel->slot_bytes;
-        status = rcmi_channel_reserve(out->channel, *bytes, ret_reserved);
-    }
-    return status == RCM_OK && end_keeps(run, out, ret_reserved->bytes) ? RCM_AGAIN : status;
+    if (port->beside && (status = rcmi_beside_announce(lane, port, io->bytes)) != RCM_OK)
+        return status;
+    status = RCM_ERR_UNSUPPORTED;
+    if (step->zero_copy && io->bytes >= RCMI_ZERO_COPY_MIN)
+        status = step_send_stable(run, lane, step, &io->bytes);
+    io->way = RCMI_WAY_SENT;
+    if (status != RCM_ERR_UNSUPPORTED)
+        return status;
+    struct rcmi_channel *channel = port->data;
+    if (run->gets && rcmi_channel_state(channel) == RCM_OK && io->bytes > channel->slot_bytes)
+        io->bytes = channel->slot_bytes;
+    struct rcmi_reserved target; /* not io's, which stays in registers */
+    status = rcmi_channel_reserve(channel, io->bytes, &target);
+    if (status != RCM_OK)
+        return status;
+    io->target = target;
+    io->way = step_way(run, lane, step, port, io);
+    return end_keeps(run, out, target.bytes) ? RCM_AGAIN : RCM_OK;
 }
 
-/* On RCM_AGAIN notes which rank the lane waits for. */
-static HOT rcm_status step_target(struct rcmi_run *run, struct rcmi_lane_state *lane,
-                                  const struct rcmi_bound_step *step, size_t *bytes,
-                                  struct rcmi_reserved *ret_reserved) {
-    const rcm_status status = step_reserve(run, lane, step, bytes, ret_reserved);
+/* Finds all that a step works on. On RCM_AGAIN notes which rank the lane waits for. */
+static HOT rcm_status step_acquire(struct rcmi_run *run, struct rcmi_lane_state *lane,
+                                   const struct rcmi_bound_step *step, const void **srcs,
+                                   struct rcmi_step_io *io) {
+    const size_t offset = lane->offset + lane->part;
+    rcm_status status = step_sources(run, lane, step, offset, &io->bytes, srcs);
+    if (status != RCM_OK)
+        return status;
+    io->dst =
+        step->dst.where != RCMI_NOWHERE ? rcmi_run_address(run, lane, &step->dst, offset) : NULL;
+    io->way = RCMI_WAY_NONE;
+    io->target = (struct rcmi_reserved){.bytes = NULL};
+    if (step->out == RCMI_NO_CHANNEL)
+        return RCM_OK;
+    status = step_reserve(run, lane, step, io);
     if (status == RCM_AGAIN)
         lane->waits_for = lane->ports[step->out].end;
     return status;

@@ -9,7 +9,7 @@
  * carry? */
 static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) {
     return !port->end->outgoing ||
-           (rcmi_channel_completed(rcmi_port_data(port), port->zero_copy) &&
+           (rcmi_channel_completed(port->data, port->zero_copy) &&
             (!run->drains || rcmi_channel_taken(port->end->channel, port->sent)));
 }
 
@@ -25,7 +25,7 @@ rcm_status rcmi_run_waits(const struct rcmi_run *run) {
         const struct rcmi_port *port = &run->ports[i];
         if (!port->end->outgoing || port->zero_copy == 0)
             continue;
-        const rcm_status status = rcmi_channel_state(rcmi_port_data(port));
+        const rcm_status status = rcmi_channel_state(port->data);
         if (status != RCM_OK)
             return status;
     }
@@ -36,9 +36,10 @@ rcm_status rcmi_run_waits(const struct rcmi_run *run) {
  * rank's own doing. */
 static const struct rcmi_lane_state *run_computes(const struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
-        const struct rcmi_later *later = run->lanes[i].later;
-        if (later && (later->begun || rcmi_run_scratch_is_due(run)) && !run->lanes[i].waits_for)
-            return &run->lanes[i];
+        const struct rcmi_lane_state *lane = &run->lanes[i];
+        const bool begun = lane->operation && lane->operation->begun && !lane->waits_for;
+        if (lane->slice < run->nslices && (begun || rcmi_run_waits_here(run)))
+            return lane;
     }
     return NULL;
 }

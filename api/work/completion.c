@@ -98,10 +98,16 @@ void rcmi_work_whole_again(struct rcm_work *work) {
     rcmi_work_whole(work);
 }
 
+/* What the CPU copies waits for no stream. */
+static struct rcmi_operation *fence_of(const struct rcm_work *whole, enum rcmi_mem_kind kind) {
+    return rcmi_mem_kind_row(kind)->at_once ? NULL : whole->fence;
+}
+
 void rcmi_work_part(struct rcm_work *work, struct rcm_work *whole) {
     atomic_store_explicit(&work->refs, 1, memory_order_relaxed); /* the driver's */
     work->whole = whole;
-    work->bind.after = work->transfer.after = whole->fence;
+    work->bind.after = fence_of(whole, work->bind.in.kind);
+    work->transfer.after = fence_of(whole, work->transfer.mem.kind);
     whole->sequence = work->sequence;
     atomic_fetch_add_explicit(&whole->parts_left, 1, memory_order_relaxed);
 }

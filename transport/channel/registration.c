@@ -124,7 +124,8 @@ void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transpo
 bool rcmi_channel_may_zero_copy(const struct rcmi_channel *channel, const struct rcmi_mem *mem) {
     size_t at;
     return rcmi_channel_state(channel) == RCM_OK && rcmi_channel_kind(channel) == mem->kind &&
-           rcmi_registration_of(mem, channel->transport, &at) != NULL;
+           (rcmi_mem_kind_row(mem->kind)->at_once ||
+            rcmi_registration_of(mem, channel->transport, &at) != NULL);
 }
 
 /* ---- The table; under node->lock ------------------------------------------------------------- */
