@@ -32,25 +32,26 @@ void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_pro
 void rcmi_endpoint_init(struct rcmi_endpoint *e, const struct rcmi_messaging *messaging, int peer) {
     *e = (struct rcmi_endpoint){.messaging = messaging, .peer = peer};
     rcmi_transfers_init(&e->outgoing);
-    rcmi_transfers_init(&e->answered);
-    rcmi_transfers_init(&e->sending);
-    rcmi_transfers_init(&e->draining);
-    rcmi_transfers_init(&e->receiving);
+    rcmi_transfers_init(&e->waiting);
     rcmi_transfers_init(&e->getting);
     rcmi_transfers_init(&e->copying);
-    rcmi_transfers_init(&e->fenced);
-    rcmi_endpoint_device_init(e);
+    for (int kind = 0; kind < RCMI_MEM_KINDS; kind++)
+        rcmi_flow_init(&e->flows[kind], (enum rcmi_mem_kind)kind);
+}
+
+/* So that nothing sent without a copy is touched any more. Slots of a flow that was given up may be
+ * in use. */
+static void flow_close(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
+    if (rcmi_messaging_is_quiet(e->messaging)) {
+        e->messaging->close(flow->tx);
+        e->messaging->close(flow->rx);
+    }
+    flow->tx = flow->rx = NULL;
 }
 
 static void endpoint_close(struct rcmi_endpoint *e) {
-    struct rcmi_endpoint_device *device = &e->device;
-    if (!rcmi_messaging_is_quiet(e->messaging)) /* given up: slots may be in use */
-        e->tx = e->rx = device->tx = device->rx = NULL;
-    e->messaging->close(e->tx); /* so that nothing sent without a copy is touched any more */
-    e->messaging->close(e->rx);
-    e->messaging->close(device->tx);
-    e->messaging->close(device->rx);
-    e->tx = e->rx = device->tx = device->rx = NULL;
+    for (int kind = 0; kind < RCMI_MEM_KINDS; kind++)
+        flow_close(e, &e->flows[kind]);
 }
 
 void rcmi_endpoint_fini(struct rcmi_endpoint *e) {
@@ -59,9 +60,7 @@ void rcmi_endpoint_fini(struct rcmi_endpoint *e) {
 }
 
 rcm_status rcmi_endpoint_open(struct rcmi_endpoint *e) {
-    return e->rx
-               ? RCM_OK
-               : e->messaging->open(e->messaging->open_arg, e->peer, RCMI_MEM_HOST, false, &e->rx);
+    return rcmi_flow_open(e, &e->main, false);
 }
 
 rcm_status rcmi_endpoint_send(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
@@ -71,11 +70,15 @@ rcm_status rcmi_endpoint_send(struct rcmi_endpoint *e, struct rcmi_transfer *t) 
 
 rcm_status rcmi_endpoint_progress(struct rcmi_endpoint *e, bool *moved) {
     rcm_status status = rcmi_endpoint_drain(e, moved);
-    if (status == RCM_OK)
-        status = rcmi_endpoint_device_drain(e, moved);
+    for (int kind = 0; kind < RCMI_MEM_KINDS && status == RCM_OK; kind++)
+        if (&e->flows[kind] != &e->main)
+            status = rcmi_flow_drain(e, &e->flows[kind], moved);
     if (status == RCM_OK)
         status = rcmi_endpoint_pump(e, moved);
-    return status == RCM_OK ? rcmi_endpoint_device_pump(e, moved) : status;
+    for (int kind = 0; kind < RCMI_MEM_KINDS && status == RCM_OK; kind++)
+        if (&e->flows[kind] != &e->main)
+            status = rcmi_flow_pump(e, &e->flows[kind], moved);
+    return status;
 }
 
 static void transfers_cancel(const struct rcmi_endpoint *e, struct rcmi_transfers *list,
@@ -96,40 +99,33 @@ static void announced_cancel(struct rcmi_endpoint *e, rcm_status status) {
     }
 }
 
-/* Of copies that are not in another list. */
-static void copies_cancel(struct rcmi_endpoint *e, rcm_status status) {
-    struct rcmi_transfer *t = e->copy_in;
-    if (t && !t->rendezvous)
+static void flow_cancel(const struct rcmi_endpoint *e, struct rcmi_flow *flow, rcm_status status) {
+    struct rcmi_transfer *t = flow->emptying;
+    if (t && !t->rendezvous) /* it is in no list */
         e->messaging->completed(t, status);
-    e->copy_in = e->copy_out = NULL;
-    e->device.copy_in = NULL;
-    e->device.out_runs = false;
-    transfers_cancel(e, &e->copying, status);
+    flow->filling = flow->emptying = NULL;
+    transfers_cancel(e, &flow->owed, status);
+    transfers_cancel(e, &flow->receiving, status);
+    transfers_cancel(e, &flow->sending, status);
+    transfers_cancel(e, &flow->draining, status);
 }
 
 void rcmi_endpoint_withdraw(struct rcmi_endpoint *e) {
     if (e->posted)
-        (void)rcmi_channel_post_receive(e->rx, NULL);
+        (void)rcmi_channel_post_receive(e->main.rx, NULL);
     e->posted = false;
 }
 
 void rcmi_endpoint_cancel(struct rcmi_endpoint *e, rcm_status status) {
     rcmi_endpoint_withdraw(e);
-    copies_cancel(e, status);
     endpoint_close(e);
+    for (int kind = 0; kind < RCMI_MEM_KINDS; kind++)
+        flow_cancel(e, &e->flows[kind], status);
     transfers_cancel(e, &e->outgoing, status);
     announced_cancel(e, status);
-    transfers_cancel(e, &e->answered, status);
-    transfers_cancel(e, &e->sending, status);
-    transfers_cancel(e, &e->draining, status);
-    transfers_cancel(e, &e->receiving, status);
+    transfers_cancel(e, &e->waiting, status);
     transfers_cancel(e, &e->getting, status);
-    transfers_cancel(e, &e->fenced, status);
-    e->owed = NULL;
-    transfers_cancel(e, &e->device.owed, status);
-    transfers_cancel(e, &e->device.receiving, status);
-    transfers_cancel(e, &e->device.sending, status);
-    transfers_cancel(e, &e->device.draining, status);
+    transfers_cancel(e, &e->copying, status);
 }
 
 static bool transfers_each(const struct rcmi_transfers *list,
@@ -150,30 +146,42 @@ static bool announced_visit(void *arg, struct rcmi_keyed_item *item) {
     return each->visit(each->arg, rcmi_transfer_of(item));
 }
 
+static bool flow_each(const struct rcmi_flow *flow,
+                      bool (*visit)(void *arg, struct rcmi_transfer *t), void *arg) {
+    struct rcmi_transfer *t = flow->emptying;
+    return transfers_each(&flow->sending, visit, arg) &&
+           transfers_each(&flow->draining, visit, arg) && transfers_each(&flow->owed, visit, arg) &&
+           transfers_each(&flow->receiving, visit, arg) && (!t || t->rendezvous || visit(arg, t));
+}
+
 bool rcmi_endpoint_each(struct rcmi_endpoint *e, bool (*visit)(void *arg, struct rcmi_transfer *t),
                         void *arg) {
-    const struct rcmi_transfers *const lists[] = {
-        &e->answered,       &e->sending,         &e->draining,    &e->outgoing,
-        &e->receiving,      &e->getting,         &e->copying,     &e->fenced,
-        &e->device.sending, &e->device.draining, &e->device.owed, &e->device.receiving};
     struct announced_visit each = {.visit = visit, .arg = arg};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        if (!transfers_each(lists[i], visit, arg))
+    for (int kind = 0; kind < RCMI_MEM_KINDS; kind++)
+        if (!flow_each(&e->flows[kind], visit, arg))
             return false;
-    return rcmi_keyed_each(&e->announced, announced_visit, &each) &&
-           (!e->copy_in || e->copy_in->rendezvous || visit(arg, e->copy_in));
+    return transfers_each(&e->waiting, visit, arg) && transfers_each(&e->outgoing, visit, arg) &&
+           transfers_each(&e->getting, visit, arg) && transfers_each(&e->copying, visit, arg) &&
+           rcmi_keyed_each(&e->announced, announced_visit, &each);
+}
+
+bool rcmi_endpoint_copies(const struct rcmi_endpoint *e) {
+    for (int kind = 0; kind < RCMI_MEM_KINDS; kind++)
+        if (e->flows[kind].filling || e->flows[kind].emptying)
+            return true;
+    return e->copying.head;
 }
 
 /* ---- The short way ------------------------------------------------------------------------- */
 
 rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *e, uint64_t tag,
                                   const struct rcmi_mem *mem) {
-    if (!e->tx || !e->rx || e->owed || e->device.owed.head ||
+    if (!e->main.tx || !e->main.rx || rcmi_endpoint_owes(e) ||
         !rcmi_endpoint_may_be_eager(e, tag, mem->len) || travels_bare(e, tag, mem->len) ||
         eager_waits(e, mem->len))
         return RCM_AGAIN;
     /* Its failure is found again, and told, by the next operation. */
-    return rcmi_endpoint_put_eager(e, tag, mem) == RCM_OK ? RCM_OK : RCM_AGAIN;
+    return rcmi_endpoint_put_eager(e, NULL, tag, mem) == RCM_OK ? RCM_OK : RCM_AGAIN;
 }
 
 /* Its failure, too. */
@@ -188,9 +196,9 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag,
     struct header header;
     const char *bytes;
     struct rcmi_slot slot;
-    if (!e->rx || e->owed || e->device.owed.head)
+    if (!e->main.rx || rcmi_endpoint_owes(e))
         return RCM_AGAIN;
-    const rcm_status status = rcmi_channel_peek(e->rx, &slot);
+    const rcm_status status = rcmi_channel_peek(e->main.rx, &slot);
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_PENDING : RCM_AGAIN;
     if (!slot.bytes || !eager_open(&slot, &header, &bytes) || header.total > mem->len ||
@@ -200,8 +208,8 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag,
     *tag = header.tag;
     *ret_total = header.total;
     struct rcmi_transfer t = {.mem = *mem, .total = header.total};
-    rcmi_receive_bytes(e, &t, bytes, header.total);
-    rcmi_channel_release(e->rx);
+    (void)rcmi_flow_take(e, &e->main, &t, bytes, header.total); /* host memory: it is done */
+    rcmi_channel_release(e->main.rx);
     e->eager_due += eager_charge(header.total);
     e->eager_in += eager_charge(header.total);
     endpoint_give_credit(e);
@@ -209,5 +217,5 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag,
 }
 
 bool rcmi_endpoint_shares_memory(const struct rcmi_endpoint *e) {
-    return e->rx && shares_slots(e->rx);
+    return e->main.rx && shares_slots(e->main.rx);
 }

@@ -15,7 +15,7 @@
  *   large, in device memory at both ends, within a machine:
  *           RTS(id, tag, total, device)    -->   matched: memory of a device found
  *                                          <--   DEVICE_CTS(id)
- *           DATA(id) ... DATA(id)          -->   by a channel of device memory (endpoint_device.c)
+ *           DATA(id) ... DATA(id)          -->   by a channel of device memory (flow.h)
  *
  * EAGER, BARE and RTS go out in the order of the sends, so matching is in order per tag.
  * Everything that arrives can be taken at once: data only come for messages that have a buffer, and
@@ -35,72 +35,7 @@
 #ifndef RCMI_ENDPOINT_H
 #define RCMI_ENDPOINT_H
 
-#include "keyed.h"
-#include "operation.h"
-#include "transport.h"
-
-/* One message, at one of its ends. Its owner keeps it until it is completed. */
-struct rcmi_transfer {
-    struct rcmi_transfer *next, **at; /* in the list that it is in; where that has it */
-    struct rcmi_keyed_item item;      /* in the table that it is in */
-    /* The matching's (api/p2p): when a receive was posted, 0: it is not; a message that a probe has
-     * taken, for which a receive is, or that a probe took; and what a probe does. */
-    uint64_t order;
-    void *message;
-    uint32_t probe;
-    int peer;     /* of a receive that has its message: the message's */
-    uint64_t tag; /* likewise */
-    uint32_t id;  /* names the message between the two ranks, once an RTS was sent */
-    struct rcmi_mem mem;
-    size_t total; /* bytes of the message */
-    size_t done;  /* bytes moved */
-    int stage;
-    uint64_t last;      /* of the channel, once all is sent: the message that the other must take */
-    uint64_t zero_copy; /* the last one that was sent without a copy */
-    struct rcmi_copy *copy; /* in memory whose copies finish later, once one has begun; NULL */
-    uint64_t from;          /* where it is got from, see endpoint_get.c; 0: it is not */
-    /* What its copies come after, see fence.h, unless that is known to have ended; NULL. Outlives
-     * it. */
-    struct rcmi_operation *after;
-    bool synchronous; /* a send ends when it is matched: never eager */
-    bool rendezvous;  /* a receive of a message whose data come when they are asked for */
-    bool by_device;   /* data go by the channel of device memory */
-};
-
-struct rcmi_transfers {
-    struct rcmi_transfer *head, **end;
-};
-static inline void rcmi_transfers_init(struct rcmi_transfers *list) {
-    list->head = NULL;
-    list->end = &list->head;
-}
-static inline void rcmi_transfers_append(struct rcmi_transfers *list, struct rcmi_transfer *t) {
-    t->next = NULL;
-    t->at = list->end;
-    *list->end = t;
-    list->end = &t->next;
-}
-static inline void rcmi_transfers_remove(struct rcmi_transfers *list, struct rcmi_transfer *t) {
-    *t->at = t->next;
-    if (t->next)
-        t->next->at = t->at;
-    else
-        list->end = t->at;
-}
-static inline struct rcmi_transfer *rcmi_transfer_of(struct rcmi_keyed_item *item) {
-    return (struct rcmi_transfer *)((char *)item - offsetof(struct rcmi_transfer, item));
-}
-
-/* A copy between a transfer's memory and a slot, or memory that keeps a message; see
- * endpoint_copy.c. */
-struct rcmi_copy {
-    struct rcmi_operation operation;
-    uint64_t meta;        /* of the message that it is for */
-    size_t head_len, len; /* of that: bytes before those of the transfer, and these */
-    void *kept;           /* in which they lie, malloc'd; NULL */
-};
-/* Of a transfer that is completed. */
-void rcmi_transfer_free_copy(struct rcmi_transfer *transfer);
+#include "flow.h"
 
 /* A message that came, as far as it came. */
 struct rcmi_arrival {
@@ -158,31 +93,20 @@ void rcmi_messaging_give_up(const struct rcmi_messaging *messaging);
 bool rcmi_messaging_is_quiet(const struct rcmi_messaging *messaging);
 void rcmi_messaging_settle(const struct rcmi_messaging *messaging);
 
-/* Messages in memory of devices at both ends, see endpoint_device.c. */
-struct rcmi_endpoint_device {
-    struct rcmi_channel *tx, *rx;    /* NULL before there is such a message */
-    struct rcmi_transfers owed;      /* receives whose CTS was not sent */
-    struct rcmi_transfers receiving; /* in the order of CTS */
-    struct rcmi_transfers sending;   /* CTS came, in their order */
-    struct rcmi_transfers draining;  /* sent, but not yet through */
-    bool out_runs;                   /* an operation of the first that is sent was begun */
-    struct rcmi_transfer *copy_in;   /* one that is received, of which one was; NULL */
-};
-
 struct rcmi_endpoint {
     const struct rcmi_messaging *messaging;
     int peer;
-    struct rcmi_channel *tx, *rx;
-    struct rcmi_transfers outgoing;  /* not yet issued, in order */
-    struct rcmi_keyed announced;     /* RTS sent, by id */
-    struct rcmi_transfers answered;  /* CTS came, but t->after has not ended */
-    struct rcmi_transfers sending;   /* it has, in the order of CTS but for that */
-    struct rcmi_transfers draining;  /* sent, but not yet through */
-    struct rcmi_transfers receiving; /* data come, most likely in the order of CTS */
-    struct rcmi_transfer *owed;      /* the first of them whose CTS was not sent */
-    struct rcmi_transfers getting;   /* got from the peer's memory, one after the other */
-    struct rcmi_transfers fenced;    /* receives whose data may not come yet, for t->after */
-    size_t rts_kept;                 /* RTS of the peer that wait for their receive */
+    union {
+        struct rcmi_flow flows[RCMI_MEM_KINDS]; /* by kind of memory */
+        struct rcmi_flow main; /* of host memory, by whose channels all else goes */
+    };
+    struct rcmi_transfers outgoing; /* not yet issued, in order */
+    struct rcmi_keyed announced;    /* RTS sent, by id */
+    struct rcmi_transfers waiting;  /* their data may flow once t->after has ended: sends whose CTS
+                                       came, receives whose CTS is not owed before */
+    struct rcmi_transfers getting;  /* got from the peer's memory, one after the other */
+    struct rcmi_transfers copying;  /* receives whose messages were kept, out of that memory */
+    size_t rts_kept;                /* RTS of the peer that wait for their receive */
     uint32_t next_id;
     size_t eager_out; /* eager bytes sent for which no credit came back */
     size_t eager_in;  /* eager bytes taken for which no credit was given */
@@ -192,11 +116,6 @@ struct rcmi_endpoint {
     bool posted;      /* a receive, with the channel */
     bool left;        /* the peer has, before the channel from it carried anything: that is no error
                          of itself, but of what waits for a message from there */
-    /* Copies that finish later: into the slot that was reserved, out of the oldest one, and those
-     * of receives whose messages were kept. */
-    struct rcmi_transfer *copy_out, *copy_in;
-    struct rcmi_transfers copying;
-    struct rcmi_endpoint_device device;
 };
 
 /* peer: its rank in the communicator, for the functions of messaging and for texts. */

@@ -18,7 +18,8 @@ static size_t get_bytes(const struct rcmi_transfer *t) {
 
 bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from) {
     t->from = t->total == 0 ? NOWHERE : 0;
-    if (t->total > 0 && from != 0 && !transfer_is_later(t) && !e->ungettable && shares_slots(e->rx))
+    if (t->total > 0 && from != 0 && rcmi_transfer_is_touched(t) && !e->ungettable &&
+        shares_slots(e->main.rx))
         t->from = get_bytes(t) > 0 ? from : 0;
     if (t->from)
         rcmi_transfers_append(&e->getting, t);
@@ -31,7 +32,7 @@ static void get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     t->from = 0;
     t->done = 0;
     rcmi_transfers_remove(&e->getting, t);
-    rcmi_receive_data(e, t);
+    rcmi_transfers_append(&e->main.owed, t);
 }
 
 /* All bytes are there. The receive ends once its sender has been told: once a receive has ended,
@@ -41,7 +42,7 @@ static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool
     if (status != RCM_OK)
         return status;
     t->done = t->total;
-    rcmi_channel_received_beside(e->rx, get_bytes(t));
+    rcmi_channel_received_beside(e->main.rx, get_bytes(t));
     rcmi_transfers_remove(&e->getting, t);
     rcmi_receive_end(e, t);
     *moved = true;
@@ -52,7 +53,7 @@ static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool
 static rcm_status get_piece(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool *moved) {
     const struct rcmi_mem dest = rcmi_mem_part(&t->mem, 0, get_bytes(t));
     const rcm_status status =
-        rcmi_channel_get(e->rx, &dest, t->from, !e->messaging->oversubscribed, moved);
+        rcmi_channel_get(e->main.rx, &dest, t->from, !e->messaging->oversubscribed, moved);
     if (status == RCM_ERR_UNSUPPORTED) {
         get_give_up(e, t);
         return RCM_AGAIN;

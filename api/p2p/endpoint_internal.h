@@ -3,11 +3,11 @@
  * What the files of endpoints share; no other file includes it. The protocol is in endpoint.h.
  *
  *   endpoint.c          channels, life, the short way
- *   endpoint_send.c     eager messages and RTS, pieces of data, answers that are owed
+ *   endpoint_send.c     eager messages and RTS, answers that are owed
  *   endpoint_receive.c  what arrives
  *   endpoint_get.c      messages that the receiver copies out of the sender's memory
- *   endpoint_copy.c     messages in memory whose copies finish later
- *   endpoint_device.c   those between two such memories, by a channel of their own
+ *   endpoint_copy.c     copies, and those that finish later
+ *   flow.c              data of large messages
  */
 #ifndef RCMI_ENDPOINT_INTERNAL_H
 #define RCMI_ENDPOINT_INTERNAL_H
@@ -82,7 +82,7 @@ static inline bool shares_slots(const struct rcmi_channel *channel) {
 /* Does an eager message travel without its header, straight from buffer to buffer? Where the kernel
  * copies anyhow; its tag is its id then. */
 static inline bool travels_bare(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
-    return total >= e->messaging->bare_min && tag <= UINT32_MAX && !shares_slots(e->tx);
+    return total >= e->messaging->bare_min && tag <= UINT32_MAX && !shares_slots(e->main.tx);
 }
 
 /* Tag and payload of a message that came eagerly; false if it is none, or is not of its length. */
@@ -101,15 +101,16 @@ static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_h
 
 /* Does an eager send of so many bytes wait until they were taken? */
 static inline bool eager_waits(const struct rcmi_endpoint *e, size_t total) {
-    return total > OVERSUBSCRIBED_WAITS && e->messaging->oversubscribed && shares_slots(e->tx);
+    return total > OVERSUBSCRIBED_WAITS && e->messaging->oversubscribed && shares_slots(e->main.tx);
 }
 
-/* How long the next piece is of a message of which `done` bytes are through. Both ends have seen
- * messages on the channel before, so it is ready and its slots have their size. Where the receiver
- * copies from the slots that the sender writes, a message has several pieces, so that the one
- * copies while the other writes the next. */
+/* How long the next piece of a message is. Both ends have seen messages on the channel before, so
+ * it is ready and its slots have their size. Where the receiver copies from the slots that the
+ * sender writes, a message has several pieces, so that the one copies while the other writes the
+ * next. */
 static inline size_t piece_bytes(const struct rcmi_endpoint *e, const struct rcmi_channel *channel,
-                                 size_t total, size_t done) {
+                                 const struct rcmi_transfer *t) {
+    const size_t total = t->total, done = t->done;
     const size_t least = e->messaging->piece_min;
     size_t piece = channel->slot_bytes;
     if (channel->transport->shared_slots && total / RCMI_PIECES < piece)
@@ -122,20 +123,36 @@ static inline size_t piece_bytes(const struct rcmi_endpoint *e, const struct rcm
 static inline rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t meta,
                                            const void *bytes, size_t len) {
     struct rcmi_reserved reserved;
-    rcm_status status = rcmi_channel_reserve(e->tx, len, &reserved);
+    rcm_status status = rcmi_channel_reserve(e->main.tx, len, &reserved);
     if (status != RCM_OK)
         return status;
     if (len)
         memcpy(reserved.bytes, bytes, len);
-    rcmi_channel_commit(e->tx, len, meta);
+    rcmi_channel_commit(e->main.tx, len, meta);
     return RCM_OK;
 }
 
-/* Begins to receive data by slots, by a CTS. */
-static inline void rcmi_receive_data(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    rcmi_transfers_append(&e->receiving, t);
-    if (!e->owed)
-        e->owed = t;
+/* All of a send has gone out. */
+static inline void rcmi_flow_sent(struct rcmi_flow *flow, struct rcmi_transfer *t) {
+    t->stage = STAGE_DRAIN;
+    rcmi_transfers_append(&flow->draining, t);
+}
+
+/* Opens one of the channels, if it is not. */
+static inline rcm_status rcmi_flow_open(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                                        bool writer) {
+    struct rcmi_channel **channel = writer ? &flow->tx : &flow->rx;
+    return *channel
+               ? RCM_OK
+               : e->messaging->open(e->messaging->open_arg, e->peer, flow->kind, writer, channel);
+}
+
+/* Is there a receive whose CTS was not sent? */
+static inline bool rcmi_endpoint_owes(const struct rcmi_endpoint *e) {
+    for (int kind = 0; kind < RCMI_MEM_KINDS; kind++)
+        if (e->flows[kind].owed.head)
+            return true;
+    return false;
 }
 
 /* Ends a receive that has all. */
@@ -143,84 +160,40 @@ static inline void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_t
     e->messaging->completed(t, t->total > t->mem.len ? RCM_ERR_TRUNCATED : RCM_OK);
 }
 
-/* endpoint_send.c: sends what can be sent. */
-rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved);
-/* A CTS came: its data go out, once it is ready. */
-rcm_status rcmi_endpoint_send_answered(struct rcmi_endpoint *e, struct rcmi_transfer *t);
-/* May a message of so many bytes go out eagerly? Sends it so; RCM_AGAIN: no slot is free. */
-bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total);
-rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, uint64_t tag,
-                                   const struct rcmi_mem *mem);
-/* endpoint_receive.c: copies bytes of a message that came to user memory, from where that is
- * filled. */
-void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, const char *bytes,
-                        size_t len);
-/* Takes what came. */
-rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved);
-/* Do copies in the memory of a transfer finish later? */
-static inline bool transfer_is_later(const struct rcmi_transfer *t) {
-    return t->mem.kind != RCMI_MEM_HOST;
-}
-/* Of those whose data come (`end`: the first that has not been asked for), the one of that id. */
-static inline struct rcmi_transfer *rcmi_receive_of(const struct rcmi_transfers *list,
-                                                    const struct rcmi_transfer *end, uint32_t id) {
-    struct rcmi_transfer *t = list->head;
-    while (t && t != end && t->id != id)
-        t = t->next;
-    return t == end ? NULL : t;
-}
+/* The peer has sent `what`, which is not right. */
+rcm_status rcmi_endpoint_protocol_error(const struct rcmi_endpoint *e, const char *what,
+                                        uint64_t value);
 
-/* endpoint_copy.c */
-/* Makes t->copy, if there is none; begins one from memory to memory, which comes after t->after,
- * and of no bytes touches none; has it ended? */
-rcm_status rcmi_copy_make(struct rcmi_transfer *t);
-rcm_status rcmi_copy_begin(const struct rcmi_endpoint *e, struct rcmi_transfer *t, void *to,
-                           const void *from, size_t bytes);
-rcm_status rcmi_copy_look(const struct rcmi_endpoint *e, const struct rcmi_transfer *t);
-/* Has t->after ended? rcmi_copy_ready also takes care that the owner is woken when it has:
- * RCM_AGAIN until then, while nothing is to be held that other messages need. */
-bool rcmi_copy_is_over(const struct rcmi_transfer *t);
-rcm_status rcmi_copy_ready(const struct rcmi_endpoint *e, struct rcmi_transfer *t);
-/* How many of the next len bytes of a message have room in the buffer of its receive. */
-size_t rcmi_copy_room(const struct rcmi_transfer *t, size_t len);
-/* What a slot gets: a head, and memory of a transfer. */
-struct rcmi_piece {
-    const void *head;
-    size_t head_len;
-    struct rcmi_mem mem;
-};
-/* Begins to fill a slot for such a message. RCM_AGAIN: it has begun (e->copy_out), there is no
- * slot, or the transfer is not ready. */
-rcm_status rcmi_endpoint_copy_out(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t meta,
-                                  const struct rcmi_piece *piece);
-/* Sends it once it is filled; else RCM_AGAIN. */
-rcm_status rcmi_endpoint_copied_out(struct rcmi_endpoint *e, struct rcmi_transfer **ret_sent);
-/* Does a receive copy later what came for it, or some of that? */
-bool rcmi_receive_copies(const struct rcmi_transfer *t, size_t len);
-/* Begins to, out of the oldest slot: RCM_AGAIN. That is released when it is done, which _copied_in
- * says. */
-rcm_status rcmi_endpoint_copy_in(struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                                 const char *bytes, size_t len);
-rcm_status rcmi_endpoint_copied_in(struct rcmi_endpoint *e, struct rcmi_transfer **ret_received);
-/* The same out of memory, which is freed then; that, and the bytes of an eager message in it. */
+/* ---- endpoint_send.c: sends what can be sent */
+rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved);
+/* The peer is ready for the data of a message, or this rank is: they flow once t->after has
+ * ended. */
+rcm_status rcmi_endpoint_flows(struct rcmi_endpoint *e, struct rcmi_transfer *t);
+/* The flow of a message that lies in memory of this kind at both ends, known once the main one is
+ * ready: NULL if they have the main one. */
+struct rcmi_flow *rcmi_endpoint_own_flow(struct rcmi_endpoint *e, const struct rcmi_transfer *t);
+/* May a message of so many bytes go out eagerly? Sends it so; RCM_AGAIN: it is being copied, or no
+ * slot is free. t NULL: none has it, and its memory is the host's. */
+bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total);
+rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t tag,
+                                   const struct rcmi_mem *mem);
+
+/* ---- endpoint_receive.c: takes what came */
+rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved);
+
+/* ---- endpoint_copy.c: of memory that the CPU does not touch */
+/* Begins to copy an eager message out of the memory that keeps it, which is freed then; out of a
+ * slot, whose bytes are kept first. */
 rcm_status rcmi_endpoint_copy_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                    const char *bytes, void *memory);
 rcm_status rcmi_endpoint_copy_aside(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                     const char *bytes);
+/* It has ended; else RCM_AGAIN. */
 rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t);
-/* endpoint_device.c */
-void rcmi_endpoint_device_init(struct rcmi_endpoint *e);
-/* May the data of a send go by the channel of device memory? Known once e->tx is ready. */
-bool rcmi_endpoint_device_may(const struct rcmi_endpoint *e, const struct rcmi_transfer *t);
-/* The data of a receive come that way: a DEVICE_CTS is owed. Sends those that are. */
-void rcmi_endpoint_device_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t);
-rcm_status rcmi_endpoint_device_answer(struct rcmi_endpoint *e, bool *moved);
-/* Takes what came; sends what can be sent. */
-rcm_status rcmi_endpoint_device_drain(struct rcmi_endpoint *e, bool *moved);
-rcm_status rcmi_endpoint_device_pump(struct rcmi_endpoint *e, bool *moved);
 
-/* endpoint_get.c. A message of a rendezvous begins to be received: is it got from there? Then it
- * sets transfer->from and is in e->getting. The next piece of one that is got. */
+/* ---- endpoint_get.c */
+/* A message of a rendezvous begins to be received: is it got from there? Then it sets
+ * transfer->from and is in e->getting. The next piece of one that is got. */
 bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from);
 rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved);
 

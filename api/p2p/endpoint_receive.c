@@ -4,27 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "endpoint_internal.h"
-#include "kernels.h"
 
 static void receive_begin(struct rcmi_transfer *t, const struct rcmi_arrival *arrival) {
     t->tag = arrival->tag;
     t->total = arrival->total;
     t->rendezvous = arrival->rendezvous;
     t->done = 0;
-}
-
-/* Copies bytes of a message to user memory, as far as that reaches. A long message would not stay
- * in a cache, but lines that are written there are read first. */
-void rcmi_receive_bytes(const struct rcmi_endpoint *e, struct rcmi_transfer *t, const char *bytes,
-                        size_t len) {
-    const bool non_temporal = rcmi_range_has(e->messaging->protocol->copy_non_temporal, t->total);
-    if (t->done < t->mem.len) {
-        const size_t room = t->mem.len - t->done, n = len < room ? len : room;
-        char *dest = (char *)t->mem.bytes + t->done;
-        if (bytes != dest)
-            rcmi_copy_by(non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, dest, bytes, n);
-    }
-    t->done += len;
 }
 
 /* All bytes are there, or as many as the receive has room for. */
@@ -37,35 +22,22 @@ static void receive_eager_end(struct rcmi_endpoint *e, struct rcmi_transfer *t) 
 static rcm_status receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                 const struct rcmi_arrival *arrival) {
     receive_begin(t, arrival);
-    if (rcmi_receive_copies(t, t->total))
-        return rcmi_copy_is_over(t) ? rcmi_endpoint_copy_in(e, t, arrival->bytes, t->total)
-                                    : rcmi_endpoint_copy_aside(e, t, arrival->bytes);
-    rcmi_receive_bytes(e, t, arrival->bytes, arrival->total);
-    receive_eager_end(e, t);
-    return RCM_OK;
-}
-
-/* They may come. */
-static void receive_answer(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    if (t->by_device)
-        rcmi_endpoint_device_receive(e, t);
-    else
-        rcmi_receive_data(e, t);
+    if (rcmi_copy_room(t, t->total) > 0 && !rcmi_copy_is_over(t))
+        return rcmi_endpoint_copy_aside(e, t, arrival->bytes);
+    const rcm_status status = rcmi_flow_take(e, &e->main, t, arrival->bytes, arrival->total);
+    if (status == RCM_OK)
+        receive_eager_end(e, t);
+    return status;
 }
 
 static rcm_status receive_rts(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                               const struct rcmi_arrival *arrival) {
+    struct rcmi_flow *own = arrival->device ? rcmi_endpoint_own_flow(e, t) : NULL;
     receive_begin(t, arrival);
     t->id = arrival->id;
-    t->by_device = arrival->device && transfer_is_later(t);
-    if (!t->by_device && rcmi_endpoint_begin_get(e, t, arrival->from))
-        return RCM_OK;
-    const rcm_status status = rcmi_receive_copies(t, t->total) ? rcmi_copy_ready(e, t) : RCM_OK;
-    if (status == RCM_OK)
-        receive_answer(e, t);
-    else
-        rcmi_transfers_append(&e->fenced, t);
-    return status == RCM_AGAIN ? RCM_OK : status;
+    t->flow = own ? own : &e->main;
+    return !own && rcmi_endpoint_begin_get(e, t, arrival->from) ? RCM_OK
+                                                                : rcmi_endpoint_flows(e, t);
 }
 
 static rcm_status endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
@@ -85,14 +57,16 @@ static rcm_status receive_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
 rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                  const struct rcmi_arrival *arrival, void *memory) {
     e->rts_kept -= arrival->rendezvous;
-    if (!arrival->rendezvous && rcmi_receive_copies(t, arrival->total))
+    if (!arrival->rendezvous && !rcmi_transfer_is_touched(t) &&
+        rcmi_copy_room(t, arrival->total) > 0)
         return receive_kept(e, t, arrival, memory);
     const rcm_status status = endpoint_receive(e, t, arrival);
     free(memory);
     return status;
 }
 
-static rcm_status protocol_error(const struct rcmi_endpoint *e, const char *what, uint64_t value) {
+rcm_status rcmi_endpoint_protocol_error(const struct rcmi_endpoint *e, const char *what,
+                                        uint64_t value) {
     return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer, "rank %d sent %s (%llu)", e->peer, what,
                             (unsigned long long)value);
 }
@@ -102,7 +76,7 @@ static rcm_status protocol_error(const struct rcmi_endpoint *e, const char *what
 static rcm_status endpoint_match(struct rcmi_endpoint *e, const struct rcmi_arrival *arrival) {
     const struct rcmi_messaging *messaging = e->messaging;
     if (arrival->tag == RCM_ANY_TAG)
-        return protocol_error(e, "a message under RCM_ANY_TAG", arrival->total);
+        return rcmi_endpoint_protocol_error(e, "a message under RCM_ANY_TAG", arrival->total);
     struct rcmi_transfer *t = messaging->match(messaging->arg, e->peer, arrival->tag);
     if (t)
         return endpoint_receive(e, t, arrival);
@@ -123,7 +97,8 @@ static rcm_status handle_eager(struct rcmi_endpoint *e, const struct rcmi_slot *
     struct header header;
     const char *bytes;
     if (!eager_open(slot, &header, &bytes))
-        return protocol_error(e, "a message of another length than it says", slot->len);
+        return rcmi_endpoint_protocol_error(e, "a message of another length than it says",
+                                            slot->len);
     e->eager_due += eager_charge(header.total);
     const struct rcmi_arrival arrival = {
         .peer = e->peer, .tag = header.tag, .total = header.total, .bytes = bytes};
@@ -133,10 +108,10 @@ static rcm_status handle_eager(struct rcmi_endpoint *e, const struct rcmi_slot *
 static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct rcmi_slot *slot) {
     struct rts rts;
     if (slot->len != sizeof(rts))
-        return protocol_error(e, "an RTS of wrong length", slot->len);
+        return rcmi_endpoint_protocol_error(e, "an RTS of wrong length", slot->len);
     memcpy(&rts, slot->bytes, sizeof(rts));
     if (rts.device > 1 || (rts.device && rts.header.total == 0))
-        return protocol_error(e, "an RTS of a damaged message", rts.device);
+        return rcmi_endpoint_protocol_error(e, "an RTS of a damaged message", rts.device);
     const struct rcmi_arrival arrival = {.peer = e->peer,
                                          .tag = rts.header.tag,
                                          .total = rts.header.total,
@@ -145,27 +120,6 @@ static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct 
                                          .from = rts.from,
                                          .device = rts.device == 1};
     return endpoint_match(e, &arrival);
-}
-
-/* A piece is there. */
-static void receive_data_end(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    if (t->done < t->total)
-        return;
-    rcmi_transfers_remove(&e->receiving, t);
-    rcmi_receive_end(e, t);
-}
-
-static rcm_status handle_data(struct rcmi_endpoint *e, uint32_t id, const struct rcmi_slot *slot) {
-    struct rcmi_transfer *t = rcmi_receive_of(&e->receiving, e->owed, id);
-    if (!t)
-        return protocol_error(e, "data of a message that were not asked for", id);
-    if (slot->len != piece_bytes(e, e->rx, t->total, t->done))
-        return protocol_error(e, "a piece of another size than its RTS says", slot->len);
-    if (rcmi_receive_copies(t, slot->len))
-        return rcmi_endpoint_copy_in(e, t, slot->bytes, slot->len);
-    rcmi_receive_bytes(e, t, slot->bytes, slot->len);
-    receive_data_end(e, t);
-    return RCM_OK;
 }
 
 /* Takes the send whose RTS of this id was not answered yet; NULL if there is none. */
@@ -177,32 +131,26 @@ static struct rcmi_transfer *endpoint_answered(struct rcmi_endpoint *e, uint32_t
     return rcmi_transfer_of(item);
 }
 
-static rcm_status handle_cts(struct rcmi_endpoint *e, uint32_t id) {
+/* The data of a message are to go by that flow. */
+static rcm_status handle_cts(struct rcmi_endpoint *e, struct rcmi_flow *flow, uint32_t id) {
     struct rcmi_transfer *t = endpoint_answered(e, id);
     if (!t)
-        return protocol_error(e, "readiness for an unknown message", id);
-    return rcmi_endpoint_send_answered(e, t);
-}
-
-/* The data are to go by the channel of device memory. */
-static rcm_status handle_device_cts(struct rcmi_endpoint *e, uint32_t id) {
-    struct rcmi_transfer *t = endpoint_answered(e, id);
-    if (!t)
-        return protocol_error(e, "readiness for an unknown message", id);
-    t->by_device = rcmi_endpoint_device_may(e, t);
-    const rcm_status status = rcmi_endpoint_send_answered(e, t);
-    return t->by_device
-               ? status
-               : protocol_error(e, "readiness of a device for a message of the host's memory", id);
+        return rcmi_endpoint_protocol_error(e, "readiness for an unknown message", id);
+    t->flow = flow;
+    const rcm_status status = rcmi_endpoint_flows(e, t);
+    if (flow != &e->main && flow != rcmi_endpoint_own_flow(e, t))
+        return rcmi_endpoint_protocol_error(
+            e, "readiness of a device for a message of the host's memory", id);
+    return status;
 }
 
 /* It was got. */
 static rcm_status handle_ack(struct rcmi_endpoint *e, uint32_t id) {
     struct rcmi_transfer *t = endpoint_answered(e, id);
     if (!t)
-        return protocol_error(e, "that it has taken an unknown message", id);
+        return rcmi_endpoint_protocol_error(e, "that it has taken an unknown message", id);
     t->done = t->total;
-    rcmi_channel_sent_beside(e->tx, t->total);
+    rcmi_channel_sent_beside(e->main.tx, t->total);
     e->messaging->completed(t, RCM_OK);
     return RCM_OK;
 }
@@ -210,23 +158,23 @@ static rcm_status handle_ack(struct rcmi_endpoint *e, uint32_t id) {
 static rcm_status handle_credit(struct rcmi_endpoint *e, const struct rcmi_slot *slot) {
     uint64_t bytes;
     if (slot->len != sizeof(bytes))
-        return protocol_error(e, "a credit of wrong length", slot->len);
+        return rcmi_endpoint_protocol_error(e, "a credit of wrong length", slot->len);
     memcpy(&bytes, slot->bytes, sizeof(bytes));
     if (bytes > e->eager_out)
-        return protocol_error(e, "more credit than was used", bytes);
+        return rcmi_endpoint_protocol_error(e, "more credit than was used", bytes);
     e->eager_out -= bytes;
     return RCM_OK;
 }
 
 static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *slot) {
     if (!slot->bytes)
-        return protocol_error(e, "a message whose bytes are to be got", slot->len);
+        return rcmi_endpoint_protocol_error(e, "a message whose bytes are to be got", slot->len);
     const uint64_t kind = slot->meta >> 56;
     const uint32_t id = (uint32_t)slot->meta;
     const uint64_t right =
         kind == KIND_BARE ? meta_of_bare(id, slot->len) : meta_of((enum kind)kind, id);
     if (slot->meta != right)
-        return protocol_error(e, "a message with a damaged header", slot->meta);
+        return rcmi_endpoint_protocol_error(e, "a message with a damaged header", slot->meta);
     switch (kind) {
     case KIND_EAGER:
     case KIND_BARE:
@@ -234,26 +182,28 @@ static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *s
     case KIND_RTS:
         return handle_rts(e, id, slot);
     case KIND_CTS:
-        return handle_cts(e, id);
+        return handle_cts(e, &e->main, id);
     case KIND_DATA:
-        return handle_data(e, id, slot);
+        return rcmi_flow_data(e, &e->main, slot);
     case KIND_CREDIT:
         return handle_credit(e, slot);
     case KIND_ACK:
         return handle_ack(e, id);
     case KIND_DEVICE_CTS:
-        return handle_device_cts(e, id);
+        return handle_cts(e, &e->flows[RCMI_MEM_DEVICE], id);
     default:
-        return protocol_error(e, "a message of unknown kind", kind);
+        return rcmi_endpoint_protocol_error(e, "a message of unknown kind", kind);
     }
 }
 
 /* The receive whose data come next, most likely: NULL, or the one whose pieces are under way, or
  * else the first that waits for a message that may come bare. */
 static const struct rcmi_transfer *endpoint_next_receive(const struct rcmi_endpoint *e) {
-    if (e->receiving.head || shares_slots(e->rx))
-        return e->receiving.head;
-    const struct rcmi_transfer *t = e->messaging->next(e->messaging->arg, e->peer);
+    const struct rcmi_flow *flow = &e->main;
+    const struct rcmi_transfer *t = flow->receiving.head ? flow->receiving.head : flow->owed.head;
+    if (t || shares_slots(flow->rx))
+        return t;
+    t = e->messaging->next(e->messaging->arg, e->peer);
     if (!t || t->mem.len < e->messaging->bare_min)
         return NULL;
     return t->tag <= UINT32_MAX || t->tag == RCM_ANY_TAG ? t : NULL;
@@ -266,17 +216,17 @@ static bool post_bare(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
         .meta = (uint64_t)KIND_BARE << 56 | (any ? 0 : (uint32_t)t->tag),
         .mask = (uint64_t)UINT8_MAX << 56 | (any ? 0 : UINT32_MAX),
     };
-    return rcmi_channel_post_receive(e->rx, &bare);
+    return rcmi_channel_post_receive(e->main.rx, &bare);
 }
 
 static bool post_data(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
     const size_t end = t->total < t->mem.len ? t->total : t->mem.len;
     if (t->done >= end) /* nothing of it goes to the buffer any more */
         return false;
-    const size_t piece = piece_bytes(e, e->rx, t->total, t->done), left = end - t->done;
+    const size_t piece = piece_bytes(e, e->main.rx, t), left = end - t->done;
     const struct rcmi_posted data = {
         .mem = rcmi_mem_part(&t->mem, t->done, piece < left ? piece : left)};
-    return rcmi_channel_post_receive(e->rx, &data);
+    return rcmi_channel_post_receive(e->main.rx, &data);
 }
 
 /* Lets a socket receive what comes next straight into the buffer it is for, most likely. If another
@@ -285,21 +235,21 @@ static bool post_data(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
  * the buffer: only a bare one that the receive is for goes there, and nothing beyond its end. */
 static void endpoint_post(struct rcmi_endpoint *e) {
     const struct rcmi_transfer *t = e->posted ? NULL : endpoint_next_receive(e);
-    if (t && !transfer_is_later(t))
-        e->posted = t == e->receiving.head ? post_data(e, t) : post_bare(e, t);
+    if (t && rcmi_transfer_is_touched(t))
+        e->posted = t->rendezvous ? post_data(e, t) : post_bare(e, t);
 }
 
 /* A copy that finishes later holds the oldest slot: nothing behind it is looked at until it is
  * done. */
 static rcm_status endpoint_drain_copy(struct rcmi_endpoint *e, bool *moved) {
-    struct rcmi_transfer *t;
-    const rcm_status status = rcmi_endpoint_copied_in(e, &t);
+    struct rcmi_transfer *t = e->main.emptying;
+    const rcm_status status = rcmi_flow_emptied(e, &e->main);
     if (status != RCM_OK)
         return status;
     *moved = true;
-    rcmi_channel_release(e->rx);
+    rcmi_channel_release(e->main.rx);
     if (t->rendezvous)
-        receive_data_end(e, t);
+        rcmi_flow_data_end(e, &e->main, t);
     else
         receive_eager_end(e, t);
     return RCM_OK;
@@ -320,52 +270,31 @@ static rcm_status endpoint_drain_kept(struct rcmi_endpoint *e, bool *moved) {
     return RCM_OK;
 }
 
-static rcm_status endpoint_drain_fenced(struct rcmi_endpoint *e, bool *moved) {
-    for (struct rcmi_transfer *t = e->fenced.head, *next; t; t = next) {
-        next = t->next;
-        const rcm_status status = rcmi_copy_ready(e, t);
-        if (status == RCM_AGAIN)
-            continue;
-        if (status != RCM_OK)
-            return status;
-        *moved = true;
-        rcmi_transfers_remove(&e->fenced, t);
-        receive_answer(e, t);
-    }
-    return RCM_OK;
-}
-
-/* Copies that finish later. RCM_AGAIN: one out of the oldest slot runs. */
-static rcm_status endpoint_drain_copies(struct rcmi_endpoint *e, bool *moved) {
-    rcm_status status = endpoint_drain_kept(e, moved);
-    if (status == RCM_OK)
-        status = endpoint_drain_fenced(e, moved);
-    return status == RCM_OK && e->copy_in ? endpoint_drain_copy(e, moved) : status;
-}
-
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved) {
     struct rcmi_slot slot;
     rcm_status status = RCM_OK;
-    if (!e->rx || e->left)
+    if (!e->main.rx || e->left)
         return RCM_OK;
-    if (e->copy_in || e->copying.head || e->fenced.head)
-        status = endpoint_drain_copies(e, moved);
+    if (e->copying.head)
+        status = endpoint_drain_kept(e, moved);
+    if (status == RCM_OK && e->main.emptying)
+        status = endpoint_drain_copy(e, moved);
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_OK : status;
-    while ((status = rcmi_channel_peek(e->rx, &slot)) == RCM_OK) {
+    while ((status = rcmi_channel_peek(e->main.rx, &slot)) == RCM_OK) {
         e->posted = false;
         status = handle_slot(e, &slot);
         if (status == RCM_AGAIN) /* it is released later */
             return RCM_OK;
-        rcmi_channel_release(e->rx);
+        rcmi_channel_release(e->main.rx);
         *moved = true;
         if (status != RCM_OK)
             return status;
     }
-    if (status == RCM_AGAIN && rcmi_channel_state(e->rx) == RCM_OK)
+    if (status == RCM_AGAIN && rcmi_channel_state(e->main.rx) == RCM_OK)
         endpoint_post(e);
     if (status == RCM_AGAIN)
         return RCM_OK;
-    e->left = rcmi_channel_peer_left(e->rx);
+    e->left = rcmi_channel_peer_left(e->main.rx);
     return e->left ? RCM_OK : status;
 }

@@ -252,12 +252,12 @@ static bool channel_failed_here(const struct rcmi_channel *channel) {
 struct rcmi_transfer *rcmi_p2p_at_fault(const struct rcmi_p2p *p2p) {
     for (int i = 0; i < p2p->nactive; i++) {
         const struct rcmi_endpoint *e = &p2p->peers[p2p->active[i]].endpoint;
-        if (channel_failed_here(e->tx))
-            return e->draining.head  ? e->draining.head
-                   : e->sending.head ? e->sending.head
-                                     : e->outgoing.head;
-        if (channel_failed_here(e->rx))
-            return e->receiving.head ? e->receiving.head : p2p->matching.posted.head;
+        if (channel_failed_here(e->main.tx))
+            return e->main.draining.head  ? e->main.draining.head
+                   : e->main.sending.head ? e->main.sending.head
+                                          : e->outgoing.head;
+        if (channel_failed_here(e->main.rx))
+            return e->main.receiving.head ? e->main.receiving.head : p2p->matching.posted.head;
     }
     return NULL;
 }

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The data of large messages: see flow.h. */
+#include "endpoint_internal.h"
+
+void rcmi_flow_init(struct rcmi_flow *flow, enum rcmi_mem_kind kind) {
+    flow->kind = kind;
+    flow->gets = kind != RCMI_MEM_HOST;
+    rcmi_transfers_init(&flow->owed);
+    rcmi_transfers_init(&flow->receiving);
+    rcmi_transfers_init(&flow->sending);
+    rcmi_transfers_init(&flow->draining);
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+rcm_status rcmi_flow_put(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                         struct rcmi_transfer *t, const struct rcmi_piece *piece) {
+    const size_t len = piece->head_len + piece->mem.len;
+    struct rcmi_reserved reserved;
+    rcm_status status = t ? rcmi_copy_ready(e, t) : RCM_OK;
+    if (status == RCM_OK)
+        status = rcmi_channel_reserve(flow->tx, len, &reserved);
+    if (status != RCM_OK)
+        return status;
+    char *to = reserved.bytes;
+    if (piece->head_len)
+        memcpy(to, piece->head, piece->head_len);
+    if (piece->mem.len > 0)
+        status = rcmi_copy_begin(e, t, reserved.stores, to + piece->head_len, piece->mem.bytes,
+                                 piece->mem.len);
+    if (status == RCM_OK)
+        rcmi_channel_commit(flow->tx, len, piece->meta);
+    if (status == RCM_AGAIN) {
+        t->copy->meta = piece->meta;
+        t->copy->head_len = piece->head_len;
+        t->copy->len = piece->mem.len;
+        flow->filling = t;
+    }
+    return status;
+}
+
+rcm_status rcmi_flow_filled(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
+    const struct rcmi_transfer *t = flow->filling;
+    const rcm_status status = rcmi_copy_look(e, t);
+    if (status != RCM_OK)
+        return status;
+    rcmi_channel_commit(flow->tx, t->copy->head_len + t->copy->len, t->copy->meta);
+    flow->filling = NULL;
+    return RCM_OK;
+}
+
+/* A long message would not stay in a cache, but lines that are written there are read first. */
+rcm_status rcmi_flow_take(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                          struct rcmi_transfer *t, const char *bytes, size_t len) {
+    const bool non_temporal = rcmi_range_has(e->messaging->protocol->copy_non_temporal, t->total);
+    const size_t room = rcmi_copy_room(t, len);
+    char *to = room > 0 ? (char *)t->mem.bytes + t->done : NULL;
+    rcm_status status = RCM_OK;
+    if (room > 0 && bytes != to)
+        status = rcmi_copy_begin(e, t, non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, to, bytes,
+                                 room);
+    if (status == RCM_OK)
+        t->done += len;
+    else
+        flow->emptying = t; /* it may be in no list */
+    if (status == RCM_AGAIN)
+        t->copy->len = len;
+    return status;
+}
+
+rcm_status rcmi_flow_emptied(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
+    struct rcmi_transfer *t = flow->emptying;
+    const rcm_status status = rcmi_copy_look(e, t);
+    if (status != RCM_OK)
+        return status;
+    t->done += t->copy->len;
+    flow->emptying = NULL;
+    return RCM_OK;
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------- */
+
+void rcmi_flow_data_end(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                        struct rcmi_transfer *t) {
+    if (t->done < t->total)
+        return;
+    rcmi_transfers_remove(&flow->receiving, t);
+    rcmi_receive_end(e, t);
+}
+
+static bool piece_is_right(const struct rcmi_endpoint *e, const struct rcmi_flow *flow,
+                           const struct rcmi_transfer *t, size_t len) {
+    if (flow->gets)
+        return len > 0 && len <= t->total - t->done;
+    return len == piece_bytes(e, flow->rx, t);
+}
+
+rcm_status rcmi_flow_data(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                          const struct rcmi_slot *slot) {
+    const uint32_t id = (uint32_t)slot->meta;
+    struct rcmi_transfer *t = flow->receiving.head;
+    while (t && t->id != id)
+        t = t->next;
+    if (!t)
+        return rcmi_endpoint_protocol_error(e, "data of a message that were not asked for", id);
+    if (!piece_is_right(e, flow, t, slot->len))
+        return rcmi_endpoint_protocol_error(e, "a piece of another size than its RTS says",
+                                            slot->len);
+    const rcm_status status = rcmi_flow_take(e, flow, t, slot->bytes, slot->len);
+    if (status == RCM_OK)
+        rcmi_flow_data_end(e, flow, t);
+    return status;
+}
+
+/* The next slot. */
+static rcm_status flow_drain_slot(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
+    struct rcmi_slot slot;
+    rcm_status status = rcmi_channel_peek(flow->rx, &slot);
+    if (status != RCM_OK)
+        return status;
+    if (!slot.bytes || slot.meta != meta_of(KIND_DATA, (uint32_t)slot.meta))
+        return rcmi_endpoint_protocol_error(e, "no data where nothing else is to come", slot.meta);
+    status = rcmi_flow_data(e, flow, &slot);
+    if (status == RCM_OK)
+        rcmi_channel_release(flow->rx);
+    return status;
+}
+
+/* What was emptied. */
+static rcm_status flow_drain_copy(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
+    struct rcmi_transfer *t = flow->emptying;
+    const rcm_status status = rcmi_flow_emptied(e, flow);
+    if (status != RCM_OK)
+        return status;
+    rcmi_channel_release(flow->rx);
+    rcmi_flow_data_end(e, flow, t);
+    return RCM_OK;
+}
+
+rcm_status rcmi_flow_drain(struct rcmi_endpoint *e, struct rcmi_flow *flow, bool *moved) {
+    while (flow->receiving.head) {
+        const rcm_status status =
+            flow->emptying ? flow_drain_copy(e, flow) : flow_drain_slot(e, flow);
+        if (status != RCM_OK)
+            return status == RCM_AGAIN ? RCM_OK : status;
+        *moved = true;
+    }
+    return RCM_OK;
+}
+
+/* ---- Sending --------------------------------------------------------------------------------- */
+
+/* The next piece of a message, from where it lies. */
+static rcm_status flow_send_zero_copy(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                                      struct rcmi_transfer *t) {
+    const size_t left = t->total - t->done;
+    const size_t most = flow->gets ? RCMI_GET_MAX : piece_bytes(e, flow->tx, t);
+    const struct rcmi_mem piece = rcmi_mem_part(&t->mem, t->done, left < most ? left : most);
+    if (!flow->gets && piece.len < e->messaging->zero_copy_min)
+        return RCM_ERR_UNSUPPORTED;
+    const rcm_status status =
+        rcmi_channel_send_zero_copy(flow->tx, &piece, meta_of(KIND_DATA, t->id), flow->gets);
+    if (status != RCM_OK)
+        return status;
+    t->zero_copy = rcmi_channel_sent(flow->tx);
+    t->done += piece.len;
+    return RCM_OK;
+}
+
+/* How much of what is left goes by a slot. */
+static size_t flow_slot_bytes(const struct rcmi_endpoint *e, const struct rcmi_flow *flow,
+                              const struct rcmi_transfer *t) {
+    const size_t left = t->total - t->done, slot = flow->tx->slot_bytes;
+    return !flow->gets ? piece_bytes(e, flow->tx, t) : left < slot ? left : slot;
+}
+
+static rcm_status flow_send_piece(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                                  struct rcmi_transfer *t) {
+    rcm_status status = rcmi_channel_state(flow->tx);
+    if (status == RCM_OK)
+        status = flow_send_zero_copy(e, flow, t);
+    if (status != RCM_ERR_UNSUPPORTED)
+        return status;
+    const size_t len = flow_slot_bytes(e, flow, t);
+    const struct rcmi_piece piece = {.meta = meta_of(KIND_DATA, t->id),
+                                     .mem = rcmi_mem_part(&t->mem, t->done, len)};
+    status = rcmi_flow_put(e, flow, t, &piece);
+    if (status == RCM_OK)
+        t->done += len;
+    return status;
+}
+
+static rcm_status flow_pump_copy(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
+    struct rcmi_transfer *t = flow->filling;
+    const rcm_status status = rcmi_flow_filled(e, flow);
+    if (status == RCM_OK)
+        t->done += t->copy->len;
+    return status;
+}
+
+static rcm_status flow_pump_data(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                                 bool *moved) {
+    struct rcmi_transfer *t;
+    while ((t = flow->sending.head)) {
+        while (t->done < t->total) {
+            const rcm_status status =
+                flow->filling ? flow_pump_copy(e, flow) : flow_send_piece(e, flow, t);
+            if (status != RCM_OK)
+                return status;
+            *moved = true;
+        }
+        rcmi_transfers_remove(&flow->sending, t);
+        t->last = e->messaging->oversubscribed ? rcmi_channel_sent(flow->tx) : 0;
+        rcmi_flow_sent(flow, t);
+    }
+    return RCM_OK;
+}
+
+/* What was sent later is not through before. */
+static void flow_pump_drain(const struct rcmi_endpoint *e, struct rcmi_flow *flow, bool *moved) {
+    struct rcmi_transfer *t;
+    while ((t = flow->draining.head) && rcmi_channel_completed(flow->tx, t->zero_copy) &&
+           rcmi_channel_taken(flow->tx, t->last)) {
+        rcmi_transfers_remove(&flow->draining, t);
+        e->messaging->completed(t, RCM_OK);
+        *moved = true;
+    }
+}
+
+rcm_status rcmi_flow_pump(struct rcmi_endpoint *e, struct rcmi_flow *flow, bool *moved) {
+    if (!flow->sending.head && !flow->draining.head)
+        return RCM_OK;
+    rcm_status status = rcmi_flow_open(e, flow, true);
+    if (status == RCM_OK)
+        status = flow_pump_data(e, flow, moved);
+    if (status == RCM_OK || status == RCM_AGAIN)
+        flow_pump_drain(e, flow, moved);
+    /* Of a channel that failed nothing completes. */
+    if (status == RCM_OK && flow->draining.head)
+        status = rcmi_channel_state(flow->tx);
+    return status == RCM_AGAIN ? RCM_OK : status;
+}
