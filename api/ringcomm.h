@@ -543,14 +543,9 @@ RCM_CHECKED rcm_status rcm_store_prefix(rcm_store *store, const char *prefix,
 
 /*
  * A store of the program's own functions: a dictionary that it has already, of another library or a
- * cluster's. Needed are set and try_get; NULL functions are made of others:
- *   wait          the key is looked at again and again, up to every 50 ms
- *   add, append   by compare_set
- *   compare_set   by add, which makes a lock of the key "ringcomm/lock/" and the key: then set
- *                 without compare_set is not atomic with it, and a process that dies at that moment
- *                 leaves the lock
- * Without add and compare_set both are RCM_ERR_UNSUPPORTED, as remove (rcm_store_delete) and count
- * are where they are NULL. rcm_init needs set, try_get, and compare_set or add.
+ * cluster's. Needed are set, try_get and compare_set, of which rcm_store_add and rcm_store_append are
+ * made. wait may be NULL: then the key is looked at again and again, up to every 50 ms. Where remove
+ * (rcm_store_delete) or count is NULL it is RCM_ERR_UNSUPPORTED.
  *
  * The functions take `arg`, do what the rcm_store_ function of their name does, and return its
  * statuses: try_get RCM_ERR_NOT_FOUND, wait RCM_ERR_TIMEOUT. Values that they return are malloc'd,
@@ -566,11 +561,9 @@ struct rcm_store_functions {
     rcm_status (*set)(void *arg, const char *key, const void *value, size_t len);
     rcm_status (*try_get)(void *arg, const char *key, void **ret_value, size_t *ret_len);
     rcm_status (*wait)(void *arg, const char *key, int64_t timeout_ms);
-    rcm_status (*add)(void *arg, const char *key, int64_t delta, int64_t *ret_value);
     rcm_status (*compare_set)(void *arg, const char *key, const void *expected, size_t expected_len,
                               const void *desired, size_t desired_len, int *ret_swapped,
                               void **ret_value, size_t *ret_len);
-    rcm_status (*append)(void *arg, const char *key, const void *value, size_t len);
     rcm_status (*remove)(void *arg, const char *key, int *ret_deleted);
     rcm_status (*count)(void *arg, size_t *ret_count);
     void (*close)(void *arg); /* by rcm_store_close */

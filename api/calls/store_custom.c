@@ -14,8 +14,11 @@ rcm_status rcm_store_custom(const struct rcm_store_functions *functions, rcm_sto
     const rcm_status status = rcmi_struct_in(&sized, functions, &ours);
     if (status != RCM_OK)
         return status;
-    if (!ours.set || !ours.try_get)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "functions->%s is NULL, a store needs it",
-                         ours.set ? "try_get" : "set");
+    const char *lacks = !ours.set           ? "set"
+                        : !ours.try_get     ? "try_get"
+                        : !ours.compare_set ? "compare_set"
+                                            : NULL;
+    if (lacks)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "functions->%s is NULL, a store needs it", lacks);
     return rcmi_custom_open(&ours, ret_store);
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The store of the caller's own functions (rcm_store_custom). Two are enough, set and try_get; what
- * is missing is made of others:
+ * The store of the caller's own functions (rcm_store_custom): set, try_get and compare_set, of
+ * which the others are made.
  *
- *      wait          the keys are looked at again and again
- *      multi_set     set of each; multi_get: wait, then try_get of each
- *      append, add   compare_set of what was read; again if somebody was faster
- *      compare_set   try_get and set, while a lock is held: a key that add made 1
+ *      wait          the keys are looked at again and again, where the caller has no function for
+ * it multi_set     set of each; multi_get: wait, then try_get of each append, add   compare_set of
+ * what was read; again if somebody was faster
  *
- * Of add and compare_set one must be there, or neither is; remove and count are there or not. What
- * is not is refused with a sentence.
+ * remove and count are there or not. What is not is refused with a sentence.
  */
 #include "store.h"
 #include <stdio.h>
@@ -21,7 +19,6 @@
 
 #define LOOK_MS_FIRST 1
 #define LOOK_MS_LAST  50
-#define LOCK_KEY      "ringcomm/lock/"
 
 struct custom_store {
     struct rcm_store base;
@@ -67,9 +64,8 @@ static rcm_status custom_result(rcm_store *store, rcm_status status, const char 
                                                            : custom_fail(store, status, name, key);
 }
 
-static rcm_status custom_lacks(const char *what, const char *needs) {
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "the program's store has no %s, which takes its %s",
-                     what, needs);
+static rcm_status custom_lacks(const char *name) {
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "the program's store has no %s", name);
 }
 
 /* A fresh blob of what a function returned, with the NUL that callers rely on. */
@@ -203,9 +199,9 @@ static rcm_status custom_present(rcm_store *store, const struct rcmi_bytes *keys
 
 /* ---- Compare and set ------------------------------------------------------------------------- */
 
-static rcm_status own_compare_set(rcm_store *store, struct rcmi_bytes key,
-                                  struct rcmi_bytes expected, struct rcmi_bytes desired,
-                                  bool *ret_swapped, struct rcm_blob *ret_value) {
+static rcm_status custom_compare_set(rcm_store *store, struct rcmi_bytes key,
+                                     struct rcmi_bytes expected, struct rcmi_bytes desired,
+                                     bool *ret_swapped, struct rcm_blob *ret_value) {
     const struct rcm_store_functions *own = own_of(store);
     void *value = NULL;
     size_t len = 0;
@@ -223,101 +219,6 @@ static rcm_status own_compare_set(rcm_store *store, struct rcmi_bytes key,
     if (status == RCM_OK)
         *ret_swapped = swapped != 0;
     return status;
-}
-
-static rcm_status own_add(rcm_store *store, struct rcmi_bytes key, int64_t delta,
-                          int64_t *ret_sum) {
-    const struct rcm_store_functions *own = own_of(store);
-    struct rcmi_store_call call;
-    rcm_status status = rcmi_store_call_begin("add", &call);
-    if (status != RCM_OK)
-        return status;
-    status = own->add(own->arg, key.data, delta, ret_sum);
-    rcmi_store_call_end(&call);
-    return status == RCM_OK ? status : custom_fail(store, status, "add", key);
-}
-
-/* Takes back what was added to a lock, also after the deadline. */
-static rcm_status lock_give(rcm_store *store, struct rcmi_bytes key) {
-    const struct rcm_store_functions *own = own_of(store);
-    struct rcmi_store_call call;
-    int64_t count;
-    rcmi_store_call_enter("add", &call);
-    const rcm_status status = own->add(own->arg, key.data, -1, &count);
-    rcmi_store_call_end(&call);
-    return status == RCM_OK ? status : custom_fail(store, status, "add", key);
-}
-
-/* Until the lock's count went from 0 to 1 by this call. */
-static rcm_status lock_take(rcm_store *store, struct rcmi_bytes key) {
-    const rcmi_deadline deadline = rcmi_call_deadline();
-    int64_t count = 0;
-    int ms = LOOK_MS_FIRST;
-    for (;;) {
-        rcm_status status = own_add(store, key, 1, &count);
-        if (status == RCM_OK && count == 1)
-            return RCM_OK;
-        if (status == RCM_OK)
-            status = lock_give(store, key);
-        if (status != RCM_OK)
-            return status;
-        if (rcmi_deadline_passed(deadline))
-            return rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                             "the lock \"%.200s\" in the program's store is held: a process that "
-                             "had it may have died",
-                             (const char *)key.data);
-        custom_pause(&ms, deadline);
-    }
-}
-
-/* With the lock. */
-static rcm_status swap_locked(rcm_store *store, struct rcmi_bytes key, struct rcmi_bytes expected,
-                              struct rcmi_bytes desired, bool *ret_swapped,
-                              struct rcm_blob *ret_value) {
-    struct rcm_blob now = {NULL, 0};
-    rcm_status status = custom_try_get(store, key, &now);
-    const bool there = status == RCM_OK;
-    if (!there && (status != RCM_ERR_NOT_FOUND || expected.len > 0))
-        return status;
-    *ret_swapped = !there || rcmi_bytes_equal((struct rcmi_bytes){now.data, now.len}, expected);
-    if (!*ret_swapped) {
-        *ret_value = now;
-        return RCM_OK;
-    }
-    free(now.data);
-    status = custom_set(store, key, desired);
-    return status == RCM_OK ? rcmi_blob_copy(desired, ret_value) : status;
-}
-
-static rcm_status locked_compare_set(rcm_store *store, struct rcmi_bytes key,
-                                     struct rcmi_bytes expected, struct rcmi_bytes desired,
-                                     bool *ret_swapped, struct rcm_blob *ret_value) {
-    char text[sizeof LOCK_KEY + RCMI_STORE_KEY_MAX];
-    snprintf(text, sizeof text, "%s%s", LOCK_KEY, (const char *)key.data);
-    const struct rcmi_bytes lock = {text, strlen(text)};
-    rcm_status status = lock_take(store, lock);
-    if (status != RCM_OK)
-        return status;
-    status = swap_locked(store, key, expected, desired, ret_swapped, ret_value);
-    const struct rcmi_error kept = *rcmi_last_error();
-    const rcm_status unlocked = lock_give(store, lock);
-    if (status == RCM_OK && unlocked != RCM_OK) {
-        free(ret_value->data);
-        return unlocked;
-    }
-    *rcmi_last_error() = kept;
-    return status;
-}
-
-static rcm_status custom_compare_set(rcm_store *store, struct rcmi_bytes key,
-                                     struct rcmi_bytes expected, struct rcmi_bytes desired,
-                                     bool *ret_swapped, struct rcm_blob *ret_value) {
-    const struct rcm_store_functions *own = own_of(store);
-    if (own->compare_set)
-        return own_compare_set(store, key, expected, desired, ret_swapped, ret_value);
-    if (own->add)
-        return locked_compare_set(store, key, expected, desired, ret_swapped, ret_value);
-    return custom_lacks("compare_set", "compare_set or add");
 }
 
 /* ---- Made of compare and set ----------------------------------------------------------------- */
@@ -378,13 +279,9 @@ static rcm_status make_sum(struct rcmi_bytes key, const struct rcmi_entry *old, 
 
 static rcm_status custom_add(rcm_store *store, struct rcmi_bytes key, int64_t delta,
                              int64_t *ret_value) {
-    const struct rcm_store_functions *own = own_of(store);
     struct addition addition = {.delta = delta};
     const struct change change = {make_sum, &addition};
-    if (!own->add && !own->compare_set)
-        return custom_lacks("add", "add or compare_set");
-    const rcm_status status =
-        own->add ? own_add(store, key, delta, &addition.sum) : change_value(store, key, &change);
+    const rcm_status status = change_value(store, key, &change);
     if (status == RCM_OK)
         *ret_value = addition.sum;
     return status;
@@ -409,12 +306,8 @@ static rcm_status make_longer(struct rcmi_bytes key, const struct rcmi_entry *ol
 }
 
 static rcm_status custom_append(rcm_store *store, struct rcmi_bytes key, struct rcmi_bytes value) {
-    const struct rcm_store_functions *own = own_of(store);
     const struct change change = {make_longer, &value};
-    if (!own->append)
-        return change_value(store, key, &change);
-    const rcm_status status = own->append(own->arg, key.data, value.data, value.len);
-    return status == RCM_OK ? status : custom_fail(store, status, "append", key);
+    return change_value(store, key, &change);
 }
 
 /* ---- There or not ---------------------------------------------------------------------------- */
@@ -424,7 +317,7 @@ static rcm_status custom_remove(rcm_store *store, struct rcmi_bytes key, bool *r
     int deleted = 0;
     struct rcmi_store_call call;
     if (!own->remove)
-        return custom_lacks("delete", "remove");
+        return custom_lacks("remove");
     rcm_status status = rcmi_store_call_begin("remove", &call);
     if (status != RCM_OK)
         return status;
@@ -437,7 +330,7 @@ static rcm_status custom_remove(rcm_store *store, struct rcmi_bytes key, bool *r
 static rcm_status custom_count(rcm_store *store, size_t *ret_count) {
     const struct rcm_store_functions *own = own_of(store);
     if (!own->count)
-        return custom_lacks("count", "count");
+        return custom_lacks("count");
     const rcm_status status = own->count(own->arg, ret_count);
     return status == RCM_OK ? status
                             : custom_fail(store, status, "count", (struct rcmi_bytes){"", 0});

@@ -107,15 +107,14 @@ rcmi_deadline rcmi_call_deadline(void);
 /* One call of a store that has ended is counted in the thread's budget. */
 void rcmi_store_counted(const char *name, int64_t began);
 
-/* Around a function of the program's: begin fails after the deadline of the thread's budget, and
- * enter does not. Meanwhile the thread has no budget: the program's function may use stores. */
+/* Around a function of the program's: begin fails after the deadline of the thread's budget.
+ * Meanwhile the thread has no budget: the program's function may use stores. */
 struct rcmi_store_call {
     const char *name;
     int64_t began;
     struct rcmi_store_budget *budget;
 };
 rcm_status rcmi_store_call_begin(const char *name, struct rcmi_store_call *ret_call);
-void rcmi_store_call_enter(const char *name, struct rcmi_store_call *ret_call);
 void rcmi_store_call_end(const struct rcmi_store_call *call);
 
 /* A fresh blob with a NUL behind it. */

@@ -37,16 +37,12 @@ void rcmi_store_counted(const char *name, int64_t began) {
     }
 }
 
-void rcmi_store_call_enter(const char *name, struct rcmi_store_call *ret_call) {
-    *ret_call = (struct rcmi_store_call){
-        .name = name, .began = rcmi_now_ns(), .budget = rcmi_store_budget(NULL)};
-}
-
 rcm_status rcmi_store_call_begin(const char *name, struct rcmi_store_call *ret_call) {
     if (thread_budget && rcmi_deadline_passed(thread_budget->deadline))
         return rcmi_fail(RCM_ERR_TIMEOUT, 0, "the deadline passed before %s of the store began",
                          name);
-    rcmi_store_call_enter(name, ret_call);
+    *ret_call = (struct rcmi_store_call){
+        .name = name, .began = rcmi_now_ns(), .budget = rcmi_store_budget(NULL)};
     return RCM_OK;
 }
 

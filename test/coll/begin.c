@@ -251,15 +251,18 @@ static int check_ids(void) {
 
 /* ---- The program's own store ----------------------------------------------------------------- */
 
-/* The least that rcm_init needs, on a file; add is the file's. */
+/* The least that a store needs, on a file. */
 static rcm_status own_set(void *arg, const char *key, const void *value, size_t len) {
     return rcm_store_set(arg, key, value, len);
 }
 static rcm_status own_try_get(void *arg, const char *key, void **value, size_t *len) {
     return rcm_store_try_get(arg, key, value, len);
 }
-static rcm_status own_add(void *arg, const char *key, int64_t delta, int64_t *sum) {
-    return rcm_store_add(arg, key, delta, sum);
+static rcm_status own_compare_set(void *arg, const char *key, const void *expected,
+                                  size_t expected_len, const void *desired, size_t desired_len,
+                                  int *swapped, void **value, size_t *len) {
+    return rcm_store_compare_set(arg, key, expected, expected_len, desired, desired_len, swapped,
+                                 value, len);
 }
 
 static int own_store(int rank, void *arg) {
@@ -273,12 +276,12 @@ static int own_store(int rank, void *arg) {
     own.arg = inner;
     own.set = own_set;
     own.try_get = own_try_get;
-    own.add = own_add;
+    own.compare_set = own_compare_set;
     CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
     CHECK(errors,
           rcm_store_count(store, &count) == RCM_ERR_UNSUPPORTED && said("has no count") &&
               rcm_store_delete(store, "k", &deleted) == RCM_ERR_UNSUPPORTED &&
-              said("has no delete"),
+              said("has no remove"),
           "%s", rcm_last_error());
     options.store = store;
     CHECK(errors, rcm_init(&options, &comm) == RCM_OK, "rank %d: %s", rank, rcm_last_error());
@@ -326,6 +329,7 @@ static int check_own_reason(void) {
     own.arg = &reason;
     own.set = own_refuse;
     own.try_get = own_nothing;
+    own.compare_set = own_compare_set;
     own.reason = own_reason;
     CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
     CHECK(
@@ -515,7 +519,7 @@ static int check_cancel_store(void) {
     own.arg = watched.inner;
     own.set = watched_set;
     own.try_get = watched_try_get;
-    own.add = own_add;
+    own.compare_set = own_compare_set;
     CHECK(errors, rcm_store_custom(&own, &options.store) == RCM_OK, "%s", rcm_last_error());
     const double start = seconds();
     CHECK(errors, rcm_init_begin(&options, &request) == RCM_OK, "%s", rcm_last_error());

@@ -177,10 +177,23 @@ static rcm_status own_try_get(void *arg, const char *key, void **ret_value, size
     return key ? RCM_ERR_NOT_FOUND : RCM_ERR_INVALID;
 }
 
+static rcm_status own_compare_set(void *arg, const char *key, const void *expected,
+                                  size_t expected_len, const void *desired, size_t desired_len,
+                                  int *ret_swapped, void **ret_value, size_t *ret_len) {
+    (void)arg;
+    (void)expected;
+    (void)desired;
+    (void)ret_swapped;
+    (void)ret_value;
+    (void)ret_len;
+    return key && expected_len + desired_len > 0 ? RCM_ERR_NOT_FOUND : RCM_ERR_INVALID;
+}
+
 static bool customs(void) {
     struct rcm_store_functions own = RCM_STORE_FUNCTIONS_INIT;
     own.set = own_set;
     own.try_get = own_try_get;
+    own.compare_set = own_compare_set;
     const bool sets =
         rcm_store_custom(&own, &store) == RCM_OK && rcm_store_set(store, "k", "v", 1) == RCM_OK;
     rcm_store_close(store);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One suite for every kind of store: `conformance
- * hash|file|tcp|custom|custom-add|custom-swap|prefix-hash|prefix-file|prefix-tcp`; custom ones have
- * all functions, or all but wait and append, and of add and compare_set the named one. Where the
- * kind allows it, `other` is a second opening of the same store, as another rank has it.
+ * hash|file|tcp|custom|custom-least|prefix-hash|prefix-file|prefix-tcp`; custom ones have all
+ * functions, or all but wait. Where the kind allows it, `other` is a second opening of the same
+ * store, as another rank has it.
  */
 #include "check.h"
 #include "rendezvous.h"
@@ -33,17 +33,11 @@ static rcm_status own_try_get(void *arg, const char *key, void **value, size_t *
 static rcm_status own_wait(void *arg, const char *key, int64_t timeout_ms) {
     return rcm_store_wait(arg, &key, 1, timeout_ms);
 }
-static rcm_status own_add(void *arg, const char *key, int64_t delta, int64_t *sum) {
-    return rcm_store_add(arg, key, delta, sum);
-}
 static rcm_status own_compare_set(void *arg, const char *key, const void *expected,
                                   size_t expected_len, const void *desired, size_t desired_len,
                                   int *swapped, void **value, size_t *len) {
     return rcm_store_compare_set(arg, key, expected, expected_len, desired, desired_len, swapped,
                                  value, len);
-}
-static rcm_status own_append(void *arg, const char *key, const void *value, size_t len) {
-    return rcm_store_append(arg, key, value, len);
 }
 static rcm_status own_remove(void *arg, const char *key, int *deleted) {
     return rcm_store_delete(arg, key, deleted);
@@ -60,23 +54,15 @@ static void own_open(rcm_store **store) {
                                       .set = own_set,
                                       .try_get = own_try_get,
                                       .wait = own_wait,
-                                      .add = own_add,
                                       .compare_set = own_compare_set,
-                                      .append = own_append,
                                       .remove = own_remove,
                                       .count = own_count,
                                       .close = own_close};
     rcm_store *inner;
     check_ok(rcm_store_open("hash:conformance", 0, &inner));
     own.arg = inner;
-    if (strchr(base_kind, '-')) {
+    if (strchr(base_kind, '-'))
         own.wait = NULL;
-        own.append = NULL;
-    }
-    if (strcmp(base_kind, "custom-add") == 0)
-        own.compare_set = NULL;
-    if (strcmp(base_kind, "custom-swap") == 0)
-        own.add = NULL;
     check_ok(rcmi_custom_open(&own, store));
 }
 
