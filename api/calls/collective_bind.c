@@ -190,7 +190,7 @@ rcm_status rcmi_request_stage(rcm_comm *comm, const struct rcmi_request *r,
         return status;
     const struct rcmi_called called = called_make(r, plan);
     rcmi_request_bind(r, &called, called.hash, ret_bind);
-    return rcmi_mem_any_special() ? rcmi_bind_know(comm, ret_bind) : RCM_OK;
+    return rcmi_bind_know(comm, ret_bind);
 }
 
 rcm_status rcmi_request_decline(rcm_comm *comm, const struct rcmi_request *r, rcm_status status) {

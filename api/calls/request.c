@@ -64,6 +64,8 @@ rcm_status rcmi_request_check_buffers(const struct rcmi_request *r, const struct
 /* The first of the buffers, or blocks, of a call that holds anything; NULL: none does. */
 struct first {
     const struct rcmi_mem *mem;
+    enum rcmi_mem_kind kind; /* of it; host memory while there is none */
+    int device;
     char name[48]; /* "send", "block 3 of recv" */
 };
 
@@ -72,16 +74,18 @@ static rcm_status first_check(struct first *first, const struct rcmi_mem *mem, c
         return RCM_OK;
     if (!first->mem) {
         first->mem = mem;
+        first->kind = mem->kind;
+        first->device = mem->device;
         snprintf(first->name, sizeof first->name, "%s", name);
     }
-    if (mem->kind == first->mem->kind && mem->device == first->mem->device)
+    if (mem->kind == first->kind && mem->device == first->device)
         return RCM_OK;
-    if (mem->kind == first->mem->kind)
+    if (mem->kind == first->kind)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is memory of device %d, but %s %p of device %d",
-                         first->name, first->mem->bytes, first->mem->device, name, mem->bytes,
+                         first->name, first->mem->bytes, first->device, name, mem->bytes,
                          mem->device);
     return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is %s, but %s %p is %s", first->name,
-                     first->mem->bytes, rcmi_mem_kind_name(first->mem->kind), name, mem->bytes,
+                     first->mem->bytes, rcmi_mem_kind_name(first->kind), name, mem->bytes,
                      rcmi_mem_kind_name(mem->kind));
 }
 
@@ -105,20 +109,20 @@ static rcm_status blocks_check(struct first *first, const struct rcmi_bind *bind
 
 /* The CPU calls a function of the program's. */
 static rcm_status function_check(const struct first *first, rcm_op op) {
-    const enum rcmi_mem_kind kind = first->mem ? first->mem->kind : RCMI_MEM_HOST;
-    if (kind == RCMI_MEM_HOST || !rcmi_operator_is_function(op))
+    if (rcmi_mem_kind_row(first->kind)->at_once || !rcmi_operator_is_function(op))
         return RCM_OK;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                      "%s is a function of the program's, which the CPU calls, but %s %p is %s",
-                     rcm_op_name(op), first->name, first->mem->bytes, rcmi_mem_kind_name(kind));
+                     rcm_op_name(op), first->name, first->mem->bytes,
+                     rcmi_mem_kind_name(first->kind));
 }
 
 rcm_status rcmi_check_kinds(struct rcmi_bind *bind) {
     struct first first = {.mem = NULL};
     const rcm_status status = rcmi_bind_is_uneven(bind) ? blocks_check(&first, bind)
                                                         : pair_check(&first, &bind->in, &bind->out);
-    bind->in.kind = bind->out.kind = first.mem ? first.mem->kind : RCMI_MEM_HOST;
-    bind->in.device = bind->out.device = first.mem ? first.mem->device : 0;
+    bind->in.kind = bind->out.kind = first.kind;
+    bind->in.device = bind->out.device = first.device;
     return status == RCM_OK ? function_check(&first, bind->op) : status;
 }
 
@@ -142,11 +146,10 @@ rcm_status rcmi_request_check_kinds(struct rcmi_node *node, const struct rcmi_re
 }
 
 rcm_status rcmi_check_host(const char *name, const void *buffer, size_t bytes) {
-    enum rcmi_mem_kind kind = RCMI_MEM_HOST;
+    enum rcmi_mem_kind kind;
     int device;
-    const rcm_status status =
-        bytes > 0 && rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer, &kind, &device) : RCM_OK;
-    if (status != RCM_OK || kind == RCMI_MEM_HOST)
+    const rcm_status status = rcmi_mem_kind_of(buffer, &kind, &device);
+    if (status != RCM_OK || bytes == 0 || rcmi_mem_kind_row(kind)->at_once)
         return status;
     return rcmi_fail(RCM_ERR_INVALID, 0, "%s %p is %s, but what is received is host memory", name,
                      buffer, rcmi_mem_kind_name(kind));

@@ -53,9 +53,10 @@ static rcm_status bind_look(struct rcmi_node *node, struct rcmi_template *t) {
     struct rcmi_bind *bind = &t->bind;
     const uint32_t n = t->blocks ? bind->plan->in.n + bind->plan->out.n : 0;
     rcm_status status = RCM_OK;
-    if (!rcmi_mem_any_special() && !t->special)
+    const bool special = rcmi_mem_any_special();
+    if (!special && !t->special)
         return RCM_OK;
-    t->special = rcmi_mem_any_special();
+    t->special = special;
     for (uint32_t i = 0; i < n && status == RCM_OK; i++)
         status = buffer_look(node, &t->blocks[i].mem);
     if (n > 0 && status == RCM_OK)

@@ -18,11 +18,10 @@ static rcm_status check_type(size_t count, rcm_dtype dtype, rcm_op op) {
 }
 
 static rcm_status check_host(const char *name, const void *buffer) {
-    enum rcmi_mem_kind kind = RCMI_MEM_HOST;
+    enum rcmi_mem_kind kind;
     int device;
-    const rcm_status status =
-        rcmi_mem_any_special() ? rcmi_mem_kind_of(buffer, &kind, &device) : RCM_OK;
-    if (status != RCM_OK || kind == RCMI_MEM_HOST)
+    const rcm_status status = rcmi_mem_kind_of(buffer, &kind, &device);
+    if (status != RCM_OK || rcmi_mem_kind_row(kind)->at_once)
         return status;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s %p is %s: the CPU reduces host memory only", name,
                      buffer, rcmi_mem_kind_name(kind));
