@@ -76,21 +76,16 @@ struct rcmi_fifo_posted {
 };
 _Static_assert(sizeof(struct rcmi_fifo_posted) == RCMI_LINE, "it is one line");
 
-/* What the reader gets, and of which the writer may copy pieces too (shm/get.c, shm/help.c). */
+/* A get, of which shm/get.c has the picture. Words of the reader's: release stores, the number
+ * last; acquire loads. */
 struct rcmi_fifo_request {
-    /* By the reader: which get, from 1, and of it where it goes, where it comes from, and what
-     * the writer has to write to before. Release stores, the number last; acquire loads. */
-    _Alignas(RCMI_LINE) _Atomic uint64_t number;
+    _Alignas(RCMI_LINE) _Atomic uint64_t number; /* of the get, from 1 */
     _Atomic uint64_t dest, from, len, permit;
-    /* By both: the pieces that are taken, by the reader from the front, by the writer from the
-     * back. */
-    _Alignas(RCMI_LINE) _Atomic uint64_t claims;
-    /* By the writer: how many of its pieces are there; and the last piece that it brought by the
-     * slot, a word of the reader's. Release stores, acquire loads. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t claims; /* of both */
+    /* The writer's; the same. */
     _Alignas(RCMI_LINE) _Atomic uint64_t helped;
     _Atomic uint64_t bounced;
-    /* By the reader: the piece that it wants to come by the slot. The same. */
-    _Alignas(RCMI_LINE) _Atomic uint64_t wanted;
+    _Alignas(RCMI_LINE) _Atomic uint64_t wanted; /* the reader's */
 };
 
 struct rcmi_fifo_shape {

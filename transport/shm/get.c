@@ -1,19 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reader's side of a get. The reader copies a vector out of the writer's memory (peer.c), and
- * the writer, which waits, copies too, into the reader's memory (help.c): with a CPU each that
- * takes half as long. Both take pieces of the vector, the reader from the front and the writer from
- * the back, by one word in the queue (struct rcmi_fifo_request), so neither waits for more than
- * a piece that the other side has begun.
+ * A get. The reader copies a vector out of the writer's memory (process_vm_readv, peer.c). The
+ * writer, which waits, copies pieces of it as well, into the reader's memory (process_vm_writev):
+ * with a CPU for each that takes half as long. Here is the reader's side, the writer's is in
+ * help.c. They share words in the queue (struct rcmi_fifo_request); n is the number of the get:
  *
- * A reader that gives up must be sure that nothing is written to its user's memory afterwards, not
- * even by a process that was stopped and goes on much later. So each of the writer's calls begins
- * with a byte for a page of the reader's, the permit: once that may only be read the kernel refuses
- * the whole call. A call that is under way by then ends within a piece; also if its process is to
- * stop, for that happens between calls.
+ *      reader                        word                        writer
+ *      nothing is to be taken        claims = n, all, 0
+ *      what it gets, and whereto     from, len, dest, permit
+ *      pieces may be taken           claims = n, 0, 0
+ *      a get has begun               number = n           --->   pieces are looked for
+ *      takes one from the front      claims = n, f, b     <-->   takes one from the back
+ *      copies it                                                 writes to permit, copies it
+ *      f + b are all, b are there?   helped = n, b        <---   b are there; or it failed
  *
- * Where the system refuses to read the other's memory, a message that is being got comes piece by
- * piece through its slot instead: the reader says which piece it wants, the writer brings it.
+ * Neither waits for more than a piece that the other has begun. The number goes last, so a writer
+ * that sees it sees the rest; claims of another get are not taken, whatever else was seen.
+ *
+ * The permit protects the reader's user. A reader that gives up must be sure that nothing is
+ * written to its user's memory afterwards, not even by a process that was stopped and goes on much
+ * later. So each call of the writer's begins with one byte for a page of the reader's: once that
+ * page is read-only the kernel refuses the whole call. A call that is under way ends within a
+ * piece, also if its process is to stop, for processes stop between calls.
+ *
+ * Where the system refuses the reader the writer's memory, a message that is to be got comes
+ * through its own slot, piece by piece. It was published already, and a message of a collective has
+ * no way back by which another could be asked for:
+ *
+ *      wants piece k of message m    wanted = m, k        --->   copies it into the message's slot
+ *      copies it from there          bounced = m, k       <---   it is there
  *
  * Not here: what is got, and whether that is a good idea (protocol.h).
  */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The writer's side of a get: a piece of what the reader is getting, written into the reader's
- * memory (process_vm_writev), or brought to the message's slot where the reader may not read this
- * process. get.c has the reader's side, and what both sides rely on. What the reader says is read
- * once, and checked here or by the kernel.
+ * The writer's side of a get (get.c has the picture): a piece written into the reader's memory, or
+ * brought to the message's slot. What the reader has written is read once, and checked here or by
+ * the kernel.
  */
 #include "shm.h"
 
