@@ -55,4 +55,9 @@ rcm_status rcmi_auth_proof(const char *secret, const uint8_t *hello, const uint8
 /* len random bytes from the kernel. */
 rcm_status rcmi_random(void *buf, size_t len);
 
+/* The secret: RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE without its last newline;
+ * *ret_secret is malloc'd, NULL if neither is set; both set, or set but empty, is
+ * RCM_ERR_CONFIG. */
+rcm_status rcmi_secret(char **ret_secret);
+
 #endif

@@ -49,3 +49,11 @@ int rcmi_deadline_left_ms(rcmi_deadline deadline) {
     int64_t ms = left / NS_PER_MS + (left % NS_PER_MS != 0);
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
+
+void rcmi_deadline_sleep(int ms, rcmi_deadline deadline) {
+    int left = rcmi_deadline_left_ms(deadline);
+    if (left >= 0 && ms > left)
+        ms = left;
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    (void)nanosleep(&t, NULL);
+}

@@ -26,4 +26,7 @@ bool rcmi_deadline_passed(rcmi_deadline deadline);
  * at most INT_MAX. */
 int rcmi_deadline_left_ms(rcmi_deadline deadline);
 
+/* Sleeps ms, not past the deadline. */
+void rcmi_deadline_sleep(int ms, rcmi_deadline deadline);
+
 #endif

@@ -152,10 +152,7 @@ uint64_t rcmi_operator_hash(rcm_op op) {
     return hash ^ (uint64_t)identity.kind << 8 ^ identity.flags;
 }
 
-rcm_status rcm_op_free(rcm_op op) {
-    const char *name = rcm_op_name(op);
-    if (!rcmi_op_is_created(op) && strcmp(name, "?") != 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is %s, which is built in", (int)op, name);
+rcm_status rcmi_operator_free(rcm_op op) {
     table_lock();
     struct rcmi_operator *o = table_find_valid(op);
     if (o)

@@ -53,6 +53,8 @@ rcm_status rcmi_operator_add(const struct rcmi_operator *given, rcm_op *ret_op);
  * called; _share: of one that is held already, also after rcm_op_free. */
 rcm_status rcmi_operator_hold(rcm_op op);
 void rcmi_operator_share(rcm_op op);
+/* rcm_op_free, of what is not built in. */
+rcm_status rcmi_operator_free(rcm_op op);
 /* A holder less. */
 void rcmi_operator_drop(rcm_op op);
 /* While it is held. NULL: it is none that was created. */

@@ -4,21 +4,13 @@
 #include "settings.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "error.h"
-#include "fd.h"
-#include "log.h"
 #include "numbers.h"
-
-enum { SECRET_FILE_MAX = 4096 };
 
 struct setting_row {
     const char *name, *default_value, *help;
@@ -239,72 +231,6 @@ rcm_status rcmi_setting_slot_bytes(int nranks, int64_t *ret_bytes) {
         return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SLOT_BYTES=%lld is no multiple of 64",
                          (long long)*ret_bytes);
     return status;
-}
-
-/* ---- The secret ---------------------------------------------------------------------------- */
-
-static rcm_status secret_copy(const char *text, size_t len, const char *origin, char **ret_secret) {
-    if (len == 0) /* never "no secret": whoever set it expects that it protects */
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s is set but the secret is empty", origin);
-    if (memchr(text, '\0', len))
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s holds a zero byte", origin);
-    char *copy = strndup(text, len);
-    if (!copy)
-        return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "cannot copy %s", origin);
-    *ret_secret = copy;
-    return RCM_OK;
-}
-
-/* Up to len bytes of a file; -1 with errno. */
-static ssize_t file_read(int fd, char *buf, size_t len) {
-    size_t have = 0;
-    while (have < len) {
-        ssize_t got = read(fd, buf + have, len - have);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        have += (size_t)got;
-    }
-    return (ssize_t)have;
-}
-
-static rcm_status secret_from_file(const char *path, char **ret_secret) {
-    char text[SECRET_FILE_MAX + 1];
-    struct stat info;
-    int fd = rcmi_fd_high(open(path, O_RDONLY | O_CLOEXEC));
-    ssize_t len = fd >= 0 ? file_read(fd, text, sizeof text) : -1;
-    if (len < 0) {
-        rcm_status status =
-            rcmi_fail(RCM_ERR_CONFIG, errno, "cannot read RINGCOMM_SECRET_FILE=%s", path);
-        rcmi_fd_close(&fd);
-        return status;
-    }
-    if (fstat(fd, &info) == 0 && (info.st_mode & S_IROTH))
-        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_SECRET_FILE=%s can be read by every user", path);
-    rcmi_fd_close(&fd);
-    if (len > SECRET_FILE_MAX)
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SECRET_FILE=%s is longer than %d bytes", path,
-                         SECRET_FILE_MAX);
-    if (len > 0 && text[len - 1] == '\n')
-        len--;
-    return secret_copy(text, (size_t)len, "RINGCOMM_SECRET_FILE", ret_secret);
-}
-
-rcm_status rcmi_secret(char **ret_secret) {
-    const char *text = getenv("RINGCOMM_SECRET");
-    const char *path = getenv("RINGCOMM_SECRET_FILE");
-    if (text && path)
-        return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "RINGCOMM_SECRET and RINGCOMM_SECRET_FILE=%s are both set", path);
-    if (text)
-        return secret_copy(text, strlen(text), "RINGCOMM_SECRET", ret_secret);
-    if (path)
-        return secret_from_file(path, ret_secret);
-    *ret_secret = NULL;
-    return RCM_OK;
 }
 
 /* ---- Shown to users ------------------------------------------------------------------------ */

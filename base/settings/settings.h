@@ -11,9 +11,6 @@
 /* Value of a setting in the table: from the environment, else (also if empty there) its default.
  * Asserts the name. What has words of ours is in lower case. */
 const char *rcmi_setting(const char *name);
-/* Warns of each name in the environment that begins like a setting and is none, or none any
- * more. */
-void rcmi_settings_warn_names(void);
 /* As an integer within [min, max]; RCM_ERR_CONFIG names variable, value and range. A count takes no
  * suffix, a size K, M, G, a duration us, ms, s, m, h; without one it counts unit_ns. */
 rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t *ret_value);
@@ -26,10 +23,5 @@ rcm_status rcmi_setting_warn_after(int64_t *ret_ns);
 rcm_status rcmi_setting_slot_bytes(int nranks, int64_t *ret_bytes);
 /* Parses "64K", "1M", "3"; RCM_ERR_INVALID otherwise. */
 rcm_status rcmi_parse_size(const char *text, int64_t *ret_value);
-
-/* The secret: RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE without its last newline;
- * *ret_secret is malloc'd, NULL if neither is set; both set, or set but empty, is
- * RCM_ERR_CONFIG. */
-rcm_status rcmi_secret(char **ret_secret);
 
 #endif

@@ -16,8 +16,6 @@ static bool cpu_has_base(void) {
     return true;
 }
 
-_Atomic bool rcmi_copies_strings;
-
 /* Best first. */
 static const struct {
     const struct rcmi_kernel_table *table;

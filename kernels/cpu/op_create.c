@@ -74,3 +74,10 @@ rcm_status rcm_op_create_premul_sum(double real, double imaginary, rcm_dtype dty
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_op is NULL");
     return rcmi_operator_add(&premul, ret_op);
 }
+
+rcm_status rcm_op_free(rcm_op op) {
+    const char *name = rcm_op_name(op);
+    if (!rcmi_op_is_created(op) && strcmp(name, "?") != 0)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is %s, which is built in", (int)op, name);
+    return rcmi_operator_free(op);
+}

@@ -206,11 +206,19 @@ struct rcmi_cuda {
  * used, or in a child of the process that used it. It may not be initialised: its functions say so.
  */
 const struct rcmi_cuda *rcmi_cuda_there(void);
+/* Loads it where it is not loaded yet, and does not initialise it: a child that is forked later can
+ * still use it. An error says why it cannot be used. */
+rcm_status rcmi_cuda_load(void);
 /* Loads it where it is not loaded yet, and initialises it: at least one device is there. The table
  * lives as long as the process. */
 rcm_status rcmi_cuda_open(const struct rcmi_cuda **ret_cuda);
 /* Has a table that was returned turned useless: is this a child of the process that got it? */
 bool rcmi_cuda_forked(void);
+/* Of the files of the driver: what was found, with no look for it; the table is that from now on;
+ * this process uses it. */
+const struct rcmi_cuda *rcmi_cuda_found(void);
+void rcmi_cuda_find(const struct rcmi_cuda *cuda);
+void rcmi_cuda_use(void);
 /* What the library opens from now on, instead of the driver; NULL: the driver. For tests. */
 void rcmi_cuda_set(const struct rcmi_cuda *cuda);
 

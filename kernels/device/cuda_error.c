@@ -81,7 +81,7 @@ static const struct row *row_of(rcmi_cuda_code code) {
 
 /* The driver's own name of a code that has no row. */
 static const char *driver_name(rcmi_cuda_code code) {
-    const struct rcmi_cuda *cuda = rcmi_cuda_there();
+    const struct rcmi_cuda *cuda = rcmi_cuda_forked() ? NULL : rcmi_cuda_found();
     const char *name = NULL;
     if (!cuda || cuda->cuGetErrorName(code, &name) != RCMI_CUDA_SUCCESS || !name)
         return "no name";

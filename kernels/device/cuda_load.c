@@ -2,7 +2,6 @@
 /* Finding the CUDA driver: see cuda.h. */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,12 +15,10 @@
 typedef rcmi_cuda_code (*look_up)(const char *name, void **function, int version, uint64_t flags,
                                   int *status);
 
-/* Under the lock, but for `used_by`. */
+/* Under the lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcmi_cuda library;
 static bool complete;
-static _Atomic(const struct rcmi_cuda *) found; /* &library, or a test's */
-static _Atomic uint32_t used_by;                /* the process that did, or 0: base/fork.h */
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
 
@@ -35,11 +32,6 @@ static void lock_give(void) {
 
 static void fork_watch(void) {
     pthread_atfork(lock_take, lock_give, lock_give);
-}
-
-bool rcmi_cuda_forked(void) {
-    const uint32_t by = atomic_load_explicit(&used_by, memory_order_relaxed);
-    return by != 0 && by != rcmi_fork_generation();
 }
 
 /* ---- Filling the table ----------------------------------------------------------------------- */
@@ -139,22 +131,21 @@ static rcm_status library_get(int how) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fork_watch);
     pthread_mutex_lock(&lock);
-    const rcm_status status =
-        atomic_load_explicit(&found, memory_order_relaxed) ? RCM_OK : library_find(how);
-    if (status == RCM_OK && !atomic_load_explicit(&found, memory_order_relaxed))
-        atomic_store_explicit(&found, &library, memory_order_release);
+    const rcm_status status = rcmi_cuda_found() ? RCM_OK : library_find(how);
+    if (status == RCM_OK && !rcmi_cuda_found())
+        rcmi_cuda_find(&library);
     pthread_mutex_unlock(&lock);
     return status;
 }
 
 const struct rcmi_cuda *rcmi_cuda_there(void) {
-    const struct rcmi_cuda *cuda = atomic_load_explicit(&found, memory_order_acquire);
+    const struct rcmi_cuda *cuda = rcmi_cuda_found();
     if (cuda || rcmi_cuda_forked())
         return rcmi_cuda_forked() ? NULL : cuda;
     const struct rcmi_error before = *rcmi_last_error();
     const rcm_status status = library_get(RTLD_NOLOAD);
     *rcmi_last_error() = before;
-    return status == RCM_OK ? atomic_load_explicit(&found, memory_order_acquire) : NULL;
+    return status == RCM_OK ? rcmi_cuda_found() : NULL;
 }
 
 static rcm_status library_init(const struct rcmi_cuda *cuda) {
@@ -163,25 +154,28 @@ static rcm_status library_init(const struct rcmi_cuda *cuda) {
         return driver_is_stub();
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuInit");
-    if (atomic_load_explicit(&used_by, memory_order_relaxed) == 0)
-        atomic_store_explicit(&used_by, rcmi_fork_watch(), memory_order_relaxed);
+    rcmi_cuda_use();
     return RCM_OK;
 }
 
-rcm_status rcmi_cuda_open(const struct rcmi_cuda **ret_cuda) {
+rcm_status rcmi_cuda_load(void) {
     if (rcmi_cuda_forked())
         return rcmi_fail(RCM_ERR_FORKED, 0,
                          "the CUDA driver was used before fork: the child cannot use it");
-    rcm_status status = library_get(0);
+    return library_get(0);
+}
+
+rcm_status rcmi_cuda_open(const struct rcmi_cuda **ret_cuda) {
+    rcm_status status = rcmi_cuda_load();
     if (status != RCM_OK)
         return status;
-    *ret_cuda = atomic_load_explicit(&found, memory_order_acquire);
+    *ret_cuda = rcmi_cuda_found();
     return library_init(*ret_cuda);
 }
 
 void rcmi_cuda_set(const struct rcmi_cuda *cuda) {
     pthread_mutex_lock(&lock);
-    atomic_store_explicit(&found, cuda ? cuda : complete ? &library : NULL, memory_order_release);
+    rcmi_cuda_find(cuda ? cuda : complete ? &library : NULL);
     pthread_mutex_unlock(&lock);
 }
 

@@ -96,7 +96,7 @@ struct rcmi_device {
 rcm_status device_facts_get(const struct rcmi_cuda *cuda, int ordinal,
                             struct rcmi_device_facts *ret_facts);
 
-/* ---- device.c -------------------------------------------------------------------------------- */
+/* ---- device_memory.c ------------------------------------------------------------------------- */
 /* Rounded up to DEVICE_ROUND, zeroed. NULL is a no-op of _free. Any thread. */
 rcm_status device_memory_alloc(struct rcmi_device *device, size_t bytes, void **ret_memory);
 void device_memory_free(struct rcmi_device *device, void *memory);
@@ -112,6 +112,9 @@ rcmi_cuda_code device_import_look(const struct rcmi_device *device, const void *
 rcm_status device_thread_start(struct rcmi_device *device);
 /* false: it does not come back from the driver; the device must stay. */
 bool device_thread_stop(struct rcmi_device *device);
+
+/* ---- device_queue.c -------------------------------------------------------------------------- */
+/* Any thread. The device's takes all at once. */
 void device_submit(struct rcmi_device *device, struct rcmi_operation *operation);
 
 /* ---- device_work.c --------------------------------------------------------------------------- */

@@ -34,25 +34,6 @@ static void queue_take(struct device_queue *queue, struct rcmi_operation **at) {
     *at = o->next;
 }
 
-/* Any thread. The thread takes all at once; release: with what they name. */
-void device_submit(struct rcmi_device *d, struct rcmi_operation *o) {
-    struct rcmi_operation *last = atomic_load_explicit(&d->incoming, memory_order_relaxed);
-    do
-        o->next = last;
-    while (!atomic_compare_exchange_weak_explicit(&d->incoming, &last, o, memory_order_release,
-                                                  memory_order_relaxed));
-    rcmi_doorbell_ring(&d->doorbell, -1);
-}
-
-void rcmi_device_do(struct rcmi_device *d, struct rcmi_device_job *job) {
-    struct rcmi_device_job *last = atomic_load_explicit(&d->jobs, memory_order_relaxed);
-    do
-        job->next = last;
-    while (!atomic_compare_exchange_weak_explicit(&d->jobs, &last, job, memory_order_release,
-                                                  memory_order_relaxed));
-    rcmi_doorbell_ring(&d->doorbell, -1);
-}
-
 /* In any order: none of them depends on another one that is under way. */
 static bool run_jobs(struct rcmi_device *d) {
     struct rcmi_device_job *job = atomic_exchange_explicit(&d->jobs, NULL, memory_order_acquire);

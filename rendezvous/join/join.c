@@ -8,7 +8,6 @@
 #include <time.h>
 #include "auth.h"
 #include "error.h"
-#include "launch_meet.h"
 #include "log.h"
 #include "store.h"
 #include "wire_version.h"
@@ -19,25 +18,6 @@
 #define SURE_MS    1500 /* by then the others wait as well, and tell what they have found */
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
-
-void rcmi_join_key(int attempt, int rank, char key[64]) {
-    snprintf(key, 64, "ringcomm/%d/member/%d", attempt, rank);
-}
-
-void rcmi_join_scope(int attempt, int64_t generation, char scope[64]) {
-    snprintf(scope, 64, "ringcomm/%d/%" PRId64, attempt, generation);
-}
-
-rcm_status rcmi_join_swap(rcm_store *store, const char *key, const char *expected,
-                          const char *desired, bool *ret_swapped, struct rcm_blob *ret_now) {
-    int swapped = 0;
-    rcm_status status =
-        rcm_store_compare_set(store, key, expected, strlen(expected), desired, strlen(desired),
-                              &swapped, &ret_now->data, &ret_now->len);
-    if (status == RCM_OK)
-        *ret_swapped = swapped != 0;
-    return status;
-}
 
 static struct rcmi_bytes blob_bytes(const struct rcm_blob *blob) {
     return (struct rcmi_bytes){blob->data, blob->len};
@@ -90,7 +70,7 @@ static rcm_status claim_dispute(rcm_store *store, const struct rcmi_launch *laun
         return status;
     if (rcmi_deadline_passed(deadline) || (status == RCM_OK && rcmi_join_foreign(launch, &first)))
         return rcmi_join_foreign_fail(store, launch, other, launch->rank);
-    rcmi_meet_sleep(LOOK_MS, deadline);
+    rcmi_deadline_sleep(LOOK_MS, deadline);
     return RCM_AGAIN;
 }
 
@@ -123,7 +103,7 @@ static rcm_status claim_look(rcm_store *store, const struct rcmi_launch *launch,
     /* A rank that has done with a job may be about to leave. */
     if (rcmi_join_is_there(state) && !rcmi_deadline_passed(leaving) &&
         generation_is_complete(store, launch->attempt, other.generation)) {
-        rcmi_meet_sleep(LOOK_MS, leaving);
+        rcmi_deadline_sleep(LOOK_MS, leaving);
         return RCM_AGAIN;
     }
     if (state != RCMI_PROCESS_ENDED && rcmi_join_foreign(launch, &other))

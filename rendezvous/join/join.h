@@ -46,10 +46,6 @@
 #include "member.h"
 #include "rendezvous.h"
 
-/* Why the store cannot be served at its address: if a job's store is there, whose, and its ranks
- * are told while they join; else the thread's error stays as it is. */
-void rcmi_join_explain_used(const struct rcmi_launch *launch, const char *secret);
-
 /* What a rank of this job put down before it ended, as an error; RCM_OK: nothing. The thread's
  * error stays as it is then. */
 rcm_status rcmi_join_last_words(rcm_store *store, const struct rcmi_join *join);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Why a rank cannot join, for people, and how the others hear of it; see join.h. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "error.h"
 #include "join.h"
+#include "launcher.h"
 #include "store.h"
 #include "url.h"
 
@@ -233,7 +235,9 @@ static void server_name(rcm_store *store, const struct rcmi_launch *launch, cons
         rcmi_join_tell(store, launch, member->generation, member->generation);
 }
 
-void rcmi_join_explain_used(const struct rcmi_launch *launch, const char *secret) {
+/* Why the store cannot be served at its address: if a job's store is there, whose, and its ranks
+ * are told while they join; else the thread's error stays as it is. */
+static void explain_used(const struct rcmi_launch *launch, const char *secret) {
     const struct rcmi_error kept = *rcmi_last_error();
     struct rcmi_member member;
     struct rcmi_url url;
@@ -250,4 +254,13 @@ void rcmi_join_explain_used(const struct rcmi_launch *launch, const char *secret
     *rcmi_last_error() = said;
     free(address);
     rcmi_url_fini(&url);
+}
+
+rcm_status rcmi_launch_open(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
+                            rcm_store **ret_store) {
+    const rcm_status status = rcmi_launch_meet(launch, secret, timeout_ms, ret_store);
+    const bool serves = !launch->launcher && launch->rank_0_serves && launch->rank == 0;
+    if (status != RCM_OK && serves && rcmi_last_error()->sys_errno == EADDRINUSE)
+        explain_used(launch, secret);
+    return status;
 }

@@ -24,14 +24,6 @@
 #define GONE_MS    2000  /* so long is a certain place tried that is empty */
 #define WARN_MS    30000
 
-void rcmi_meet_sleep(int ms, rcmi_deadline deadline) {
-    int left = rcmi_deadline_left_ms(deadline);
-    if (left >= 0 && ms > left)
-        ms = left;
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-    (void)nanosleep(&t, NULL);
-}
-
 /* For rcmi_store_open, to which 0 would mean its own default. */
 static int64_t timeout_left(rcmi_deadline deadline) {
     if (deadline == RCMI_NEVER)
@@ -190,7 +182,7 @@ rcm_status rcmi_meet_join(const struct rcmi_places *places, const char *token, c
             rcmi_log(RCMI_LOG_WARN, "rank 0's store is not found yet, after %d s: %s",
                      (int)(ms / 1000), rcmi_last_error()->text);
         }
-        rcmi_meet_sleep(20, deadline); /* some failures come at once */
+        rcmi_deadline_sleep(20, deadline); /* some failures come at once */
         try_ms = try_ms * 2 < TRY_MAX_MS ? try_ms * 2 : TRY_MAX_MS;
     }
 }

@@ -46,7 +46,4 @@ struct rcmi_board {
 rcm_status rcmi_meet_by_board(const struct rcmi_launch *launch, const struct rcmi_board *board,
                               const char *secret, rcmi_deadline deadline, rcm_store **ret_store);
 
-/* Sleeps ms, not past the deadline. */
-void rcmi_meet_sleep(int ms, rcmi_deadline deadline);
-
 #endif

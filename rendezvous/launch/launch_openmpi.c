@@ -165,7 +165,7 @@ static rcm_status file_await(const char *path, rcmi_deadline deadline, char *tex
             rcmi_log(RCMI_LOG_WARN, "rank 0 has not left its address in %s yet, after %.0f s", path,
                      seconds);
         }
-        rcmi_meet_sleep(POLL_MS, deadline);
+        rcmi_deadline_sleep(POLL_MS, deadline);
     }
 }
 

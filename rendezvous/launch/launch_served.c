@@ -5,7 +5,6 @@
  * that address, join it, and see it die. So each serving bears a random number, and a rank never
  * joins one that it has met before.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +12,6 @@
 #include <string.h>
 #include "auth.h"
 #include "error.h"
-#include "join.h"
 #include "launch_meet.h"
 
 #define SERVING_KEY  "ringcomm/serving"
@@ -60,8 +58,6 @@ static rcm_status serve(const struct rcmi_launch *launch, const char *secret, in
     snprintf(serving, sizeof serving, "%016" PRIx64, number);
     if (status == RCM_OK)
         status = rcmi_store_open(launch->url, secret, timeout_ms, &store);
-    if (status != RCM_OK && rcmi_last_error()->sys_errno == EADDRINUSE)
-        rcmi_join_explain_used(launch, secret);
     if (status == RCM_OK)
         status = rcm_store_set(store, SERVING_KEY, serving, SERVING_TEXT - 1);
     if (status == RCM_OK)
@@ -124,6 +120,6 @@ rcm_status rcmi_served_open(const struct rcmi_launch *launch, const char *secret
                              "rank 0 has not begun its next rcm_init: at %s there is only "
                              "the store of the one before",
                              launch->url);
-        rcmi_meet_sleep(RETRY_MS, deadline);
+        rcmi_deadline_sleep(RETRY_MS, deadline);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of launchers, and how they read the environment. */
+/* The table of launchers, and how the ranks of a launch meet. */
 #include "launcher.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,57 +21,7 @@ const struct rcmi_launcher *rcmi_launcher_at(size_t i) {
     return NULL;
 }
 
-const char *rcmi_env(const char *name) {
-    const char *value = getenv(name);
-    return value && value[0] ? value : NULL;
-}
-
-const char *rcmi_env_either(const char *name, const char *other) {
-    return !rcmi_env(name) && rcmi_env(other) ? other : name;
-}
-
-rcm_status rcmi_env_number(const char *name, int min, int max, int *ret_value) {
-    int64_t number;
-    if (rcmi_parse_number(getenv(name), min, max, &number) != RCM_OK)
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%.100s is not a number from %d to %d", name,
-                         getenv(name), min, max);
-    *ret_value = (int)number;
-    return RCM_OK;
-}
-
-rcm_status rcmi_env_optional(const char *name, int min, int max, int *ret_value) {
-    return rcmi_env(name) ? rcmi_env_number(name, min, max, ret_value) : RCM_OK;
-}
-
-rcm_status rcmi_says_read(const char *launcher, struct rcmi_launcher_says *says) {
-    const char *missing = !rcmi_env(says->rank_name)   ? says->rank_name
-                          : !rcmi_env(says->size_name) ? says->size_name
-                                                       : NULL;
-    if (missing) {
-        const char *other = missing == says->rank_name ? says->size_name : says->rank_name;
-        return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "%s is not set although %s=%.100s (of %s) is; set RINGCOMM_RANK and "
-                         "RINGCOMM_WORLD_SIZE to say it outright",
-                         missing, other, rcmi_env(other) ? rcmi_env(other) : "", launcher);
-    }
-    rcm_status status = rcmi_env_number(says->rank_name, 0, RCMI_MAX_RANKS - 1, &says->rank);
-    if (status == RCM_OK)
-        status = rcmi_env_number(says->size_name, 1, RCMI_MAX_RANKS, &says->size);
-    if (status == RCM_OK)
-        status = rcmi_env_optional(says->local_rank_name, 0, RCMI_MAX_RANKS - 1, &says->local_rank);
-    if (status == RCM_OK && says->local_size_name)
-        status = rcmi_env_optional(says->local_size_name, 1, RCMI_MAX_RANKS, &says->local_size);
-    return status;
-}
-
-void rcmi_says_job(const char *name, struct rcmi_launcher_says *says) {
-    if (!rcmi_env(name))
-        return;
-    says->job_name = name;
-    snprintf(says->job, sizeof says->job, "%s", rcmi_env(name));
-}
-
-rcm_status rcmi_launch_open(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
+rcm_status rcmi_launch_meet(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
                             rcm_store **ret_store) {
     /* How many meetings this process has seen: every rank counts alike, so that a second rcm_init
      * does not find the first one's store. Relaxed: a number only. */

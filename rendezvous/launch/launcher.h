@@ -74,6 +74,10 @@ const char *rcmi_pmix_namespace(int rank);
 void rcmi_launch_job(const struct rcmi_launcher *asked, const struct rcmi_launcher_says *says,
                      bool apart, struct rcmi_launch *launch);
 
+/* rcmi_launch_open, with no explanation of an address that is in use. */
+rcm_status rcmi_launch_meet(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
+                            rcm_store **ret_store);
+
 /* Opens the store of a launch whose rank 0 serves it at url; never one that this process has met
  * there before. */
 rcm_status rcmi_served_open(const struct rcmi_launch *launch, const char *secret,

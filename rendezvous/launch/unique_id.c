@@ -91,6 +91,32 @@ struct served {
 static struct served *all_served;                               /* the newest first */
 static pthread_mutex_t served_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it */
 
+/* Forgets those that ended before the last ENDED_MAX. With the lock. */
+static void served_trim(void) {
+    int ended = 0;
+    for (struct served **at = &all_served; *at;) {
+        struct served *s = *at;
+        if (s->state == SERVED_ENDED && ++ended > ENDED_MAX) {
+            *at = s->next;
+            free(s);
+        } else {
+            at = &s->next;
+        }
+    }
+}
+
+/* The id is used up. */
+static void unique_id_closed(const rcm_store *store) {
+    pthread_mutex_lock(&served_lock);
+    for (struct served *s = all_served; s; s = s->next)
+        if (s->store == store) {
+            s->state = SERVED_ENDED;
+            s->store = NULL;
+        }
+    served_trim();
+    pthread_mutex_unlock(&served_lock);
+}
+
 static rcm_status served_put(const char *token, rcm_store *store) {
     struct served *served = malloc(sizeof *served);
     if (!served)
@@ -101,7 +127,7 @@ static rcm_status served_put(const char *token, rcm_store *store) {
     pthread_mutex_lock(&served_lock);
     served->next = all_served;
     all_served = served;
-    store->of_id = true;
+    store->closing = unique_id_closed;
     pthread_mutex_unlock(&served_lock);
     return RCM_OK;
 }
@@ -121,31 +147,6 @@ static enum served_state served_take(const char *token, rcm_store **ret_store) {
     }
     pthread_mutex_unlock(&served_lock);
     return state;
-}
-
-/* Forgets those that ended before the last ENDED_MAX. With the lock. */
-static void served_trim(void) {
-    int ended = 0;
-    for (struct served **at = &all_served; *at;) {
-        struct served *s = *at;
-        if (s->state == SERVED_ENDED && ++ended > ENDED_MAX) {
-            *at = s->next;
-            free(s);
-        } else {
-            at = &s->next;
-        }
-    }
-}
-
-void rcmi_unique_id_closed(const rcm_store *store) {
-    pthread_mutex_lock(&served_lock);
-    for (struct served *s = all_served; s; s = s->next)
-        if (s->store == store) {
-            s->state = SERVED_ENDED;
-            s->store = NULL;
-        }
-    served_trim();
-    pthread_mutex_unlock(&served_lock);
 }
 
 /* ---- Making one ------------------------------------------------------------------------------ */

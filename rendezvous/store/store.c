@@ -7,47 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include "auth.h"
 #include "entry.h"
 #include "error.h"
 #include "fork.h"
 #include "rendezvous.h"
-#include "settings.h"
 #include "url.h"
 
-void *rcmi_store_alloc(size_t size, const struct rcmi_store_ops *ops, const char *url) {
-    struct rcm_store *store = calloc(1, size);
-    char *copy = strdup(url);
-    if (!store || !copy) {
-        free(store);
-        free(copy);
-        (void)!rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a store");
-        return NULL;
-    }
-    store->ops = ops;
-    store->url = copy;
-    store->pid = getpid();
-    store->generation = rcmi_fork_watch();
-    return store;
-}
-
 #define LATE_MS 1000
-
-/* ---- Cancel
- * -------------------------------------------------------------------------------------- */
-
-static _Thread_local const _Atomic bool *thread_canceled;
-
-void rcmi_store_cancel_by(const _Atomic bool *canceled) {
-    thread_canceled = canceled;
-}
-
-rcm_status rcmi_store_canceled(void) {
-    /* Relaxed: nothing is ordered by it. */
-    if (!thread_canceled || !atomic_load_explicit(thread_canceled, memory_order_relaxed))
-        return RCM_OK;
-    return rcmi_fail(RCM_ERR_CANCELED, 0, "rcm_init was canceled on this rank");
-}
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
@@ -118,29 +85,6 @@ rcm_status rcm_store_prefix(rcm_store *store, const char *prefix, rcm_store **re
         return rcmi_fail(RCM_ERR_INVALID, 0, "rcm_store_prefix: %s is NULL",
                          prefix ? "ret_store" : "prefix");
     return rcmi_prefix_open(store, prefix, ret_store);
-}
-
-void rcmi_store_keep(rcm_store *store) {
-    store->keep = true;
-}
-
-void rcmi_store_linger(rcm_store *store) {
-    store->linger = true;
-}
-
-const char *rcm_store_url(const rcm_store *store) {
-    return store ? store->url : "";
-}
-
-void rcm_store_close(rcm_store *store) {
-    RCMI_ENTRY;
-    if (!store)
-        return;
-    if (store->of_id)
-        rcmi_unique_id_closed(store);
-    store->ops->close(store, !rcmi_fork_is_maker(store->generation));
-    free(store->url);
-    free(store);
 }
 
 /* ---- Checking arguments -------------------------------------------------------------------- */
@@ -450,12 +394,4 @@ rcm_status rcm_store_count(rcm_store *store, size_t *ret_count) {
     if (status == RCM_OK)
         status = output_check("rcm_store_count", ret_count != NULL);
     return status == RCM_OK ? store->ops->count(store, ret_count) : status;
-}
-
-int64_t rcmi_store_warn_ms(void) {
-    const struct rcmi_error kept = *rcmi_last_error();
-    int64_t ns = INT64_C(30000000000);
-    if (rcmi_setting_warn_after(&ns) != RCM_OK)
-        *rcmi_last_error() = kept;
-    return ns / 1000000;
 }

@@ -81,14 +81,12 @@ struct rcm_store {
     uint32_t generation; /* of it: base/fork.h */
     bool keep;           /* see rcmi_store_keep */
     bool linger;         /* see rcmi_store_linger */
-    bool of_id;          /* of a unique id that this process made: rcmi_unique_id_closed is told */
+    /* Of who opened it; is called before it is closed. NULL: no call. */
+    void (*closing)(const rcm_store *store);
 };
 
 /* zeroed memory of `size` bytes with its rcm_store filled in; NULL without memory (error set). */
 void *rcmi_store_alloc(size_t size, const struct rcmi_store_ops *ops, const char *url);
-
-/* The store of a unique id is about to be closed: the id is used up. */
-void rcmi_unique_id_closed(const rcm_store *store);
 
 /* The rows. */
 struct rcmi_url;

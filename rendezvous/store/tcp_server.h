@@ -91,7 +91,7 @@ rcm_status rcmi_server_create(const char *secret, bool allow_plain,
                               struct rcmi_server **ret_server);
 void rcmi_server_accepted(struct rcmi_server *server, int fd);
 
-/* ---- Between the three files --------------------------------------------------------------- */
+/* ---- Between the files ---------------------------------------------------------------------- */
 
 #define RCMI_CLIENT_OUT_HIGH (16u * 1024 * 1024) /* no more is read of a client that reads not */
 
@@ -105,6 +105,8 @@ void rcmi_client_flush(struct rcmi_client *client);
 /* Ends a client, with a reason in the log; it is freed at the end of the callback. */
 void rcmi_client_drop(struct rcmi_client *client, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Its connection ended or failed, as the thread's error says; that a client left is no news. */
+void rcmi_client_lost(struct rcmi_client *client);
 /* It has said who it is, and is not dropped for silence any more. */
 void rcmi_client_identified(struct rcmi_client *client);
 

@@ -5,6 +5,7 @@
  * file with a secret.
  */
 #include "fuzz.h"
+#include "auth.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

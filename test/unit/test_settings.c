@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "check.h"
+#include "auth.h"
 #include "numbers.h"
+#include "setting_names.h"
 #include "settings.h"
 
 static void test_size_parser(void **state) {

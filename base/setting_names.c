@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names that look like settings and are none. Their values are not shown: they may be secrets. */
+#include "setting_names.h"
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
