@@ -2,7 +2,8 @@
 /*
  * What the parts of the verifier share. Nobody else includes it.
  *
- *   verify.c         the order of the parts, memory, words for steps in error texts
+ *   verify.c         the order of the parts
+ *   verify_steps.c   memory, words for steps in error texts
  *   verify_form.c    each plan alone: lanes, operands and channel ends make sense
  *   verify_match.c   channel ends of all ranks fit together, and so do their messages
  *   verify_answer.c  messages that are answered in their slots
@@ -73,6 +74,8 @@ struct rcmi_verifier {
 
 /* Zeroed memory that lives as long as the verifier; NULL: the thread's error is set. */
 void *rcmi_verify_alloc(struct rcmi_verifier *v, size_t count, size_t size);
+
+void rcmi_verifier_free(struct rcmi_verifier *v);
 
 const struct rcmi_step *rcmi_verify_step(const struct rcmi_verifier *v, uint32_t step);
 const struct rcmi_operand *rcmi_verify_srcs(const struct rcmi_verifier *v, uint32_t step);
