@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What counted work (cost.h) takes, in microseconds: one linear model, whose constants are those of
- * a machine. They are built in by CPU family (price.c); the file of
- * RINGCOMM_TUNING overrides them, and rank 0's are those of the whole job, as with protocols
- * (protocol.h).
+ * The time of counted work (cost.h) in microseconds, by one linear model. Its constants are those
+ * of a machine: built in by CPU family (price.c), overridden by the file of RINGCOMM_TUNING. Rank
+ * 0's are those of the whole job, as with protocols (protocol.h).
  *
- *      price = hops * hop              of the longest chain
- *            + messages * message      of the busiest rank, or, where ranks share CPUs, of all
- * ranks
- *            + MiB moved * mib           that a CPU runs: ranks_per_cpu times the mean
- *            + MiB added * sum_mib
- *            + MiB through the card of a host * wire_mib
+ *      price = hops * hop
+ *            + messages * message
+ *            + moved * mib
+ *            + added * sum_mib
+ *            + wire * wire_mib
+ *
+ *      hops      messages of the longest chain
+ *      messages  of the busiest rank; of all ranks where ranks share CPUs
+ *      moved     MiB that one CPU copies: ranks_per_cpu times the mean of the ranks
+ *      added     MiB that are added
+ *      wire      MiB through the card of a host
  *
  * No constant is negative and no count falls as vectors grow, so no price does.
  */
