@@ -64,7 +64,7 @@ static rcm_status comm_part(rcm_comm *comm) {
     rcmi_page_part(comm->page);
     rcm_status status = comm_finish_works(comm, deadline);
     if (status == RCM_OK)
-        status = rcmi_barrier_parting(comm);
+        status = comm->engine->calls->barrier_parting(comm);
     if (status != RCM_OK)
         return status;
     atomic_store_explicit(&comm->parting, true, memory_order_relaxed);

@@ -42,7 +42,17 @@ struct rcmi_cpus {
     uint64_t group; /* equal on ranks of one host that share the quota */
 };
 
+/* What comm/ calls of calls/, which hands it to rcmi_comm_init. */
+struct rcmi_comm_calls {
+    /* The barrier of rcm_destroy: no call of a user is equal to it. */
+    rcm_status (*barrier_parting)(rcm_comm *comm);
+    /* As rcm_all_gather. */
+    rcm_status (*all_gather)(rcm_comm *comm, const void *send, void *recv, size_t count,
+                             rcm_dtype dtype, const struct rcm_call *call, rcm_work **ret_work);
+};
+
 struct rcmi_engine {
+    const struct rcmi_comm_calls *calls;
     struct rcmi_node *node;
     pthread_mutex_t lock; /* guards comms */
     struct rcm_comm *comms;
@@ -106,6 +116,11 @@ bool rcmi_engine_settled(const struct rcm_comm *comm);
  * all were visited. Does not wait. */
 bool rcmi_engine_visit(struct rcmi_engine *engine, bool (*visit)(void *arg, struct rcm_work *work),
                        void *arg);
+
+/* ---- init.c */
+/* rcm_init. */
+rcm_status rcmi_comm_init(const struct rcm_init_options *options,
+                          const struct rcmi_comm_calls *calls, rcm_comm **ret_comm);
 
 /* ---- leave.c */
 /* The last communicator, in its own orderly end: a rank of it that dies makes it fail, and a

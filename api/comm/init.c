@@ -35,6 +35,7 @@
 /* What rcm_init gathers on its way. */
 struct init {
     const struct rcm_init_options *options;
+    const struct rcmi_comm_calls *calls;
     struct rcmi_launch launch;
     rcm_store *store;
     bool owns_store;   /* false: it is the caller's, or the engine's by now */
@@ -195,6 +196,8 @@ static rcm_status init_engine(struct init *init) {
     rcmi_store_server(init->store, &config.store);
     const char *trace = rcmi_setting("RINGCOMM_TRACE");
     status = rcmi_engine_create(&config, init_device(init), &init->engine);
+    if (status == RCM_OK)
+        init->engine->calls = init->calls;
     if (status == RCM_OK && trace[0])
         status = rcmi_trace_file_open(trace, config.rank, &init->engine->trace);
     if (status == RCM_OK)
@@ -327,8 +330,9 @@ static void init_warn(const struct rcmi_launch *launch) {
             rcmi_settings_warn_names();
 }
 
-static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret_comm) {
-    struct init init = {.options = options};
+static rcm_status init_by(const struct rcm_init_options *options,
+                          const struct rcmi_comm_calls *calls, rcm_comm **ret_comm) {
+    struct init init = {.options = options, .calls = calls};
     rcm_comm *comm = NULL;
     const bool own_store = !options || !options->store;
     rcm_status status = init_check(options);
@@ -353,7 +357,8 @@ static rcm_status init_by(const struct rcm_init_options *options, rcm_comm **ret
     return status;
 }
 
-static rcm_status init_given(const struct rcm_init_options *options, rcm_comm **ret_comm) {
+rcm_status rcmi_comm_init(const struct rcm_init_options *options,
+                          const struct rcmi_comm_calls *calls, rcm_comm **ret_comm) {
     RCMI_ENTRY;
     static const struct rcmi_sized sized = {"options", "RCM_INIT_OPTIONS_INIT",
                                             RCMI_INIT_OPTIONS_SIZE_0,
@@ -364,10 +369,5 @@ static rcm_status init_given(const struct rcm_init_options *options, rcm_comm **
         status = rcmi_fail(RCM_ERR_INVALID, 0, "ret_comm is NULL");
     if (status == RCM_OK && options)
         status = rcmi_struct_in(&sized, options, &ours);
-    return status == RCM_OK ? init_by(options ? &ours : NULL, ret_comm) : status;
-}
-
-rcm_status rcm_init(const struct rcm_init_options *options, rcm_comm **ret_comm) {
-    struct rcmi_error *before = rcmi_errors_begin();
-    return rcmi_errors_end(before, init_given(options, ret_comm));
+    return status == RCM_OK ? init_by(options ? &ours : NULL, calls, ret_comm) : status;
 }

@@ -144,8 +144,8 @@ static rcm_status colours_gather(struct making *m) {
     m->all = calloc((size_t)rcm_size(m->parent), sizeof(*m->all));
     if (!m->all)
         return rcmi_comm_decline(m->parent, no_memory(m->parent));
-    return rcm_all_gather(m->parent, &m->mine, m->all, sizeof(m->mine), RCM_UINT8, &gather,
-                          m->background ? &m->gather : NULL);
+    return m->engine->calls->all_gather(m->parent, &m->mine, m->all, sizeof(m->mine), RCM_UINT8,
+                                        &gather, m->background ? &m->gather : NULL);
 }
 
 static rcm_status making_check(struct making *m, const struct rcm_call **call,
