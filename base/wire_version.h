@@ -6,7 +6,7 @@
  *
  *   the member of a rank in a store     the word "wire=15" behind the host (join/member.h)
  *   what a rank publishes in rcm_init   begins with a head: "wire=15 host=node7" and NULs
- *   hello and reply of a connection     magic number and version, six bytes (transport/internal.h)
+ *   hello and reply of a connection     magic number and version, six bytes (transport/net/net.h)
  *
  * These three places are the same in all versions.
  */

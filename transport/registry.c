@@ -2,8 +2,9 @@
 /* The transports there are, and which of them a node uses. */
 #include <stdio.h>
 #include <string.h>
-#include "internal.h"
+#include "net/net.h"
 #include "log.h"
+#include "registry.h"
 #include "transport_rows.h" /* made by meson.build from its list */
 
 #define TRANSPORT_DECLARE(name) extern const struct rcmi_transport rcmi_transport_##name;
@@ -13,11 +14,22 @@ RCMI_TRANSPORT_MAP(TRANSPORT_DECLARE)
 
 const struct rcmi_transport *const rcmi_transports[] = {RCMI_TRANSPORT_MAP(TRANSPORT_ENTRY) NULL};
 
+/* Set before the first node, then only read. */
+static struct {
+    const char *prefix;
+    rcmi_row_wrapper wrap;
+} wrapped_by;
+
+void rcmi_rows_wrap(const char *prefix, rcmi_row_wrapper wrap) {
+    wrapped_by.prefix = prefix;
+    wrapped_by.wrap = wrap;
+}
+
 static const struct rcmi_transport *registry_find(const char *name, size_t len) {
-    static const char chaos[] = "chaos:";
-    const size_t prefix = sizeof chaos - 1;
-    if (len > prefix && memcmp(name, chaos, prefix) == 0)
-        return rcmi_chaos_wrap(registry_find(name + prefix, len - prefix));
+    const size_t prefix = wrapped_by.wrap ? strlen(wrapped_by.prefix) : 0;
+    if (wrapped_by.wrap && len > prefix + 1 && memcmp(name, wrapped_by.prefix, prefix) == 0 &&
+        name[prefix] == ':')
+        return wrapped_by.wrap(registry_find(name + prefix + 1, len - prefix - 1));
     for (int i = 0; rcmi_transports[i]; i++)
         if (strlen(rcmi_transports[i]->name) == len &&
             memcmp(rcmi_transports[i]->name, name, len) == 0)
@@ -83,7 +95,8 @@ static rcm_status registry_listed(struct rcmi_node *node, const char *list) {
 }
 
 static void domain_add(struct rcmi_node *node, const struct rcmi_transport *transport) {
-    node->domains[node->ndomains++].transport = transport;
+    node->domains[node->ndomains++] = (struct rcmi_domain){
+        .transport = transport, .number = (uint32_t)rcmi_transport_number(transport)};
     if (transport->channel_size > node->channel_size)
         node->channel_size = transport->channel_size;
 }
@@ -110,7 +123,8 @@ static void registry_try(struct rcmi_node *node, bool listed) {
     const struct rcmi_need need = {.nranks = node->config.nranks,
                                    .slots = node->config.slots,
                                    .slot_bytes = node->config.slot_bytes,
-                                   .slot_memory = node->slot_memory_max};
+                                   .slot_memory = node->slot_memory_max,
+                                   .starts = true};
     char reason[256];
     for (int i = 0; i < node->nrows; i++) {
         reason[0] = '\0';
@@ -136,27 +150,6 @@ static const struct rcmi_transport *registry_first(const char *list) {
         at += len + (at[len] == ',');
     }
     return NULL;
-}
-
-const struct rcmi_transport *rcmi_registry_memory(const char *list) {
-    const struct rcmi_transport *first = registry_first(list);
-    return first && registry_shares(first) ? first : NULL;
-}
-
-const char *rcmi_registry_join(const char *a, const char *b) {
-    enum { PAIRS = RCMI_TRANSPORTS_MAX * RCMI_TRANSPORTS_MAX };
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char pairs[PAIRS][40]; /* each filled once, then only read */
-    char pair[sizeof pairs[0]];
-    int i = 0;
-    snprintf(pair, sizeof pair, "%s+%s", a, b);
-    pthread_mutex_lock(&lock);
-    while (i < PAIRS - 1 && pairs[i][0] && strcmp(pairs[i], pair) != 0)
-        i++;
-    if (!pairs[i][0])
-        memcpy(pairs[i], pair, sizeof pair);
-    pthread_mutex_unlock(&lock);
-    return pairs[i];
 }
 
 bool rcmi_registry_serves(const char *list, const char *other, bool same_host, bool network) {
@@ -205,4 +198,12 @@ rcm_status rcmi_registry_select(struct rcmi_node *node) {
     if (status == RCM_OK)
         registry_try(node, !automatic);
     return status;
+}
+
+const struct rcmi_transport *rcmi_address_memory(const void *blob, size_t len) {
+    struct rcmi_address_rows rows;
+    if (rcmi_address_rows(blob, len, &rows) != RCM_OK)
+        return NULL;
+    const struct rcmi_transport *first = registry_first(rows.transports);
+    return first && registry_shares(first) ? first : NULL;
 }

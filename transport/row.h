@@ -11,11 +11,12 @@
  *           ^                    |
  *           '---- row.h <--------'  self/ shm/ verbs/ tcp/ cuda_ipc/, and chaos/ around one
  *
- * Not here: the framework's own state (internal.h, which rows do not include).
+ * Not here: the framework's own state (node.h, which rows do not include).
  */
 #ifndef RCMI_TRANSPORT_ROW_H
 #define RCMI_TRANSPORT_ROW_H
 
+#include "alloc.h"
 #include "fd.h"
 #include "transport.h"
 
@@ -72,18 +73,11 @@ void rcmi_channel_fail(struct rcmi_channel *channel);
 void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transport *transport,
                            size_t *ret_at);
 
-/* Zeroed memory that starts on a cache line. Free with free. NULL with the thread's error set. */
-void *rcmi_zalloc(size_t bytes);
-/* Zeroed memory for slots, of which most may never be used: the kernel gives each page with the
- * first write to it, however the program's allocator fills what it hands out, and gives no huge
- * ones. Undo with munmap. NULL with the thread's error set. */
-void *rcmi_pages_map(size_t bytes);
-
 /* ---- Slots of the table that a row does not have --------------------------------------------- */
 
 /* For the rows of transports whose links are ready once all was offered, accepted and attached,
  * whose messages arrive although the link goes down behind them, without memory that peers can map,
- * that send from their own slots only, whose readers tell late what they have taken, without posted
+ * whose readers tell late what they have taken, without posted
  * receives, or that cannot get. */
 rcm_status rcmi_ready_at_once(void *link);
 bool rcmi_always_flushed(void *link);
@@ -91,8 +85,6 @@ rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
 bool rcmi_no_memory_unregister(void *domain, void *own, rcmi_deadline deadline);
-rcm_status rcmi_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
-                             uint64_t meta, bool may_get);
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
 bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
 rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *dest, uint64_t remote,
@@ -101,9 +93,11 @@ bool rcmi_no_help(struct rcmi_channel *channel);
 
 /* ---- Rows around rows (chaos/) --------------------------------------------------------------- */
 
-/* The row "chaos:NAME" that is inner with faults as RINGCOMM_CHAOS says; NULL if inner is NULL or
- * cannot be wrapped. */
-const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner);
+/* From now on "PREFIX:NAME" names wrap's row around the row NAME. wrap returns NULL if inner is
+ * NULL or cannot be wrapped. For a library that a program links for it, before the first node is
+ * made; one of them at most. prefix is kept. */
+typedef const struct rcmi_transport *(*rcmi_row_wrapper)(const struct rcmi_transport *inner);
+void rcmi_rows_wrap(const char *prefix, rcmi_row_wrapper wrap);
 /* The state of a row's domain at this node, and the row whose state that is; NULL if there is none.
  * Any thread. */
 void *rcmi_node_domain(const struct rcmi_node *node, const struct rcmi_transport *row);

@@ -485,6 +485,7 @@ struct rcmi_need {
     uint32_t slots; /* of a channel */
     size_t slot_bytes;
     size_t slot_memory; /* that the slots of all channels may have */
+    bool starts;        /* a node is made: a driver may still come, and is not loaded for this */
 };
 
 /*

@@ -3,11 +3,14 @@
 """Three lists that must be one: exports.py HEADER MAP LIBRARY NM
 
 The functions that ringcomm.h declares, the names that the linker map lists, and the symbols that
-the shared library exports.
+the shared library exports. And nothing of the libraries for tests and tools is in it (APART).
 """
 import re
 import subprocess
 import sys
+
+# transport/chaos/, algorithms/verify/.
+APART = re.compile(r'^chaos_|^rcmi_verif')
 
 
 def declared(path):
@@ -53,6 +56,12 @@ def exported(nm, path):
     return [row[0].split('@')[0] for row in rows if row[1] != 'A']
 
 
+def apart(nm, path):
+    """Symbols of libraries that are no part of this one; a library without symbols shows none."""
+    listing = subprocess.run([nm, '-P', path], check=False, text=True, capture_output=True).stdout
+    return sorted({line.split()[0] for line in listing.splitlines() if APART.match(line)})
+
+
 def main():
     header, version_map, library, nm = sys.argv[1:5]
     lists = {'ringcomm.h': declared(header), 'ringcomm.map': mapped(version_map),
@@ -68,6 +77,9 @@ def main():
         if missing:
             print(f'{name} is not in {" and not in ".join(missing)}')
             bad = True
+    for name in apart(nm, library):
+        print(f'libringcomm.so has {name}, which is for tests and tools')
+        bad = True
     print(', '.join(f'{len(names)} in {where}' for where, names in lists.items()))
     sys.exit(bad)
 

@@ -68,6 +68,8 @@ def main():
     expect(exports(HEADER, SOURCE, MAP, cc_map=leak), 1, 'rcmi_hidden is not in ringcomm.h')
     expect(exports(HEADER, SOURCE, leak), 1, 'rcm* is not in ringcomm.h')
     expect(exports('', SOURCE, MAP), 1, 'ringcomm.h: 0 names')
+    expect(exports(HEADER, SOURCE + 'int chaos_peek(void) { return 5; }\n', MAP), 1,
+           'libringcomm.so has chaos_peek')
 
 
 if __name__ == '__main__':

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The test of the walls inside api/: walls.py SOURCE_ROOT [--nm NM] [--archive FILE ...]
+"""The test of the walls inside the rooms: walls.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
+
+Read from the symbols of the objects: each file of a room belongs to a part (ORDER), and calls only
+its own part and those below it; and calls between files make no circle (a.c calls b.c, which calls
+a.c, directly or by others) but inside one backend. What a part calls of one above goes through a
+table that it was handed. Public functions (rcm_...) may be called from every part.
 
 A header that shows the struct of a communicator to every file is no wall, so at most INCLUDERS files
-may include api/work/comm.h, each with its own line: no other header may bring it along. And calls
-between the files of one archive make no circle (a.c calls b.c, which calls a.c, directly or by others): read
-from the symbols of the objects. README's picture of the rooms draws the arrows that arrows.py
-allows, no more and no less. A folder has at most FILES files, but pictures and what fuzzers found;
-those of LARGE are still to be divided. Not here: whether the code keeps to those arrows (arrows.py).
+may include api/work/comm.h, each with its own line: no other header may bring it along; of other
+headers but the contracts the number is larger. README's picture of the rooms draws the arrows that
+arrows.py allows, no more and no less. A folder has at most FILES files, but pictures and what fuzzers
+found. Not here: whether the code keeps to those arrows (arrows.py).
 """
 import argparse
 import os
@@ -19,6 +23,32 @@ import arrows
 
 HEADER, INCLUDERS = 'comm.h', 15
 FILES, LARGE = 30, {'test/coll', 'test/cuda', 'test/cuda/emulator', 'test/fault'}
+HEADER_INCLUDERS = 25
+CONTRACTS = {'ringcomm.h', 'transport.h', 'algorithm.h', 'plan.h'}
+# Of each archive, its parts from the lowest to the highest. Parts of one line do not call each
+# other. A folder is a part with what lies below it; a file, or a folder in it, may be one of its own.
+ORDER = {
+    'base': ['base/text.c', 'base/error.c', 'base/settings', 'base', 'base/os',
+             'base/auth.c base/wire_version.c'],
+    'kernels': ['kernels/cpu', 'kernels/cuda', 'kernels', 'kernels/device'],
+    'transport': ['transport/net', 'transport/link', 'transport/channel',
+                  'transport/self transport/shm transport/tcp transport/verbs transport/cuda_ipc',
+                  'transport'],
+    'transport/chaos': ['transport/chaos'],
+    'rendezvous': ['rendezvous/store', 'rendezvous/launch', 'rendezvous/join'],
+    'algorithms': ['algorithms/plan', 'algorithms/select/cost.c', 'algorithms/algorithm.c',
+                   'algorithms algorithms/tree algorithms/two_level', 'algorithms/table.c',
+                   'algorithms/select', 'algorithms/exec'],
+    'algorithms/verify': ['algorithms/verify'],
+    'api/members': ['api/members'],
+    'api/p2p': ['api/p2p'],
+    'api/agreement': ['api/agreement'],
+    'api/diagnosis': ['api/diagnosis'],
+    'api': ['api/work', 'api/comm', 'api/calls'],
+}
+BACKENDS = {'transport/self', 'transport/shm', 'transport/tcp', 'transport/verbs',
+            'transport/cuda_ipc', 'transport/chaos'}
+ANY_INCLUDE = re.compile(r'^\s*#\s*include\s*"(?:[^"]*/)?([^"/]+)"', re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(?:[^"]*/)?' + re.escape(HEADER) + '"', re.M)
 
 
@@ -62,8 +92,39 @@ def check_folders(root):
     return wrong
 
 
-def calls(nm, archive):
-    """Object -> set of the objects of the same archive whose symbols it uses."""
+def check_headers(root):
+    """Headers of the rooms above kernels that too many files of the rooms include."""
+    counts = {}
+    for room in ('base', 'kernels', 'transport', 'rendezvous', 'algorithms', 'api'):
+        for folder, _, names in os.walk(os.path.join(root, room)):
+            for name in names:
+                if not name.endswith(('.c', '.h')):
+                    continue
+                if name.endswith('.h') and room in ('transport', 'algorithms', 'api'):
+                    counts.setdefault(name, 0)
+                with open(os.path.join(folder, name), encoding='utf-8') as f:
+                    for included in set(ANY_INCLUDE.findall(f.read())):
+                        counts[included] = counts.get(included, 0) + 1
+    own = {name for room in ('transport', 'algorithms', 'api')
+           for _, _, names in os.walk(os.path.join(root, room)) for name in names}
+    return [f'{name} is included by {n} files, {HEADER_INCLUDERS} may' for name, n in
+            sorted(counts.items())
+            if n > HEADER_INCLUDERS and name in own and name not in CONTRACTS]
+
+
+def sources(root, room):
+    """Name of an object -> path of its source below root."""
+    top = room.partition('/')[0]
+    found = {}
+    for folder, _, names in os.walk(os.path.join(root, top)):
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), root)
+            found[path.partition('/')[2].replace('/', '_') + '.o'] = path
+    return found
+
+
+def calls(nm, archive, source):
+    """File -> file of the same archive -> one of its symbols that the first uses."""
     listing = subprocess.run([nm, '-A', '-g', '-P', archive], check=True, text=True,
                              capture_output=True).stdout
     home, uses = {}, {}
@@ -72,12 +133,34 @@ def calls(nm, archive):
         if not match:
             continue
         member = os.path.basename(match[1].split(':')[-1])
+        member = source.get(member, member)
         if match[3] in 'Uvw':
             uses.setdefault(member, set()).add(match[2])
         else:
             home[match[2]] = member
-    return {member: {home[name] for name in names if home.get(name, member) != member}
+            uses.setdefault(member, set())
+    return {member: {home[name]: name for name in sorted(names) if home.get(name, member) != member}
             for member, names in uses.items()}
+
+
+def part_of(order, path):
+    """(height, part) of a file; None: it is in no part."""
+    parts = [(len(part), height, part) for height, line in enumerate(order)
+             for part in line.split() if path == part or path.startswith(part + '/')]
+    return max(parts)[1:] if parts else None
+
+
+def check_order(order, graph):
+    """Calls of a part above, or beside."""
+    wrong = [f'{path} is in no part' for path in graph
+             if path.endswith('.c') and not part_of(order, path)]
+    for path, used in sorted(graph.items()):
+        for other, name in sorted(used.items()):
+            own, its = part_of(order, path), part_of(order, other)
+            if name.startswith('rcm_') or not own or not its or own == its or its[0] < own[0]:
+                continue
+            wrong.append(f'{path} calls {name} of {other}, and {its[1]} is not below {own[1]}')
+    return wrong
 
 
 def circle(graph):
@@ -99,15 +182,20 @@ def circle(graph):
     return next(filter(None, (walk(node, []) for node in sorted(graph))), None)
 
 
-def check_circles(nm, archive):
-    graph = calls(nm, archive)
-    print(f'{os.path.basename(archive)}: {sum(map(len, graph.values()))} arrows between '
-          f'{len(graph)} files')
-    if not graph:
+def backend_of(path):
+    return next((name for name in BACKENDS if path.startswith(name + '/')), path)
+
+
+def check_archive(root, nm, room, archive):
+    graph = calls(nm, archive, sources(root, room))
+    print(f'{room}: {sum(map(len, graph.values()))} arrows between {len(graph)} files')
+    if not any(graph.values()) and len(graph) > 1:
         return [f'{archive}: nothing was read']
-    found = circle(graph)
-    return [f'{os.path.basename(archive)}: a circle of calls: {" -> ".join(found + found[:1])}'] \
-        if found else []
+    between = {path: [other for other in used if backend_of(other) != backend_of(path)]
+               for path, used in graph.items()}
+    found = circle(between)
+    return check_order(ORDER[room], graph) + (
+        [f'{room}: a circle of calls: {" -> ".join(found + found[:1])}'] if found else [])
 
 
 def picture(readme):
@@ -150,11 +238,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('root')
     parser.add_argument('--nm', default='nm')
-    parser.add_argument('--archive', action='append', default=[])
+    parser.add_argument('--archive', action='append', default=[], metavar='ROOM=FILE')
     args = parser.parse_args()
+    archives = dict(item.split('=', 1) for item in args.archive)
+    if archives and set(archives) != set(ORDER):
+        sys.exit(f'archives of {sorted(archives)} given, of {sorted(ORDER)} wanted')
     wrong = check_includers(args.root) + check_picture(args.root) + check_folders(args.root)
-    for archive in args.archive:
-        wrong += check_circles(args.nm, archive)
+    wrong += check_headers(args.root)
+    for room, archive in archives.items():
+        wrong += check_archive(args.root, args.nm, room, archive)
     for text in wrong:
         print(f'broken wall: {text}')
     sys.exit(1 if wrong else 0)

@@ -2,7 +2,8 @@
 /* Fuzz target: address blobs of peers (transport/net/address.c). */
 #include "fuzz.h"
 #include <string.h>
-#include "../../transport/internal.h"
+#include "../../transport/net/net.h"
+#include "../../transport/registry.h"
 
 static void check_address(const struct rcmi_address *a) {
     fuzz_require(memchr(a->host_id, 0, sizeof a->host_id), "the host identity ends");

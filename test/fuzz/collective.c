@@ -129,9 +129,18 @@ static void play_release(struct rcmi_channel *channel) {
     memmove(&in->queue[0], &in->queue[1], (size_t)--in->n * sizeof in->queue[0]);
 }
 
+static rcm_status play_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+                                    uint64_t meta, bool may_get) {
+    (void)channel;
+    (void)mem;
+    (void)meta;
+    (void)may_get;
+    return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
+}
+
 #define PLAYED_ROW                                                                                 \
     .shared_slots = true, .bulk_scale = 1, .reserve = play_reserve, .commit = play_commit,         \
-    .send_zero_copy = rcmi_no_zero_copy, .completed = rcmi_always_taken,                           \
+    .send_zero_copy = play_no_zero_copy, .completed = rcmi_always_taken,                           \
     .taken = rcmi_always_taken, .peek = play_peek, .release = play_release,                        \
     .post_receive = rcmi_no_post_receive, .get = rcmi_no_get, .help = rcmi_no_help
 static const struct rcmi_transport host_play = {.name = "play", PLAYED_ROW};

@@ -7,7 +7,7 @@
 #define TEST_FUZZ_NODE_H
 
 #include "fuzz.h"
-#include "../../transport/internal.h"
+#include "../../transport/channel/channel.h"
 
 enum {
     FUZZ_RANK = 1,

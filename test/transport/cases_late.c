@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include "../../transport/internal.h"
+#include "../../transport/link/link.h"
 #include "cases.h"
 #include "harness.h"
 #include "late.h"

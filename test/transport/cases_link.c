@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "../../transport/internal.h"
+#include "../../transport/link/link.h"
 #include "cases.h"
 #include "fd.h"
 #include "harness.h"

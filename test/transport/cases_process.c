@@ -8,7 +8,7 @@
 #include "cases.h"
 #include "harness.h"
 #include "payload.h"
-#include "../../transport/internal.h"
+#include "../../transport/link/link.h"
 
 #define FLAG_TOLD  0 /* the child's address is there */
 #define FLAG_READY 1 /* the child is where the test wants it */

@@ -3,7 +3,7 @@
  * sockets once a peer can ring from its own process. That sleepers are woken by data:
  * cases_thread.c. */
 #include <string.h>
-#include "../../transport/internal.h"
+#include "../../transport/link/link.h"
 #include "cases.h"
 #include "harness.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "cases.h"
 #include "harness.h"
-#include "internal.h"
+#include "link/link.h"
 #include "wire_version.h"
 
 enum { OTHER = RCMI_WIRE_VERSION + 91, POLLED_IN = 1, POLLED_OUT = 4 };

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "../../transport/internal.h"
+#include "../../transport/channel/channel.h"
 #include "../../transport/tcp/tcp.h"
 #include "short.h"
 

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "../../transport/internal.h"
+#include "../../transport/link/link.h"
 
 #define MS      INT64_C(1000000)
 #define TIMEOUT (2000 * MS)

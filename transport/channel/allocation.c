@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include "internal.h"
+#include "channel.h"
 #include "log.h"
 #include "memory_room.h"
 

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "channel.h"
 
 struct close_frame {
     uint32_t serial;
@@ -50,70 +50,6 @@ static const struct rcmi_transport no_transport = {
 };
 
 /* ---- State ----------------------------------------------------------------------------------- */
-
-static struct rcmi_end *end_of(const struct rcmi_channel *channel) {
-    return channel->framework;
-}
-
-void rcmi_end_ready(struct rcmi_end *end) {
-    if (atomic_load_explicit(&end->channel->state, memory_order_relaxed) != RCM_AGAIN)
-        return;
-    /* Pairs with the acquire loads in the data operations, rcmi_channel_state and _not_ready. */
-    atomic_store_explicit(&end->channel->state, RCM_OK, memory_order_release);
-    if (!end->closing)
-        rcmi_node_ring(end->channel->node);
-}
-
-/* Several threads may find reasons; the first counts. */
-static bool end_take_reason(struct rcmi_end *end, const struct rcmi_error *why) {
-    struct rcmi_channel *channel = end->channel;
-    pthread_mutex_lock(&channel->node->lock);
-    const int state = atomic_load_explicit(&channel->state, memory_order_relaxed);
-    const bool first = state == RCM_AGAIN || state == RCM_OK;
-    if (first) {
-        end->why = *why;
-        if (why->status >= 0)
-            end->why.status = RCM_ERR_INTERNAL;
-        /* Read after an acquire of the state that follows. */
-        atomic_store_explicit(&channel->lost_peer, why->origin, memory_order_relaxed);
-        /* Pairs with the acquire loads that rcmi_end_ready names. */
-        atomic_store_explicit(&channel->state, (int)end->why.status, memory_order_release);
-    }
-    pthread_mutex_unlock(&channel->node->lock);
-    return first;
-}
-
-void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why) {
-    if (end_take_reason(end, why) && !end->closing)
-        rcmi_node_ring(end->channel->node);
-}
-
-void rcmi_channel_fail(struct rcmi_channel *channel) {
-    if (end_take_reason(end_of(channel), rcmi_last_error()))
-        rcmi_node_ring(channel->node);
-}
-
-rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
-    /* Pairs with the stores in rcmi_end_ready and end_take_reason. */
-    int state = atomic_load_explicit(&channel->state, memory_order_acquire);
-    if (state != RCM_AGAIN && state != RCM_OK)
-        *rcmi_last_error() = end_of(channel)->why;
-    return (rcm_status)state;
-}
-
-bool rcmi_channel_peer_left(const struct rcmi_channel *channel) {
-    const struct rcmi_end *end = end_of(channel);
-    const struct rcmi_link *link = rcmi_node_link(channel->node, end->readers[0].rank);
-    /* Acquire as in rcmi_channel_state. */
-    return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_ERR_PEER &&
-           end->nreaders == 1 && link && rcmi_link_state(link) == RCMI_LINK_ENDED;
-}
-
-rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
-    rcm_status state = rcmi_channel_state(channel);
-    /* Ready since the caller looked: the operation was not done all the same. */
-    return state == RCM_OK ? RCM_AGAIN : state;
-}
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
@@ -193,28 +129,6 @@ static void end_free(struct rcmi_end *end) {
 void rcmi_channels_free(struct rcmi_node *node) {
     while (node->ends)
         end_free(node->ends);
-}
-
-/* ---- Finding --------------------------------------------------------------------------------- */
-
-/* What a pair of ranks shares does not grow with their number: their link has a list. */
-struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
-                                bool is_writer) {
-    for (const struct rcmi_reader *reader = link->readers; reader; reader = reader->next) {
-        const struct rcmi_channel *c = reader->end->channel;
-        if (c->epoch == epoch && c->id == id && c->is_writer == is_writer && !reader->end->closing)
-            return reader->end;
-    }
-    return NULL;
-}
-
-struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial) {
-    for (struct rcmi_reader *reader = link->readers; reader; reader = reader->next) {
-        const struct rcmi_end *end = reader->end;
-        if (end->serial == serial && end->offered && end->channel->is_writer)
-            return reader;
-    }
-    return NULL;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -415,9 +329,9 @@ static void close_reader(struct rcmi_end *end) {
 static void close_on_loop(void *arg) {
     struct rcmi_channel *channel = arg;
     if (channel->is_writer)
-        close_writer(end_of(channel));
+        close_writer(rcmi_end_of(channel));
     else
-        close_reader(end_of(channel));
+        close_reader(rcmi_end_of(channel));
 }
 
 void rcmi_channel_close(struct rcmi_channel *channel) {

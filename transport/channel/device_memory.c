@@ -5,7 +5,7 @@
  * thread calls the driver (lasting.h), and the wait for it has a deadline.
  */
 #include <stdlib.h>
-#include "internal.h"
+#include "channel.h"
 #include "lasting.h"
 #include "mem_kind.h"
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "channel.h"
 
 struct open_frame {
     uint64_t epoch, slot_bytes;
@@ -121,7 +121,8 @@ static size_t slot_memory_of(const struct rcmi_channel *channel,
 }
 
 /* The transport's from here on. Counts the memory of the end's slots. */
-static rcm_status end_begin(struct rcmi_end *end, const struct rcmi_transport *transport) {
+static rcm_status end_begin(struct rcmi_end *end, const struct rcmi_domain *domain) {
+    const struct rcmi_transport *transport = domain->transport;
     struct rcmi_channel *channel = end->channel;
     struct rcmi_node *node = channel->node;
     const size_t bytes = slot_memory_of(channel, transport);
@@ -133,7 +134,7 @@ static rcm_status end_begin(struct rcmi_end *end, const struct rcmi_transport *t
     node->slot_memory += bytes;
     end->slot_memory = bytes;
     channel->transport = transport;
-    channel->row = (uint32_t)rcmi_transport_number(transport);
+    channel->row = domain->number;
     end->inited = true;
     return RCM_OK;
 }
@@ -146,9 +147,9 @@ static rcm_status writer_init(struct rcmi_end *end) {
         return RCM_ERR_NOMEM;
     for (int i = 0; i < end->nreaders; i++)
         links[i] = rcmi_node_link(node, end->readers[i].rank)->planes[end->kind].data;
-    const struct rcmi_transport *transport = first->planes[end->kind].domain->transport;
-    end->channel->slot_bytes = slot_bytes_of(end->channel, transport);
-    rcm_status status = end_begin(end, transport);
+    const struct rcmi_domain *domain = first->planes[end->kind].domain;
+    end->channel->slot_bytes = slot_bytes_of(end->channel, domain->transport);
+    rcm_status status = end_begin(end, domain);
     if (status == RCM_OK)
         status = end->channel->transport->writer_init(end->channel, links, end->nreaders);
     free(links);
@@ -274,7 +275,7 @@ static rcm_status reader_take(struct rcmi_end *end, const struct rcmi_link *link
     rcm_status status = check_slots(channel, &pending->open);
     if (status != RCM_OK)
         return status;
-    status = end_begin(end, plane->domain->transport);
+    status = end_begin(end, plane->domain);
     if (status != RCM_OK)
         return status;
     channel->nreaders = (int)pending->open.nreaders;

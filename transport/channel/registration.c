@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "channel.h"
 
 #define REGISTRATIONS_MAX 65536
 

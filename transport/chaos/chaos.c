@@ -132,7 +132,7 @@ static void wrap(struct chaos_transport *chaos, const struct rcmi_transport *inn
     chaos->row.post_receive = chaos_post_receive;
 }
 
-const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner) {
+static const struct rcmi_transport *chaos_wrap(const struct rcmi_transport *inner) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct chaos_transport wrapped[RCMI_TRANSPORTS_MAX]; /* filled once, then only read */
     const struct rcmi_transport *row = NULL;
@@ -147,4 +147,9 @@ const struct rcmi_transport *rcmi_chaos_wrap(const struct rcmi_transport *inner)
     }
     pthread_mutex_unlock(&lock);
     return row;
+}
+
+/* A program that links this has rows of that name. */
+__attribute__((constructor)) static void chaos_enter(void) {
+    rcmi_rows_wrap("chaos", chaos_wrap);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * transport/chaos/: a row around another row, which delays, spoils or cuts what that carries, for
- * tests. This is what its files share; the registry sees only rcmi_chaos_wrap (../row.h).
+ * tests. This is what its files share; the registry is handed the wrapper (rcmi_rows_wrap,
+ * ../row.h).
  *
  *   writer --> inner row ~~~> inner row's peek --> [delay | fault] --> reader
  *
@@ -15,10 +16,9 @@
  * one's. Everything goes wrong on the reader's side, between the inner transport's peek and the
  * reader's.
  *
- * It is part of every build, so that what is tested is what gets installed. It cannot be switched
- * on by accident: it is in no table and "auto" never takes it, it must be named on
- * every rank (RINGCOMM_TRANSPORT=chaos:tcp) and told what to do (RINGCOMM_CHAOS), and it says that
- * it is there in a warning.
+ * It is a library of its own, which tests and tools link; libringcomm.so does not have it. In these
+ * programs, too, "auto" never takes it: every rank names it (RINGCOMM_TRANSPORT=chaos:tcp) with the
+ * faults (RINGCOMM_CHAOS), and a warning says that it is there.
  *
  * Not for: faults of memory, descriptors and hosts (test/resource/, test/hosts/), and processes
  * that die (test/fault/); a rank with itself, whose row has no link to disturb.

@@ -8,7 +8,7 @@
  * It is found out by the loop, which looks once a second, or as soon as a link fails.
  */
 #include <errno.h>
-#include "internal.h"
+#include "link.h"
 
 void rcmi_node_break(struct rcmi_node *node) {
     node->broken = true;
@@ -29,8 +29,4 @@ void rcmi_node_break(struct rcmi_node *node) {
             rcmi_link_lose(link);
     }
     rcmi_node_ring(node);
-}
-
-bool rcmi_node_is_broken(const struct rcmi_node *node) {
-    return rcmi_loop_is_broken(node->loop);
 }

@@ -3,34 +3,7 @@
  * thread tells the peer why, and loses the link. What the loss of a link is: link.c. */
 #include <errno.h>
 #include <string.h>
-#include "internal.h"
-
-void rcmi_node_link_failed(struct rcmi_node *node, int peer) {
-    struct rcmi_link *link = rcmi_node_link(node, peer);
-    if (!link)
-        return;
-    pthread_mutex_lock(&node->lock);
-    if (!link->failed) {
-        link->failed = true;
-        link->failure = *rcmi_last_error();
-        link->failed_next = node->failed;
-        node->failed = link;
-    }
-    pthread_mutex_unlock(&node->lock);
-    rcmi_loop_wake(node->loop);
-}
-
-void rcmi_link_forgive(struct rcmi_link *link) {
-    struct rcmi_node *node = link->node;
-    pthread_mutex_lock(&node->lock);
-    struct rcmi_link **at = &node->failed;
-    while (*at && *at != link)
-        at = &(*at)->failed_next;
-    if (*at)
-        *at = link->failed_next;
-    link->failed = false;
-    pthread_mutex_unlock(&node->lock);
-}
+#include "link.h"
 
 void rcmi_node_isolate(struct rcmi_node *node, const char *why) {
     for (int peer = 0; peer < node->config.nranks; peer++) {
@@ -61,16 +34,6 @@ static void link_tell(struct rcmi_link *link) {
         return;
     memcpy(rcmi_frame_body(frame), link->failure.text, len);
     rcmi_control_send(link, frame);
-}
-
-rcm_status rcmi_link_on_failed(struct rcmi_link *link, const uint8_t *text, size_t len) {
-    char sentence[RCMI_FAILED_MAX + 1];
-    if (len > RCMI_FAILED_MAX)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it said in %zu bytes why the link ended", len);
-    rcmi_frame_sentence(text, len, sentence);
-    (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer, "it ended the link: %s", sentence);
-    rcmi_link_lose(link);
-    return RCM_OK;
 }
 
 /* The kernel gave up a connection to a host that it still hears. */

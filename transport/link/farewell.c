@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Farewells: said on all links, waited for, excused. What one link makes of them is in link.c. */
 #include <time.h>
-#include "internal.h"
+#include "link.h"
 #include "thread.h"
-
-void rcmi_node_check_settled(struct rcmi_node *node) {
-    bool settled = node->leaving && !node->lost; /* lost peers are reported first */
-    for (int i = 0; settled && i < node->config.nranks; i++) {
-        const struct rcmi_link *link = rcmi_node_link(node, i);
-        settled = !link || rcmi_link_settled(link);
-    }
-    if (!settled)
-        return;
-    pthread_mutex_lock(&node->lock);
-    node->settled = true;
-    pthread_cond_broadcast(&node->changed);
-    pthread_mutex_unlock(&node->lock);
-}
 
 static void node_say_bye(void *arg) {
     struct rcmi_node *node = arg;

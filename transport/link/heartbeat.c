@@ -16,7 +16,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include "internal.h"
+#include "link.h"
 
 #define MS INT64_C(1000000)
 

@@ -14,27 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include "internal.h"
+#include "link.h"
 #include "log.h"
 
-enum { REST_MAX = 10000 };
-
 /* ---- Finding and making ---------------------------------------------------------------------- */
-
-enum rcmi_link_state rcmi_link_state(const struct rcmi_link *link) {
-    /* Pairs with the store in link_set. */
-    return (enum rcmi_link_state)atomic_load_explicit(&link->state, memory_order_acquire);
-}
-
-void rcmi_link_set(struct rcmi_link *link, enum rcmi_link_state state) {
-    /* Pairs with the load in rcmi_link_state. */
-    atomic_store_explicit(&link->state, (int)state, memory_order_release);
-}
-
-struct rcmi_link *rcmi_node_link(const struct rcmi_node *node, int peer) {
-    /* Pairs with the store in link_get. */
-    return atomic_load_explicit(&node->links[peer], memory_order_acquire);
-}
 
 static void link_timer(void *arg);
 
@@ -55,129 +38,7 @@ static struct rcmi_link *link_get(struct rcmi_node *node, int peer) {
     return link;
 }
 
-/* ---- The end --------------------------------------------------------------------------------- */
-
-/* "rank 3 (pid 123 on host h): text" */
-static void link_set_why(struct rcmi_link *link, const struct rcmi_error *cause) {
-    const struct rcmi_node_config *config = &link->node->config;
-    const void *blob = NULL;
-    const char *hostname = "?";
-    size_t len = 0;
-    int pid = 0;
-    link->why = *cause;
-    link->why.origin = link->peer;
-    link->why.of_world = true;
-    if (cause->status == RCM_ERR_TIMEOUT)
-        link->why.status = RCM_ERR_PEER;
-    if (link->peer != config->rank &&
-        config->lookup(config->arg, link->peer, &blob, &len) == RCM_OK &&
-        rcmi_address_process(blob, len, &pid, &hostname) == RCM_OK)
-        snprintf(link->why.text, sizeof link->why.text, "rank %d (pid %d on %.64s): %.400s",
-                 link->peer, pid, hostname, cause->text);
-    else
-        snprintf(link->why.text, sizeof link->why.text, "rank %d: %.480s", link->peer, cause->text);
-}
-
-/* Why it was lost, without "rank 3 (pid 123 on h): ". */
-static const char *link_reason(const struct rcmi_link *link) {
-    const char *text = strstr(link->why.text, ": ");
-    return text ? text + 2 : link->why.text;
-}
-
-/* Ends the link in state ENDED or LOST, for the reason in link->why. */
-static void link_end(struct rcmi_link *link, enum rcmi_link_state state) {
-    struct rcmi_node *node = link->node;
-    if (state == RCMI_LINK_LOST)
-        rcmi_conn_refuse(link, link_reason(link));
-    rcmi_conn_drop(node, link);
-    rcmi_loop_timer_stop(node->loop, &link->timer);
-    rcmi_control_stop(link);
-    rcmi_link_set(link, state);
-    rcmi_channels_link_down(link);
-    rcmi_planes_down(link);
-    if (state == RCMI_LINK_LOST) {
-        link->lost_next = node->lost;
-        node->lost = link;
-        rcmi_loop_wake(node->loop);
-    }
-    rcmi_node_ring(node);
-    rcmi_node_check_settled(node);
-}
-
-static bool link_is_over(const struct rcmi_link *link) {
-    enum rcmi_link_state state = rcmi_link_state(link);
-    return state == RCMI_LINK_ENDED || state == RCMI_LINK_LOST;
-}
-
-/* What the peer had sent before its farewell, and lies in sockets or queues: it is less than all
- * slots. */
-static void link_take_rest(const struct rcmi_link *link) {
-    bool any = true;
-    (void)rcmi_planes_flushed(link);
-    for (int i = 0; i < REST_MAX && any; i++)
-        any = rcmi_planes_progress(link);
-}
-
-void rcmi_link_lose(struct rcmi_link *link) {
-    struct rcmi_error cause = *rcmi_last_error();
-    if (link_is_over(link))
-        return;
-    if (!link->node->broken && !rcmi_loop_is_whole(link->node->loop))
-        return; /* for another reason, and all with it: rcmi_node_break is to come */
-    if (link->bye_received) {
-        cause = (struct rcmi_error){.status = RCM_ERR_PEER, .text = "it has left"};
-        link_take_rest(link);
-    }
-    link_set_why(link, &cause);
-    rcmi_log(RCMI_LOG_DEBUG, "link ended: %s", link->why.text);
-    link_end(link, link->bye_received ? RCMI_LINK_ENDED : RCMI_LINK_LOST);
-}
-
-void rcmi_link_eof(struct rcmi_link *link) {
-    if (rcmi_host_plane(link)->state ==
-        RCMI_PLANE_DECLINED) { /* it has undone the link, too, or has died */
-        rcmi_setup_next(link);
-        return;
-    }
-    (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer, "its connection ended without a farewell");
-    rcmi_link_lose(link);
-}
-
-void rcmi_link_give_up(struct rcmi_link *link) {
-    enum rcmi_link_state state = rcmi_link_state(link);
-    const struct rcmi_error cause = {.status = RCM_ERR_PEER, .text = "this rank is leaving"};
-    if (state != RCMI_LINK_DIALING && state != RCMI_LINK_WAITING)
-        return;
-    link_set_why(link, &cause);
-    link_end(link, RCMI_LINK_ENDED);
-}
-
-bool rcmi_links_tell_lost(struct rcmi_node *node) {
-    bool any = node->lost != NULL;
-    while (node->lost && !node->closed) {
-        struct rcmi_link *link = node->lost;
-        node->lost = link->lost_next;
-        if (node->config.peer_lost)
-            node->config.peer_lost(node->config.arg, link->peer, &link->why);
-    }
-    if (any)
-        rcmi_node_check_settled(node);
-    return any;
-}
-
 /* ---- Set-up that goes on --------------------------------------------------------------------- */
-
-void rcmi_node_link_changed(struct rcmi_node *node, int peer) {
-    pthread_mutex_lock(&node->lock);
-    struct rcmi_link *link = rcmi_node_link(node, peer);
-    if (link && !link->changed) {
-        link->changed = true;
-        link->changed_next = node->changed_links;
-        node->changed_links = link;
-    }
-    pthread_mutex_unlock(&node->lock);
-    rcmi_loop_wake(node->loop);
-}
 
 bool rcmi_links_take_changed(struct rcmi_node *node) {
     bool any = false;
@@ -194,12 +55,6 @@ bool rcmi_links_take_changed(struct rcmi_node *node) {
         any = true;
         rcmi_planes_check(link);
     }
-}
-
-void rcmi_node_hang_up(struct rcmi_node *node, int peer) {
-    const struct rcmi_link *link = rcmi_node_link(node, peer);
-    if (link && link->control.fd >= 0)
-        (void)shutdown(link->control.fd, SHUT_RDWR);
 }
 
 /* ---- Dialling -------------------------------------------------------------------------------- */
@@ -292,7 +147,7 @@ static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
     case RCMI_LINK_NONE:
         break;
     case RCMI_LINK_LOST:
-        reply_set(reply, RCMI_REPLY_REFUSED, link_reason(link));
+        reply_set(reply, RCMI_REPLY_REFUSED, rcmi_link_reason(link));
         return;
     default:
         reply_set(reply, RCMI_REPLY_REFUSED, "the two ranks are linked already, or were");
@@ -361,56 +216,6 @@ void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, boo
 
 /* ---- Farewell -------------------------------------------------------------------------------- */
 
-void rcmi_link_say_bye(struct rcmi_link *link) {
-    if (link->bye_sent || rcmi_link_state(link) != RCMI_LINK_UP ||
-        link->peer == link->node->config.rank)
-        return;
-    link->bye_sent = true;
-    rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BYE, 0));
-}
-
-/* What lies in a socket is lost if its end is closed before the other side has acknowledged it, as
- * after a cut of the network, and something has come that was not read. So a farewell is answered,
- * and its sender stays until then. */
-void rcmi_link_bye_acked(struct rcmi_link *link) {
-    link->bye_acked = true;
-    rcmi_node_check_settled(link->node);
-}
-
-void rcmi_link_bye(struct rcmi_link *link) {
-    link->bye_received = true;
-    rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BYE_ACK, 0));
-    link->node->unanswered = true;
-    rcmi_node_check_settled(link->node);
-    rcmi_loop_wake(link->node->loop);
-}
-
-bool rcmi_link_answer_bye(struct rcmi_link *link) {
-    const struct rcmi_node_config *config = &link->node->config;
-    if (!link->bye_received || link->bye_sent || rcmi_link_state(link) != RCMI_LINK_UP)
-        return true;
-    if (!config->peer_done || !config->peer_done(config->arg, link->peer))
-        return false;
-    rcmi_link_say_bye(link);
-    return true;
-}
-
-bool rcmi_link_settled(const struct rcmi_link *link) {
-    switch (rcmi_link_state(link)) {
-    case RCMI_LINK_UP:
-        return link->peer == link->node->config.rank ||
-               (link->bye_sent && !link->out.head &&
-                ((link->bye_acked && (link->bye_received || link->node->hurries)) ||
-                 link->excused));
-    case RCMI_LINK_DIALING:
-    case RCMI_LINK_WAITING:
-    case RCMI_LINK_SETUP:
-        return link->excused;
-    default:
-        return true;
-    }
-}
-
 /* A row's own threads may say that it changed until then. */
 static void link_forget(struct rcmi_link *link) {
     struct rcmi_node *node = link->node;
@@ -429,7 +234,7 @@ void rcmi_link_free(struct rcmi_link *link) {
     rcmi_conn_drop(node, link);
     rcmi_loop_timer_stop(node->loop, &link->timer);
     rcmi_control_stop(link);
-    rcmi_opening_forget(link);
+    node->link_above->forget(link);
     rcmi_planes_free(link);
     link_forget(link);
     free(link->in);

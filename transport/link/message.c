@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "link.h"
 
 static rcm_status check_len(size_t len) {
     if (len == 0 || len > RCMI_MESSAGE_MAX)
@@ -57,47 +57,14 @@ void rcmi_node_send_linked(struct rcmi_node *node, const int *ranks, int nranks,
     (void)outbox_put(node, frame, bytes, len);
 }
 
-static void send_copy(struct rcmi_link *link, const struct rcmi_frame *frame) {
-    struct rcmi_frame *copy = malloc(sizeof *copy + frame->len);
-    if (copy)
-        memcpy(copy, frame, sizeof *copy + frame->len);
-    if (copy)
-        copy->to = NULL;
-    else
-        (void)rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a control message");
-    rcmi_control_send(link, copy);
-}
-
 static void send_to_linked(struct rcmi_node *node, const struct rcmi_frame *frame) {
     const int n = frame->to ? frame->nto : node->config.nranks;
     for (int i = 0; i < n; i++) {
         const int peer = frame->to ? frame->to[i] : i;
         struct rcmi_link *link = rcmi_node_link(node, peer);
         if (link && rcmi_link_state(link) == RCMI_LINK_UP && peer != node->config.rank)
-            send_copy(link, frame);
+            rcmi_said_send(link, frame);
     }
-}
-
-static bool is_for(const struct rcmi_frame *frame, int peer) {
-    for (int i = 0; frame->to && i < frame->nto; i++)
-        if (frame->to[i] == peer)
-            return true;
-    return !frame->to;
-}
-
-void rcmi_outbox_repeat(struct rcmi_link *link) {
-    for (const struct rcmi_frame *frame = link->node->said.head; frame; frame = frame->next)
-        if (is_for(frame, link->peer))
-            send_copy(link, frame);
-}
-
-/* Kept for links that come up later. */
-static void keep(struct rcmi_node *node, struct rcmi_frame *frame) {
-    if (node->nsaid == RCMI_SAID_MAX)
-        free(rcmi_frames_pop(&node->said));
-    else
-        node->nsaid++;
-    rcmi_frames_push(&node->said, frame);
 }
 
 bool rcmi_outbox_flush(struct rcmi_node *node) {
@@ -112,7 +79,7 @@ bool rcmi_outbox_flush(struct rcmi_node *node) {
             rcmi_control_send(link, frame);
         } else if (frame->peer < 0) {
             send_to_linked(node, frame);
-            keep(node, frame);
+            rcmi_said_keep(node, frame);
         } else {
             free(frame);
         }

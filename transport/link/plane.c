@@ -14,12 +14,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "link.h"
 #include "log.h"
-
-const char *rcmi_plane_noun(const struct rcmi_plane *plane) {
-    return plane->kind == RCMI_MEM_HOST ? "link" : "plane of device memory";
-}
 
 /* ---- Which row ------------------------------------------------------------------------------- */
 
@@ -50,12 +46,6 @@ static struct rcmi_domain *plane_domain(const struct rcmi_plane *plane) {
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static void plane_drop_offer(struct rcmi_plane *plane) {
-    if (plane->held)
-        rcmi_blob_close(&plane->offer);
-    plane->held = false;
-}
-
 /* Both ends have found that no row serves them; if the peer did not, it hears of it. */
 static void plane_is_absent(struct rcmi_plane *plane) {
     if (plane->held) {
@@ -72,13 +62,12 @@ static void plane_begin(struct rcmi_plane *plane, struct rcmi_domain *domain) {
     if (plane->state != RCMI_PLANE_SETUP || !plane->held)
         return;
     plane->held = false;
-    if (rcmi_setup_on_offer(plane, &plane->offer) != RCM_OK)
-        rcmi_link_lose(plane->link);
+    if (rcmi_setup_accept(plane, &plane->offer)) /* it may be ready */
+        rcmi_node_link_changed(plane->link->node, plane->link->peer);
     rcmi_blob_close(&plane->offer);
 }
 
-/* Begins what is needed, and can begin. */
-static bool plane_look(struct rcmi_plane *plane) {
+bool rcmi_plane_look(struct rcmi_plane *plane) {
     struct rcmi_link *link = plane->link;
     if (plane->state != RCMI_PLANE_NONE || rcmi_link_state(link) != RCMI_LINK_UP ||
         !(plane->needed || plane->held))
@@ -93,7 +82,7 @@ static bool plane_look(struct rcmi_plane *plane) {
 
 void rcmi_plane_need(struct rcmi_link *link) {
     link->planes[RCMI_MEM_DEVICE].needed = true;
-    (void)plane_look(&link->planes[RCMI_MEM_DEVICE]);
+    (void)rcmi_plane_look(&link->planes[RCMI_MEM_DEVICE]);
 }
 
 /* A rank that has its device by then does not wait for its first call with such memory. */
@@ -101,7 +90,7 @@ void rcmi_plane_link_up(struct rcmi_link *link) {
     struct rcmi_plane *plane = &link->planes[RCMI_MEM_DEVICE];
     if (rcmi_node_device(link->node))
         plane->needed = true;
-    (void)plane_look(plane);
+    (void)rcmi_plane_look(plane);
 }
 
 bool rcmi_planes_take_device(struct rcmi_node *node) {
@@ -111,95 +100,7 @@ bool rcmi_planes_take_device(struct rcmi_node *node) {
     node->device_seen = true;
     for (int i = 0; i < node->config.nranks; i++) {
         struct rcmi_link *link = rcmi_node_link(node, i);
-        any = (link && plane_look(&link->planes[RCMI_MEM_DEVICE])) || any;
+        any = (link && rcmi_plane_look(&link->planes[RCMI_MEM_DEVICE])) || any;
     }
     return any;
-}
-
-void rcmi_plane_hold(struct rcmi_plane *plane, struct rcmi_blob *blob) {
-    plane->offer = *blob;
-    plane->held = true;
-    blob->nfds = 0; /* the plane's now */
-    (void)plane_look(plane);
-}
-
-static void plane_patience_ends(void *arg) {
-    struct rcmi_plane *plane = arg;
-    if (plane->state != RCMI_PLANE_SETUP || plane->ready)
-        return;
-    (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "it was not ready within %.0f s",
-                    (double)plane->link->node->peer_timeout_ms / 1e3);
-    rcmi_setup_decline(plane);
-}
-
-void rcmi_plane_offered(struct rcmi_plane *plane) {
-    struct rcmi_node *node = plane->link->node;
-    plane->timer = (struct rcmi_timer){.fire = plane_patience_ends, .arg = plane};
-    rcmi_loop_timer(node->loop, &plane->timer, rcmi_deadline_in(node->peer_timeout_ms));
-}
-
-void rcmi_plane_decided(struct rcmi_plane *plane) {
-    rcmi_loop_timer_stop(plane->link->node->loop, &plane->timer);
-    plane_drop_offer(plane);
-    rcmi_channels_link_up(plane->link);
-    rcmi_node_ring(plane->link->node);
-}
-
-/* ---- All of a link --------------------------------------------------------------------------- */
-
-void rcmi_planes_init(struct rcmi_link *link) {
-    for (int i = 0; i < RCMI_MEM_KINDS; i++)
-        link->planes[i] = (struct rcmi_plane){.link = link, .kind = (enum rcmi_mem_kind)i};
-}
-
-void rcmi_planes_check(struct rcmi_link *link) {
-    for (int i = 0; i < RCMI_MEM_KINDS; i++)
-        rcmi_setup_check(&link->planes[i]);
-}
-
-bool rcmi_planes_flushed(const struct rcmi_link *link) {
-    bool flushed = true;
-    for (int i = 0; i < RCMI_MEM_KINDS; i++) {
-        const struct rcmi_plane *plane = &link->planes[i];
-        if (plane->state == RCMI_PLANE_UP && !plane->domain->transport->link_flushed(plane->data))
-            flushed = false;
-    }
-    return flushed;
-}
-
-bool rcmi_planes_progress(const struct rcmi_link *link) {
-    bool any = false;
-    for (int i = 0; i < RCMI_MEM_KINDS; i++) {
-        const struct rcmi_plane *plane = &link->planes[i];
-        if (plane->state == RCMI_PLANE_UP &&
-            plane->domain->transport->progress(plane->domain->data))
-            any = true;
-    }
-    return any;
-}
-
-void rcmi_planes_down(struct rcmi_link *link) {
-    for (int i = 0; i < RCMI_MEM_KINDS; i++) {
-        struct rcmi_plane *plane = &link->planes[i];
-        if (plane->data)
-            plane->domain->transport->link_down(plane->data);
-        plane->state = RCMI_PLANE_OVER;
-        rcmi_loop_timer_stop(link->node->loop, &plane->timer);
-        plane_drop_offer(plane);
-    }
-}
-
-void rcmi_plane_free(struct rcmi_plane *plane) {
-    if (plane->data) {
-        plane->domain->transport->link_down(plane->data);
-        plane->domain->transport->link_fini(plane->data);
-    }
-    free(plane->data);
-    plane->data = NULL;
-}
-
-void rcmi_planes_free(struct rcmi_link *link) {
-    rcmi_planes_down(link);
-    for (int i = 0; i < RCMI_MEM_KINDS; i++)
-        rcmi_plane_free(&link->planes[i]);
 }

@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "link.h"
 #include "log.h"
 
 enum { FAILING_MS = 200 };
@@ -38,10 +38,6 @@ static unsigned domain_bit(const struct rcmi_plane *plane) {
     return 1u << (unsigned)(plane->domain - plane->link->node->domains);
 }
 
-static bool is_host(const struct rcmi_plane *plane) {
-    return plane->kind == RCMI_MEM_HOST;
-}
-
 /* What the transport has of the link, and what was said about it. */
 static void setup_undo(struct rcmi_plane *plane) {
     struct rcmi_link *link = plane->link;
@@ -50,7 +46,7 @@ static void setup_undo(struct rcmi_plane *plane) {
     rcmi_plane_free(plane);
     plane->offered = plane->accepted = plane->ready = plane->peer_ready = false;
     plane->attached = 0;
-    if (!is_host(plane))
+    if (!rcmi_plane_is_host(plane))
         return;
     rcmi_conn_drop(link->node, link);
     rcmi_link_forgive(link);
@@ -93,13 +89,13 @@ void rcmi_setup_next(struct rcmi_link *link) {
 /* Frames of the host's plane overtake what waits for the link to be up; of others nothing waits. */
 static void setup_send(struct rcmi_plane *plane, struct rcmi_frame *frame) {
     rcmi_frame_set_plane(frame, plane->kind);
-    if (is_host(plane))
+    if (rcmi_plane_is_host(plane))
         rcmi_control_send_first(plane->link, frame);
     else
         rcmi_control_send(plane->link, frame);
 }
 
-static void setup_say(struct rcmi_plane *plane, enum rcmi_frame_type type, const char *text) {
+void rcmi_setup_say(struct rcmi_plane *plane, enum rcmi_frame_type type, const char *text) {
     const size_t len = strlen(text);
     struct rcmi_frame *frame = rcmi_frame_new(type, len);
     if (!frame) {
@@ -114,7 +110,7 @@ static void setup_say(struct rcmi_plane *plane, enum rcmi_frame_type type, const
 static void setup_declined(struct rcmi_plane *plane) {
     plane->state = RCMI_PLANE_DECLINED;
     setup_undo(plane);
-    if (!is_host(plane))
+    if (!rcmi_plane_is_host(plane))
         rcmi_plane_decided(plane);
 }
 
@@ -123,7 +119,7 @@ void rcmi_setup_decline(struct rcmi_plane *plane) {
     snprintf(text, sizeof text, "%s", rcm_last_error());
     decline_note(plane, plane->link->node->config.rank, text);
     plane->state = RCMI_PLANE_DECLINED;
-    setup_say(plane, RCMI_FRAME_DECLINE, text);
+    rcmi_setup_say(plane, RCMI_FRAME_DECLINE, text);
     if (plane->state == RCMI_PLANE_DECLINED)
         setup_declined(plane);
 }
@@ -142,11 +138,11 @@ void rcmi_setup_fail(struct rcmi_link *link) {
 static bool setup_declines(const struct rcmi_plane *plane, rcm_status status) {
     const bool refused =
         status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_SYSTEM;
-    return !plane->ready && (status == RCM_ERR_UNSUPPORTED || (refused && !is_host(plane)));
+    return !plane->ready &&
+           (status == RCM_ERR_UNSUPPORTED || (refused && !rcmi_plane_is_host(plane)));
 }
 
-/* A slot of the transport said so, with a sentence. */
-static void setup_failed(struct rcmi_plane *plane, rcm_status status) {
+void rcmi_setup_failed(struct rcmi_plane *plane, rcm_status status) {
     if (setup_declines(plane, status))
         rcmi_setup_decline(plane);
     else
@@ -162,92 +158,10 @@ rcm_status rcmi_setup_on_decline(struct rcmi_plane *plane, const uint8_t *text, 
     const bool first = plane->state != RCMI_PLANE_DECLINED;
     if (first)
         decline_note(plane, plane->link->peer, sentence);
-    if (is_host(plane))
+    if (rcmi_plane_is_host(plane))
         rcmi_setup_next(plane->link);
     else if (first)
         setup_declined(plane);
-    return RCM_OK;
-}
-
-/* ---- Up -------------------------------------------------------------------------------------- */
-
-static void log_up(struct rcmi_link *link) {
-    const char *name = rcmi_plane_name(rcmi_host_plane(link));
-    if (link->detour[0] && !link->same_host)
-        rcmi_log(RCMI_LOG_WARN, "linked to rank %d by %s: its Unix socket does not work: %s",
-                 link->peer, name, link->detour);
-    else
-        rcmi_log(RCMI_LOG_DEBUG, "linked to rank %d by %s", link->peer, name);
-}
-
-void rcmi_setup_up(struct rcmi_link *link) {
-    struct rcmi_node *node = link->node;
-    rcmi_loop_timer_stop(node->loop, &link->timer);
-    link->was_up = true;
-    rcmi_host_plane(link)->state = RCMI_PLANE_UP;
-    atomic_store_explicit(&link->by, rcmi_plane_name(rcmi_host_plane(link)), memory_order_release);
-    rcmi_link_set(link, RCMI_LINK_UP);
-    free(link->targets);
-    link->targets = NULL;
-    log_up(link);
-    if (node->config.linked)
-        node->config.linked(node->config.arg, link->peer);
-    rcmi_plane_link_up(link);
-    rcmi_channels_link_up(link);
-    rcmi_outbox_repeat(link);
-    if (node->leaving)
-        rcmi_link_say_bye(link);
-    rcmi_control_flush(link);
-    rcmi_node_ring(node);
-    rcmi_node_check_settled(node);
-}
-
-static void setup_plane_up(struct rcmi_plane *plane) {
-    if (is_host(plane)) {
-        rcmi_setup_up(plane->link);
-        return;
-    }
-    plane->state = RCMI_PLANE_UP;
-    atomic_store_explicit(
-        &plane->link->by,
-        rcmi_registry_join(rcmi_plane_name(rcmi_host_plane(plane->link)), rcmi_plane_name(plane)),
-        memory_order_release);
-    rcmi_log(RCMI_LOG_DEBUG, "%s to rank %d by %s", rcmi_plane_noun(plane), plane->link->peer,
-             rcmi_plane_name(plane));
-    rcmi_plane_decided(plane);
-}
-
-static bool setup_is_complete(const struct rcmi_plane *plane) {
-    const uint64_t all = ((uint64_t)1 << plane->domain->transport->data_sockets) - 1;
-    return plane->offered && plane->accepted && plane->attached == all;
-}
-
-void rcmi_setup_check(struct rcmi_plane *plane) {
-    struct rcmi_link *link = plane->link;
-    if (plane->state != RCMI_PLANE_SETUP || link->failing.status != RCM_OK ||
-        !setup_is_complete(plane))
-        return;
-    if (!plane->ready) {
-        const rcm_status status = plane->domain->transport->link_ready(plane->data);
-        if (status != RCM_OK && status != RCM_AGAIN)
-            setup_failed(plane, status);
-        if (status != RCM_OK)
-            return;
-        plane->ready = true;
-        setup_say(plane, RCMI_FRAME_READY, "");
-    }
-    if (plane->peer_ready && plane->state == RCMI_PLANE_SETUP)
-        setup_plane_up(plane);
-}
-
-rcm_status rcmi_setup_on_ready(struct rcmi_plane *plane) {
-    if (plane->state == RCMI_PLANE_DECLINED)
-        return RCM_OK;
-    if (!plane->accepted || plane->peer_ready)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it is ready %s",
-                         plane->peer_ready ? "twice" : "before its offer");
-    plane->peer_ready = true;
-    rcmi_setup_check(plane);
     return RCM_OK;
 }
 
@@ -271,11 +185,11 @@ rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, 
     return setup_claim(rcmi_host_plane(link), domain);
 }
 
-static void setup_offer(struct rcmi_plane *plane) {
+void rcmi_setup_offer(struct rcmi_plane *plane) {
     struct rcmi_blob blob = {.len = 0};
     const rcm_status status = plane->domain->transport->link_offer(plane->data, &blob);
     if (status != RCM_OK) {
-        setup_failed(plane, status);
+        rcmi_setup_failed(plane, status);
         return;
     }
     struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_OFFER, blob.len);
@@ -293,96 +207,46 @@ static void setup_offer(struct rcmi_plane *plane) {
 void rcmi_setup_begin(struct rcmi_plane *plane, struct rcmi_domain *domain) {
     const rcm_status status = setup_claim(plane, domain);
     if (status == RCM_OK)
-        setup_offer(plane);
+        rcmi_setup_offer(plane);
     else
-        setup_failed(plane, status);
-}
-
-static void setup_dial_data(struct rcmi_link *link) {
-    const int64_t limit = 4 * link->node->peer_timeout_ms;
-    for (int i = 0; i < rcmi_host_plane(link)->domain->transport->data_sockets; i++) {
-        const rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_DATA, i, limit, true);
-        if (status == RCM_AGAIN)
-            (void)rcmi_fail(RCM_ERR_RESOURCE, 0, "its queue of connections is full");
-        if (status != RCM_OK) {
-            rcmi_link_lose(link);
-            return;
-        }
-    }
-}
-
-rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob) {
-    struct rcmi_link *link = plane->link;
-    if (plane->state == RCMI_PLANE_DECLINED)
-        return RCM_OK;
-    if (plane->accepted || plane->held)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent a second offer");
-    if (plane->state == RCMI_PLANE_NONE) {
-        rcmi_plane_hold(plane, blob);
-        return RCM_OK;
-    }
-    if (is_host(plane) && link->initiator && !plane->offered)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer before it got one");
-    const rcm_status status = plane->domain->transport->link_accept(plane->data, blob);
-    if (status != RCM_OK) {
-        setup_failed(plane, status);
-        return RCM_OK;
-    }
-    plane->accepted = true;
-    if (!is_host(plane))
-        rcmi_plane_offered(plane);
-    else if (link->initiator)
-        setup_dial_data(link);
-    else
-        setup_offer(plane);
-    rcmi_setup_check(plane);
-    return RCM_OK;
+        rcmi_setup_failed(plane, status);
 }
 
 /* ---- Connections ----------------------------------------------------------------------------- */
 
-static void connected_control(struct rcmi_link *link, int fd) {
-    struct rcmi_node *node = link->node;
-    link->control.fd = fd;
-    if (!link->same_host)
-        rcmi_socket_resend_soon(fd, node->peer_timeout_ms);
-    rcmi_loop_timer(node->loop, &link->timer, rcmi_deadline_in(4 * node->peer_timeout_ms));
-    if (rcmi_control_start(link) != RCM_OK) {
-        rcmi_link_lose(link);
+static void plane_patience_ends(void *arg) {
+    struct rcmi_plane *plane = arg;
+    if (plane->state != RCMI_PLANE_SETUP || plane->ready)
         return;
-    }
-    rcmi_heartbeat_start(link);
-    if (link->initiator)
-        setup_offer(rcmi_host_plane(link));
+    (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "it was not ready within %.0f s",
+                    (double)plane->link->node->peer_timeout_ms / 1e3);
+    rcmi_setup_decline(plane);
 }
 
-static void connected_data(struct rcmi_link *link, int index, int fd) {
-    const uint64_t bit = (uint64_t)1 << index;
-    struct rcmi_plane *plane = rcmi_host_plane(link);
-    if (plane->attached & bit || plane->state == RCMI_PLANE_DECLINED) {
-        rcmi_fd_close(&fd);
+static void plane_offered(struct rcmi_plane *plane) {
+    struct rcmi_node *node = plane->link->node;
+    plane->timer = (struct rcmi_timer){.fire = plane_patience_ends, .arg = plane};
+    rcmi_loop_timer(node->loop, &plane->timer, rcmi_deadline_in(node->peer_timeout_ms));
+}
+
+void rcmi_link_eof(struct rcmi_link *link) {
+    if (rcmi_host_plane(link)->state ==
+        RCMI_PLANE_DECLINED) { /* it has undone the link, too, or has died */
+        rcmi_setup_next(link);
         return;
     }
-    const rcm_status status = plane->domain->transport->link_attach(plane->data, index, fd);
+    (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer, "its connection ended without a farewell");
+    rcmi_link_lose(link);
+}
+
+bool rcmi_setup_accept(struct rcmi_plane *plane, struct rcmi_blob *blob) {
+    const rcm_status status = plane->domain->transport->link_accept(plane->data, blob);
     if (status != RCM_OK) {
-        setup_failed(plane, status);
-        return;
+        rcmi_setup_failed(plane, status);
+        return false;
     }
-    plane->attached |= bit;
-    rcmi_setup_check(plane);
-}
-
-void rcmi_link_connected(struct rcmi_link *link, const struct rcmi_hello *hello, int fd,
-                         bool initiator) {
-    const bool control = hello->kind == RCMI_HELLO_CONTROL;
-    const enum rcmi_link_state state = rcmi_link_state(link);
-    if (control && initiator && (state == RCMI_LINK_DIALING || state == RCMI_LINK_WAITING) &&
-        rcmi_setup_claim(link, link->targets[link->target].domain, true) != RCM_OK)
-        rcmi_link_lose(link);
-    if (rcmi_link_state(link) != RCMI_LINK_SETUP)
-        rcmi_fd_close(&fd);
-    else if (control)
-        connected_control(link, fd);
-    else
-        connected_data(link, hello->index, fd);
+    plane->accepted = true;
+    if (!rcmi_plane_is_host(plane))
+        plane_offered(plane);
+    return true;
 }

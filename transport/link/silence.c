@@ -10,7 +10,7 @@
  * little late there is one more; but only once, or a machine that is always late would never lose a
  * host.
  */
-#include "internal.h"
+#include "link.h"
 
 #define PROBES_MIN 3
 /* The kernel counts in ticks of up to 10 ms. */

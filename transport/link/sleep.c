@@ -18,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
-#include "internal.h"
+#include "link.h"
 #include "fd.h"
 
 rcm_status rcmi_node_sleep_init(struct rcmi_node *node) {

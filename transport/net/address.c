@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "internal.h"
+#include "net.h"
 #include "process.h"
 #include "fd.h"
 
@@ -368,13 +368,6 @@ enum rcmi_process_state rcmi_address_look(const void *blob, size_t len) {
     process.time_ns = life[2];
     snprintf(process.host, sizeof process.host, "%s", hostname);
     return rcmi_process_look(&process);
-}
-
-const struct rcmi_transport *rcmi_address_memory(const void *blob, size_t len) {
-    const char *transports = NULL;
-    return find_string(blob, len, TAG_TRANSPORTS, &transports) == RCM_OK
-               ? rcmi_registry_memory(transports)
-               : NULL;
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */

@@ -10,117 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include "internal.h"
+#include "net.h"
 #include "log.h"
 #include "wire_version.h"
 
-enum phase { CONNECT, AUTH, HELLO, REPLY, HELD };
-
 /* ---- Making and ending ----------------------------------------------------------------------- */
-
-bool rcmi_conn_is_unidentified(const struct rcmi_conn *conn) {
-    return !conn->initiator && !conn->parked && conn->phase != HELD;
-}
-
-/* Unlinks and frees; *ret_fd (if not NULL) gets the descriptor, else it is closed. */
-static void conn_free(struct rcmi_conn *conn, int *ret_fd) {
-    struct rcmi_node *node = conn->node;
-    if (rcmi_conn_is_unidentified(conn))
-        node->nunidentified--;
-    rcmi_loop_unwatch(node->loop, &conn->watch);
-    rcmi_loop_timer_stop(node->loop, &conn->timer);
-    if (conn->prev)
-        conn->prev->next = conn->next;
-    else
-        node->conns = conn->next;
-    if (conn->next)
-        conn->next->prev = conn->prev;
-    if (ret_fd)
-        *ret_fd = conn->watch.fd;
-    else
-        rcmi_fd_close(&conn->watch.fd);
-    free(conn);
-}
-
-void rcmi_conn_drop(struct rcmi_node *node, const struct rcmi_link *link) {
-    for (struct rcmi_conn *conn = node->conns, *next; conn; conn = next) {
-        next = conn->next;
-        if (!link || conn->link == link || conn->held == link)
-            conn_free(conn, NULL);
-    }
-}
-
-bool rcmi_conn_proved(const struct rcmi_conn *conn) {
-    return conn->node->config.secret && conn->phase > AUTH;
-}
-
-bool rcmi_conn_spoke(const struct rcmi_conn *conn) {
-    return conn->auth.in_done > 0 || conn->done > 0 || conn->phase > HELLO;
-}
-
-/* The other side begins to prove a secret, and we have none. */
-static bool conn_wants_proof(const struct rcmi_conn *conn) {
-    static const char proof[] = "RCMAUTH1";
-    const void *first = conn->initiator ? (const void *)&conn->reply : &conn->hello;
-    return conn->phase == (conn->initiator ? REPLY : HELLO) && conn->done >= sizeof proof - 1 &&
-           memcmp(first, proof, sizeof proof - 1) == 0;
-}
 
 static rcm_status no_secret(void) {
     return rcmi_fail(RCM_ERR_AUTH, 0,
                      "it wants a proof of the secret; RINGCOMM_SECRET is not set "
                      "here");
-}
-
-/* One of us, most likely, with another secret or none. */
-static bool conn_is_misled(const struct rcmi_conn *conn) {
-    const uint32_t magic = RCMI_HELLO_MAGIC;
-    if (conn->phase != AUTH || rcmi_last_error()->status != RCM_ERR_AUTH)
-        return conn_wants_proof(conn);
-    return conn->auth.in_done == sizeof conn->auth.in ||
-           (conn->auth.in_done >= sizeof magic && memcmp(conn->auth.in, &magic, sizeof magic) == 0);
-}
-
-/* A peer that has a secret learns by any answer that this side has none, which otherwise looks as
- * if it were too busy. What does not go out at once stays unsaid. */
-static void conn_tell_no_secret(const struct rcmi_conn *conn) {
-    const struct rcmi_reply reply = {
-        .magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION, .status = RCMI_REPLY_REFUSED};
-    size_t done = 0;
-    (void)!rcmi_fd_write(conn->watch.fd, &reply, sizeof reply, &done);
-}
-
-/* Connections may come a thousand times a second: one line a second. */
-static void conn_log_unidentified(const struct rcmi_conn *conn) {
-    const bool misled = conn_is_misled(conn);
-    const enum rcmi_log_level level = misled ? RCMI_LOG_WARN : RCMI_LOG_INFO;
-    char name[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
-    if (!rcmi_log_enabled(level) || !rcmi_log_rate_allows(&conn->node->log_rate[misled], more))
-        return;
-    rcmi_unidentified_name(conn, name);
-    rcmi_log(level, "dropped a connection from %s: %s%s", name, rcm_last_error(), more);
-}
-
-/* The thread's error says why. A connection of a link tells the link; others leave no trace but a
- * line in the log. */
-void rcmi_conn_fail(struct rcmi_conn *conn) {
-    struct rcmi_link *link = conn->link;
-    struct rcmi_hello hello = conn->hello;
-    bool initiator = conn->initiator;
-    /* Closed or reset: unlike an error of ours this may be a peer that was too busy for us. */
-    bool ended = conn->phase != CONNECT && rcmi_last_error()->status == RCM_ERR_PEER;
-    if (!link) {
-        conn_log_unidentified(conn);
-        if (conn_wants_proof(conn))
-            conn_tell_no_secret(conn);
-    } else if (ended && initiator && conn->done == 0) {
-        (void)rcmi_fail(RCM_ERR_PEER, 0,
-                        "it ended the connection without an answer; it is gone, or its "
-                        "RINGCOMM_SECRET is not ours");
-    }
-    conn_free(conn, NULL);
-    if (link)
-        rcmi_link_conn_failed(link, &hello, initiator, ended);
 }
 
 static void conn_timeout(void *arg) {
@@ -159,11 +58,11 @@ static void conn_wait(struct rcmi_conn *conn, uint32_t events) {
 
 static uint32_t conn_events(const struct rcmi_conn *conn) {
     switch (conn->phase) {
-    case AUTH:
+    case RCMI_CONN_AUTH:
         return EPOLLIN | (rcmi_auth_wants_write(&conn->auth) ? EPOLLOUT : 0u);
-    case HELLO:
+    case RCMI_CONN_HELLO:
         return conn->initiator ? EPOLLOUT : EPOLLIN;
-    case REPLY:
+    case RCMI_CONN_REPLY:
         return conn->initiator ? EPOLLIN : EPOLLOUT;
     default:
         return EPOLLOUT;
@@ -202,7 +101,7 @@ static void conn_drain(const struct rcmi_conn *conn) {
 /* The reply tells our version, of which the side that dialled makes a sentence. */
 static rcm_status conn_answer_foreign(struct rcmi_conn *conn) {
     (void)rcmi_wire_differs(-1, "the other side", conn->hello.version, conn->node->config.rank);
-    conn_log_unidentified(conn);
+    rcmi_conn_log_unidentified(conn);
     conn_drain(conn);
     conn->reply = (struct rcmi_reply){
         .magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION, .status = RCMI_REPLY_REFUSED};
@@ -217,7 +116,8 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
     if (status != RCM_OK)
         return status;
     const bool foreign = rcmi_unidentified_is_foreign(conn);
-    if (!foreign && conn->node->waiting && rcmi_link_is_peer(conn->node, &conn->hello)) {
+    if (!foreign && conn->node->waiting &&
+        conn->node->net_above->is_peer(conn->node, &conn->hello)) {
         rcmi_unidentified_park(conn);
         return RCM_AGAIN;
     }
@@ -228,7 +128,8 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
                  "this process is of another user, and no secret is set");
         return RCM_OK;
     }
-    rcmi_link_judge(conn->node, &conn->hello, conn->same_host, &conn->reply, &conn->link);
+    conn->node->net_above->judge(conn->node, &conn->hello, conn->same_host, &conn->reply,
+                                 &conn->link);
     if (conn->reply.status == RCMI_REPLY_BUSY)
         conn->held = rcmi_node_link(conn->node, (int)conn->hello.from);
     return RCM_OK;
@@ -236,7 +137,7 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
 
 bool rcmi_conn_has_greeted(const struct rcmi_link *link) {
     for (const struct rcmi_conn *conn = link->node->conns; conn; conn = conn->next)
-        if (conn->link == link && conn->initiator && conn->phase > HELLO)
+        if (conn->link == link && conn->initiator && conn->phase > RCMI_CONN_HELLO)
             return true;
     return false;
 }
@@ -248,7 +149,7 @@ static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
     if (head_is_foreign(conn, moved, hello->magic, hello->version))
         return conn_answer_foreign(conn);
     if (moved == RCM_AGAIN && conn->done >= sizeof hello->magic && hello->magic != RCMI_HELLO_MAGIC)
-        return conn_wants_proof(conn) ? no_secret() : check_hello(hello);
+        return rcmi_conn_wants_proof(conn) ? no_secret() : check_hello(hello);
     return moved == RCM_OK ? conn_judge(conn) : moved;
 }
 
@@ -259,10 +160,10 @@ static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
 static void conn_hold(struct rcmi_conn *conn) {
     for (struct rcmi_conn *other = conn->node->conns, *next; other; other = next) {
         next = other->next;
-        if (other != conn && other->phase == HELD && other->held == conn->held)
-            conn_free(other, NULL);
+        if (other != conn && other->phase == RCMI_CONN_HELD && other->held == conn->held)
+            rcmi_conn_free(other, NULL);
     }
-    conn->phase = HELD;
+    conn->phase = RCMI_CONN_HELD;
     conn->node->nunidentified--;
     rcmi_loop_timer(conn->node->loop, &conn->timer,
                     rcmi_deadline_in(4 * conn->node->peer_timeout_ms));
@@ -277,21 +178,21 @@ void rcmi_conn_refuse(const struct rcmi_link *link, const char *why) {
     for (struct rcmi_conn *conn = link->node->conns, *next; conn; conn = next) {
         size_t moved = 0;
         next = conn->next;
-        if (conn->phase != HELD || conn->held != link)
+        if (conn->phase != RCMI_CONN_HELD || conn->held != link)
             continue;
         /* Its buffer is empty, so this goes out whole, or the peer has gone. */
         (void)!rcmi_fd_write(conn->watch.fd, &reply, sizeof reply, &moved);
-        conn_free(conn, NULL);
+        rcmi_conn_free(conn, NULL);
     }
     *rcmi_last_error() = error;
 }
 
 bool rcmi_conn_take_held(struct rcmi_link *link) {
     for (struct rcmi_conn *conn = link->node->conns; conn; conn = conn->next) {
-        if (conn->phase != HELD || conn->held != link)
+        if (conn->phase != RCMI_CONN_HELD || conn->held != link)
             continue;
         conn->held = NULL;
-        conn->phase = HELLO;
+        conn->phase = RCMI_CONN_HELLO;
         link->node->nunidentified++;
         rcmi_loop_timer(link->node->loop, &conn->timer, rcmi_deadline_in(RCMI_ACCEPT_LIMIT_MS));
         rcmi_conn_answer(conn);
@@ -310,11 +211,11 @@ static void conn_replied(struct rcmi_conn *conn) {
         return;
     }
     if (!link) {
-        conn_free(conn, NULL);
+        rcmi_conn_free(conn, NULL);
         return;
     }
-    conn_free(conn, &fd);
-    rcmi_link_connected(link, &hello, fd, false);
+    rcmi_conn_free(conn, &fd);
+    link->node->net_above->connected(link, &hello, fd, false);
 }
 
 /* Dialled, and the reply is here. */
@@ -331,12 +232,12 @@ static void conn_answered(struct rcmi_conn *conn) {
         (void)rcmi_wire_differs(link->peer, "it", reply.version, conn->node->config.rank);
         rcmi_conn_fail(conn);
     } else if (reply.status == RCMI_REPLY_OK) {
-        conn_free(conn, &fd);
-        rcmi_link_connected(link, &hello, fd, true);
+        rcmi_conn_free(conn, &fd);
+        link->node->net_above->connected(link, &hello, fd, true);
     } else if (reply.status == RCMI_REPLY_BUSY && hello.kind == RCMI_HELLO_CONTROL) {
         /* The link's own timer limits this. */
         rcmi_loop_timer_stop(conn->node->loop, &conn->timer);
-        rcmi_link_busy(link);
+        link->node->net_above->busy(link);
         conn_wait(conn, EPOLLIN);
     } else {
         reply.text[sizeof reply.text - 1] = '\0';
@@ -350,7 +251,7 @@ static void conn_answered(struct rcmi_conn *conn) {
 static rcm_status conn_phase(struct rcmi_conn *conn) {
     rcm_status status;
     switch (conn->phase) {
-    case CONNECT:
+    case RCMI_CONN_CONNECT:
         status = rcmi_connect_result(conn->watch.fd);
         if (status == RCM_OK && rcmi_unidentified_is_foreign(conn))
             status = rcmi_fail(RCM_ERR_AUTH, 0,
@@ -360,9 +261,9 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
                 conn->node->loop, &conn->timer,
                 rcmi_deadline_in((conn->patient ? 4 : 1) * conn->node->peer_timeout_ms));
         return status;
-    case AUTH:
+    case RCMI_CONN_AUTH:
         return rcmi_auth_step(&conn->auth, conn->watch.fd);
-    case HELLO:
+    case RCMI_CONN_HELLO:
         if (conn->parked)
             return rcmi_unidentified_wait(conn);
         status = conn_move(conn, conn->initiator, &conn->hello, sizeof conn->hello);
@@ -372,13 +273,13 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
         if (conn->initiator &&
             head_is_foreign(conn, status, conn->reply.magic, conn->reply.version))
             return RCM_OK;
-        return status != RCM_OK && conn_wants_proof(conn) ? no_secret() : status;
+        return status != RCM_OK && rcmi_conn_wants_proof(conn) ? no_secret() : status;
     }
 }
 
 /* What the current phase's end, or its waiting, leads to. */
 static void conn_go_on(struct rcmi_conn *conn, rcm_status status) {
-    while (status == RCM_OK && conn->phase != REPLY) {
+    while (status == RCM_OK && conn->phase != RCMI_CONN_REPLY) {
         conn->phase++;
         status = conn_phase(conn);
     }
@@ -395,8 +296,8 @@ static void conn_go_on(struct rcmi_conn *conn, rcm_status status) {
 static void conn_ready(void *arg, uint32_t events) {
     struct rcmi_conn *conn = arg;
     (void)events;
-    if (conn->phase == HELD)
-        conn_free(conn, NULL);
+    if (conn->phase == RCMI_CONN_HELD)
+        rcmi_conn_free(conn, NULL);
     else
         conn_go_on(conn, conn_phase(conn));
 }
@@ -421,7 +322,7 @@ static rcm_status conn_begin(struct rcmi_node *node, int fd, bool initiator, int
     }
     conn->node = node;
     conn->initiator = initiator;
-    conn->phase = initiator ? CONNECT : AUTH;
+    conn->phase = initiator ? RCMI_CONN_CONNECT : RCMI_CONN_AUTH;
     conn->since = rcmi_now_ns();
     conn->watch = (struct rcmi_watch){.fd = fd, .ready = conn_ready, .arg = conn};
     conn->timer = (struct rcmi_timer){.fire = conn_timeout, .arg = conn};
@@ -433,7 +334,7 @@ static rcm_status conn_begin(struct rcmi_node *node, int fd, bool initiator, int
     node->conns = conn;
     status = rcmi_loop_watch(node->loop, &conn->watch, conn->events);
     if (status != RCM_OK) {
-        conn_free(conn, NULL);
+        rcmi_conn_free(conn, NULL);
         return status;
     }
     rcmi_loop_timer(node->loop, &conn->timer, rcmi_deadline_in(limit_ms));
@@ -490,4 +391,18 @@ rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int
     };
     snprintf(conn->hello.transport, sizeof conn->hello.transport, "%s", transport);
     return RCM_OK;
+}
+
+void rcmi_unidentified_start(struct rcmi_node *node) {
+    struct rcmi_conn *conn;
+    node->waiting = false;
+    do { /* an answer may end other connections, so look from the beginning each time */
+        for (conn = node->conns; conn && !conn->parked; conn = conn->next)
+            ;
+        if (conn) {
+            conn->parked = false;
+            node->nunidentified++;
+            rcmi_conn_answer(conn);
+        }
+    } while (conn);
 }

@@ -13,7 +13,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include "internal.h"
+#include "net.h"
 #include "log.h"
 
 enum {
@@ -57,7 +57,7 @@ void rcmi_dial_start(struct rcmi_link *link) {
     else if (!link->targets && dial_is_short(link))
         dial_later(link, RETRY_MS);
     else
-        rcmi_link_lose(link);
+        link->node->net_above->lose(link);
 }
 
 /* How long the current way may take to be connected. */
@@ -118,7 +118,7 @@ void rcmi_dial_continue(struct rcmi_link *link) {
         return;
     }
     rcmi_ways_explain(link);
-    rcmi_link_lose(link);
+    link->node->net_above->lose(link);
 }
 
 void rcmi_dial_failed(struct rcmi_link *link, bool ended) {

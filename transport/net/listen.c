@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include "internal.h"
+#include "net.h"
 #include "log.h"
 #include "ports.h"
 

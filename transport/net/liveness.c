@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "net.h"
 
 /* RCM_OK: a process listens there. */
 static rcm_status probe_finish(int fd, rcmi_deadline deadline) {

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "internal.h"
+#include "net.h"
 
 enum { PAUSE_NS = 1000000 };
 

@@ -13,7 +13,7 @@
  * From rcmi_node_attend to then the unidentified are dropped already, and peers wait here
  * ("parked").
  */
-#include "internal.h"
+#include "net.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,35 +51,6 @@ bool rcmi_unidentified_drop(struct rcmi_node *node) {
     return true;
 }
 
-bool rcmi_unidentified_is_of_other(const struct rcmi_node *node, int fd, unsigned *ret_user) {
-    struct ucred process;
-    socklen_t len = sizeof process;
-    /* Where it cannot be told (a socket pair of a test) nothing was said against it. */
-    if (node->config.secret || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &len) != 0)
-        return false;
-    *ret_user = process.uid;
-    return process.uid != geteuid() && process.uid != 0;
-}
-
-bool rcmi_unidentified_is_foreign(const struct rcmi_conn *conn) {
-    unsigned user;
-    return conn->same_host && rcmi_unidentified_is_of_other(conn->node, conn->watch.fd, &user);
-}
-
-void rcmi_unidentified_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TEXT]) {
-    struct rcmi_sockaddr peer = {.len = sizeof peer.addr};
-    struct ucred process;
-    socklen_t len = sizeof process;
-    if (conn->same_host && getsockopt(conn->watch.fd, SOL_SOCKET, SO_PEERCRED, &process, &len) == 0)
-        snprintf(text, RCMI_ADDR_TEXT, "process %d of user %u on this host", (int)process.pid,
-                 (unsigned)process.uid);
-    else if (getpeername(conn->watch.fd, (struct sockaddr *)&peer.addr, &peer.len) == 0 &&
-             (peer.addr.ss_family == AF_INET || peer.addr.ss_family == AF_INET6))
-        rcmi_sockaddr_text(&peer, text);
-    else
-        snprintf(text, RCMI_ADDR_TEXT, "somebody who has left");
-}
-
 /* ---- Waiting for the start ------------------------------------------------------------------- */
 
 /* One connection of a kind waits for each rank: a rank that comes again has given up the first. */
@@ -108,18 +79,4 @@ rcm_status rcmi_unidentified_wait(const struct rcmi_conn *conn) {
         return RCM_AGAIN;
     return rcmi_fail(RCM_ERR_PEER, 0, "rank %u %s before it was answered", conn->hello.from,
                      n > 0 ? "spoke on" : "left");
-}
-
-void rcmi_unidentified_start(struct rcmi_node *node) {
-    struct rcmi_conn *conn;
-    node->waiting = false;
-    do { /* an answer may end other connections, so look from the beginning each time */
-        for (conn = node->conns; conn && !conn->parked; conn = conn->next)
-            ;
-        if (conn) {
-            conn->parked = false;
-            node->nunidentified++;
-            rcmi_conn_answer(conn);
-        }
-    } while (conn);
 }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "net.h"
 
 /* What finding ways needs to know, and why no transport serves the pair: one clause each. */
 struct search {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Slots of the rows of transports that have no connection of their own to make, no memory to share,
- * no zero-copy sends, no posted receives, cannot get, or do not know what has become of a message.
+ * no posted receives, cannot get, or do not know what has become of a message.
  */
 #include "row.h"
 
@@ -38,15 +38,6 @@ bool rcmi_no_memory_unregister(void *domain, void *own, rcmi_deadline deadline) 
     (void)domain;
     (void)own;
     return true;
-}
-
-rcm_status rcmi_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
-                             uint64_t meta, bool may_get) {
-    (void)channel;
-    (void)mem;
-    (void)meta;
-    (void)may_get;
-    return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
 }
 
 bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number) {

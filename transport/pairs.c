@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "internal.h"
+#include "net/net.h"
+#include "registry.h"
 
 static rcm_status rows_read(const struct rcmi_node *node, struct rcmi_address_rows *rows) {
     const struct rcmi_node_config *config = &node->config;

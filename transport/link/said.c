@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages to all linked peers, which are kept for links that come up later. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "link.h"
+
+void rcmi_said_send(struct rcmi_link *link, const struct rcmi_frame *frame) {
+    struct rcmi_frame *copy = malloc(sizeof *copy + frame->len);
+    if (copy)
+        memcpy(copy, frame, sizeof *copy + frame->len);
+    if (copy)
+        copy->to = NULL;
+    else
+        (void)rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for a control message");
+    rcmi_control_send(link, copy);
+}
+
+static bool is_for(const struct rcmi_frame *frame, int peer) {
+    for (int i = 0; frame->to && i < frame->nto; i++)
+        if (frame->to[i] == peer)
+            return true;
+    return !frame->to;
+}
+
+void rcmi_outbox_repeat(struct rcmi_link *link) {
+    for (const struct rcmi_frame *frame = link->node->said.head; frame; frame = frame->next)
+        if (is_for(frame, link->peer))
+            rcmi_said_send(link, frame);
+}
+
+/* Kept for links that come up later. */
+void rcmi_said_keep(struct rcmi_node *node, struct rcmi_frame *frame) {
+    if (node->nsaid == RCMI_SAID_MAX)
+        free(rcmi_frames_pop(&node->said));
+    else
+        node->nsaid++;
+    rcmi_frames_push(&node->said, frame);
+}
