@@ -175,6 +175,24 @@ void shm_publish(const struct shm_channel *shm) {
         rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
 }
 
+rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
+                       struct rcmi_reserved *ret_reserved) {
+    struct shm_channel *shm = shm_of(channel);
+    const bool non_temporal = rcmi_range_has(channel->protocol->slot_non_temporal, len);
+    *ret_reserved =
+        (struct rcmi_reserved){.stores = non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL};
+    shm->put = NULL;
+    const rcm_status status = rcmi_fifo_reserve(&shm->fifo.writer, &ret_reserved->bytes);
+    if (status != RCM_OK)
+        return shm_writer_status(shm, status);
+    shm->put = len < SHM_PUT_MIN ? NULL : shm_posted_find(shm, len);
+    if (shm->put)
+        *ret_reserved = (struct rcmi_reserved){.bytes = shm->put, .posted = true};
+    else if (shm_slot_is_hole(shm, len) && shm_slots_make(shm, shm->fifo.writer.index) != RCM_OK)
+        return shm_peer_fault(rcmi_node_rank(channel->node));
+    return RCM_OK;
+}
+
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
     struct shm_channel *shm = shm_of(channel);
     if (shm->put)

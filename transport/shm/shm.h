@@ -228,8 +228,11 @@ void shm_window_drop(struct shm_link *link, struct shm_window **window);
 void shm_windows_fini(struct shm_link *link);
 
 /* zero_copy.c */
-rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
-                       struct rcmi_reserved *ret_reserved);
+/* There is no room, or the counters cannot be: then it was the only reader. */
+rcm_status shm_writer_status(const struct shm_channel *shm, rcm_status status);
+#define SHM_PUT_MIN 2048 /* shorter messages are cheaper to copy than to look for the location */
+/* What the reader has posted for the next message; NULL: nothing, or of no use. */
+void *shm_posted_find(struct shm_channel *shm, size_t len);
 rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get);
 bool shm_completed(struct rcmi_channel *channel, uint64_t number);
@@ -290,6 +293,8 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *off
                              struct rcmi_blob *ret_answer);
 void shm_writer_close(struct rcmi_channel *channel);
 void shm_channel_fini(struct rcmi_channel *channel);
+rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
+                       struct rcmi_reserved *ret_reserved);
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 bool shm_taken(struct rcmi_channel *channel, uint64_t number);
 rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);

@@ -26,8 +26,7 @@ static void get_note(struct shm_channel *shm, const struct rcmi_mem *mem) {
         .number = writer->produced + 1, .bytes = mem->bytes, .len = mem->len, .slot = writer->slot};
 }
 
-/* There is no room, or the counters cannot be: then it was the only reader. */
-static rcm_status writer_status(const struct shm_channel *shm, rcm_status status) {
+rcm_status shm_writer_status(const struct shm_channel *shm, rcm_status status) {
     return status < 0 && shm->link ? shm_peer_fault(shm->link->peer) : status;
 }
 
@@ -46,7 +45,7 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
     }
     const rcm_status status = rcmi_fifo_room(writer);
     if (status != RCM_OK)
-        return writer_status(shm, status);
+        return shm_writer_status(shm, status);
     if (how == RCMI_FIFO_GET) {
         const uint64_t remote = (uint64_t)(uintptr_t)mem->bytes;
         get_note(shm, mem);
@@ -69,17 +68,13 @@ bool shm_completed(struct rcmi_channel *channel, uint64_t number) {
     return number <= shm->completed;
 }
 
-/* Shorter messages are cheaper to copy than to look for the location. */
-#define PUT_MIN 2048
-
-/* What the reader has posted for the next message; NULL: nothing, or of no use. */
-static void *posted_find(struct shm_channel *shm, size_t len) {
+void *shm_posted_find(struct shm_channel *shm, size_t len) {
     struct rcmi_fifo_writer *writer = &shm->fifo.writer;
     struct rcmi_fifo_posted *posted =
         rcmi_fifo_posted(writer->base, &writer->shape, writer->produced + 1);
     struct shm_location location;
     void *bytes = NULL;
-    if (!shm->link || !posted || len < PUT_MIN)
+    if (!shm->link || !posted)
         return NULL;
     /* Pairs with the release store in shm_post_receive. */
     if (atomic_load_explicit(&posted->seq, memory_order_acquire) != writer->produced + 1 ||
@@ -90,24 +85,6 @@ static void *posted_find(struct shm_channel *shm, size_t len) {
     if (shm_window_find(shm->link, &location, len, &shm->window, &bytes) != RCM_OK)
         return NULL;
     return bytes;
-}
-
-rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
-                       struct rcmi_reserved *ret_reserved) {
-    struct shm_channel *shm = shm_of(channel);
-    const bool non_temporal = rcmi_range_has(channel->protocol->slot_non_temporal, len);
-    *ret_reserved =
-        (struct rcmi_reserved){.stores = non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL};
-    shm->put = NULL;
-    const rcm_status status = rcmi_fifo_reserve(&shm->fifo.writer, &ret_reserved->bytes);
-    if (status != RCM_OK)
-        return writer_status(shm, status);
-    shm->put = posted_find(shm, len);
-    if (shm->put)
-        *ret_reserved = (struct rcmi_reserved){.bytes = shm->put, .posted = true};
-    else if (shm_slot_is_hole(shm, len) && shm_slots_make(shm, shm->fifo.writer.index) != RCM_OK)
-        return shm_peer_fault(rcmi_node_rank(channel->node));
-    return RCM_OK;
 }
 
 /* ---- Reader ---------------------------------------------------------------------------------- */
@@ -140,7 +117,7 @@ bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *po
     shm->nposted++;
     memcpy(line->location, &where, sizeof where);
     line->cap = posted->mem.len;
-    /* Pairs with the acquire load in posted_find. */
+    /* Pairs with the acquire load in shm_posted_find. */
     atomic_store_explicit(&line->seq, number, memory_order_release);
     return true;
 }
