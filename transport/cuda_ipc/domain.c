@@ -2,12 +2,16 @@
 /* The cuda_ipc transport: its table, and domains. See cuda_ipc.h. */
 #include <stdio.h>
 #include <unistd.h>
+#include "cuda.h"
 #include "cuda_ipc.h"
 
-/* No driver is loaded before device memory is used, so what works is found out then, for each pair
- * (proof.c). */
+/* A node loads no driver before device memory is used, so what works is found out then, for each
+ * pair (proof.c). */
 static bool ipc_probe(const struct rcmi_need *need, char *reason, size_t cap) {
-    (void)need;
+    if (!need->starts && rcmi_cuda_load() != RCM_OK) {
+        snprintf(reason, cap, "%s", rcm_last_error());
+        return false;
+    }
     snprintf(reason, cap, "beside shm, for memory of GPUs: each pair tries when it is first used");
     return true;
 }
