@@ -3,6 +3,7 @@
 """The backend of torch.distributed beside gloo: every operation, type and operator that gloo takes
 gives gloo's results, in one world of both. What gloo lacks, or does wrongly, is worked out here."""
 import datetime
+import threading
 import warnings
 
 warnings.simplefilter('ignore')
@@ -161,6 +162,25 @@ def futures():
     assert never.wait()[0].item() == 1 and work.is_completed() and work.is_success()
 
 
+def one_future_of_several_threads():
+    """Threads wait for one work, whose future another thread completes as well. Its callbacks run once."""
+    for _ in range(200):
+        work, done, seen = dist.all_reduce(torch.ones(1), async_op=True), [], []
+        future = work.get_future()
+        future.add_done_callback(done.append)
+
+        def wait(work=work, future=future, seen=seen):
+            work.wait()
+            seen.append(future.done() and future.value()[0].item())
+
+        threads = [threading.Thread(target=wait) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == [size] * 3 and len(done) == 1, (seen, done)
+
+
 def groups():
     first = dist.new_group([0, 1])
     if me < 2:
@@ -276,8 +296,8 @@ for dtype in BY_GLOO:
     moves(dtype)
     for op in OPS:
         reductions(dtype, op)
-for case in (beyond_gloo, strided, futures, groups, any_source, training, objects, several_of_all_ranks, unfinished_at_the_end,
-             beside_other_backends, refused):
+for case in (beyond_gloo, strided, futures, one_future_of_several_threads, groups, any_source, training, objects,
+             several_of_all_ranks, unfinished_at_the_end, beside_other_backends, refused):
     case()
 dist.destroy_process_group()
 print(f'rank {me}: as gloo, and what gloo lacks')

@@ -11,6 +11,7 @@ ringcomm.
     group.py               how a process group is made, and the class of plain groups
     operations.py          every operation of torch on tensors
     works.py               works and futures
+    data_parallel.py       what the C++ of DistributedDataParallel needs
     eager.py               what torch.compile must not trace
     object_collectives.py  objects by bytes, without tensors
 """

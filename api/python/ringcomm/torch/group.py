@@ -17,10 +17,10 @@ from torch._C._distributed_c10d import Backend
 
 from ringcomm import _core, logs
 from ringcomm.errors import Error
+from ringcomm.torch import data_parallel
 from ringcomm.torch.eager import keep_eager
 from ringcomm.torch.operations import Operations
-from ringcomm.torch.works import (BackendError, ManyWorks, RingWork, milliseconds,
-                                  own_in_reducers)
+from ringcomm.torch.works import BackendError, ManyWorks, RingWork, milliseconds
 
 HAS_BACKENDS = torch.__version__ >= (2, 14)  # a Backend can be written in Python
 ID_KEY = 'ringcomm/unique_id'
@@ -250,7 +250,7 @@ def create(options, _backend_options):
     """Called by torch for a new group, on its members."""
     kind = _class_of_group()
     logs.follow()
-    own_in_reducers()
+    data_parallel.adapt()
     rank, size = options.group_rank, options.group_size
     ranks = list(options.global_ranks_in_group) or list(range(size))
     timeout_ms = milliseconds(options.timeout)

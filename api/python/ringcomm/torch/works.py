@@ -2,11 +2,10 @@
 """Works of torch over works of ringcomm, and the threads that resolve futures."""
 import functools
 import threading
-import time
 from datetime import timedelta
 
 import torch
-from torch.distributed import DistBackendError, ProcessGroup, Reducer, Work as TorchWork
+from torch.distributed import DistBackendError, ProcessGroup, Work as TorchWork
 
 from ringcomm import _core
 from ringcomm.errors import Error
@@ -75,6 +74,20 @@ class Resolvers:
 resolvers = Resolvers()
 
 
+# ---- Futures ---------------------------------------------------------------------------------------
+
+def _in_backward():
+    """Whether a backward pass runs in this thread: the Reducer of DistributedDataParallel, which is
+    C++, may read the future."""
+    return torch._C._current_graph_task_id() >= 0
+
+
+def _readable_by_reducers(future):
+    """A future that fails as those of C++ do. set_exception stores a value of Python, on which C++
+    ends with a segmentation fault. What a callback raises becomes a RuntimeError of C++."""
+    return future.then(lambda source: source.value())
+
+
 # ---- Works -----------------------------------------------------------------------------------------
 
 class RingWork(TorchWork):
@@ -88,7 +101,7 @@ class RingWork(TorchWork):
         self._finish = finish
         self._error = None
         self._future = None
-        self._claims = None    # a list: who pops its item resolves the future
+        self._source = None    # what completes the future: itself, or its parent
         self._lock = threading.Lock() if finish else None
 
     def _settle(self):
@@ -158,24 +171,24 @@ class RingWork(TorchWork):
 
     def _resolve(self):
         """When it returns the future is complete: torch reads futures without waiting for them after
-        the work's wait has returned."""
+        the work's wait has returned. Several threads may be here at once."""
         self._settle()
-        try:
-            self._claims.pop()
-        except IndexError:  # another thread is about to complete it
-            while not self._future.done():
-                time.sleep(0)
-            return
         failure = self._failure()
-        if failure is not None:
-            self._future.set_exception(failure)
-        else:
-            self._future.set_result(self._tensors)
+        try:
+            if self._source.done():
+                return
+            if failure is not None:
+                self._source.set_exception(failure)
+            else:
+                self._source.set_result(self._tensors)
+        except RuntimeError:  # a future is completed once
+            if not self._source.done():
+                raise
 
     def get_future(self):
         if self._future is None:
-            self._claims = [None]
-            self._future = torch.futures.Future()
+            self._source = torch.futures.Future()
+            self._future = _readable_by_reducers(self._source) if _in_backward() else self._source
             if self.is_completed():
                 self._resolve()
             else:
@@ -243,16 +256,3 @@ def owner_of(work):
     """A work of C++ that owns this one. A reference from C++ to a work of Python keeps only the C++
     half: after the end of the Python half, its wait never returns."""
     return ProcessGroup.barrier(_Courier(work)) if isinstance(work, RingWork) else work
-
-
-def own_in_reducers():
-    """DistributedDataParallel.join gives a work to its Reducer and drops it. Safe to repeat."""
-    original = Reducer._set_forward_pass_work_handle
-    if hasattr(original, '__wrapped__'):
-        return
-
-    @functools.wraps(original)
-    def set_forward_pass_work_handle(self, work, *more):
-        original(self, owner_of(work), *more)
-
-    Reducer._set_forward_pass_work_handle = set_forward_pass_work_handle
