@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """DistributedDataParallel with its hooks, join and no_sync; ZeroRedundancyOptimizer."""
+import copy
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -10,6 +12,7 @@ from torch.distributed.algorithms.model_averaging import averagers
 from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel as DDP
 
+import rounding
 from models import WIDTH, Model, batch, parameters, train
 
 
@@ -45,13 +48,6 @@ def ddp_buffers():
     return train(model) + parameters(model) + list(model.buffers())
 
 
-def ddp_mixed_precision():
-    model = DDP(Model().to(torch.bfloat16), bucket_cap_mb=0.001)
-    for step in range(2):
-        model(batch(step).to(torch.bfloat16)).square().mean().backward()
-    return [p.grad for p in model.parameters()]
-
-
 def ddp_no_sync():
     model = DDP(Model(), bucket_cap_mb=0.001)
     with model.no_sync():
@@ -79,20 +75,42 @@ def _with_hook(state, hook, steps=3, bucket_cap_mb=0.001):
 
 
 def ddp_hooks():
-    group = dist.group.WORLD
-    return (_with_hook(group, default_hooks.allreduce_hook)
-            + _with_hook(group, default_hooks.fp16_compress_hook)
-            + _with_hook(group, default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook)))
+    """An allreduce hook of Python, and that of C++."""
+    model = DDP(Model(), bucket_cap_mb=0.001)
+    model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
+    return _with_hook(dist.group.WORLD, default_hooks.allreduce_hook) + train(model) + parameters(model)
 
 
-def ddp_hooks_builtin():
-    """The hooks in C++."""
-    found = []
-    for kind in (dist.BuiltinCommHookType.ALLREDUCE, dist.BuiltinCommHookType.FP16_COMPRESS):
+def ddp_16_bit():
+    """Gradients reduced in 16 bits: of models of such a type, and by each hook that compresses."""
+    def hooked(hook):
         model = DDP(Model(), bucket_cap_mb=0.001)
-        model._register_builtin_comm_hook(kind)
-        found += train(model) + parameters(model)
+        model.register_comm_hook(dist.group.WORLD, hook)
+        return model
+
+    builtin = DDP(Model(), bucket_cap_mb=0.001)
+    builtin._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
+    found = []
+    for model, reduced in ((DDP(Model().to(torch.bfloat16), bucket_cap_mb=0.001), torch.bfloat16),
+                           (DDP(Model().to(torch.float16), bucket_cap_mb=0.001), torch.float16),
+                           (hooked(default_hooks.fp16_compress_hook), torch.float16),
+                           (hooked(default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook)), torch.float16),
+                           (builtin, torch.float16)):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        for step in range(2):
+            x = batch(step).to(next(model.parameters()).dtype)
+            local = copy.deepcopy(model.module)
+            optimizer.zero_grad()
+            local.zero_grad()
+            for one in (model, local):
+                one(x).square().mean().backward()
+            found += rounding.errors([p.grad for p in model.parameters()],
+                                     rounding.exact_means([p.grad for p in local.parameters()]), reduced)
+            optimizer.step()
     return found
+
+
+ddp_16_bit.difference = rounding.no_worse
 
 
 def ddp_hook_chained():
@@ -150,6 +168,6 @@ def zero_optimizer_join():
     return losses + parameters(model)
 
 
-CASES = (ddp_overlap, ddp_unused_parameters, ddp_buffers, ddp_mixed_precision, ddp_no_sync, ddp_join,
-         ddp_hooks, ddp_hooks_builtin, ddp_hook_chained, ddp_hook_power_sgd, ddp_local_sgd,
+CASES = (ddp_overlap, ddp_unused_parameters, ddp_buffers, ddp_no_sync, ddp_join, ddp_hooks,
+         ddp_16_bit, ddp_hook_chained, ddp_hook_power_sgd, ddp_local_sgd,
          zero_optimizer, zero_optimizer_join)

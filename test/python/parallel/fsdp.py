@@ -10,6 +10,7 @@ from torch.distributed.checkpoint import state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+import rounding
 from models import Model, batch, parameters, ranks, train, whole
 
 
@@ -52,52 +53,32 @@ def fsdp_accumulation():
     return [p.grad.full_tensor() for p in model.parameters()]
 
 
-def _exact_gradients(model, x, param):
-    """Means over the ranks of the gradients that each computes in the type `param`, in float64; and
-    means of their sizes, which bound every partial sum."""
+def _local_gradients(model, x, param):
+    """What this rank computes in the type `param` before the reduction."""
     local = Model()
     with torch.no_grad():
         for mine, p in zip(local.parameters(), model.parameters()):
             mine.copy_(whole(p))
     local.to(param)(x.to(param)).square().mean().backward()
-    means = []
-    for p in local.parameters():
-        gradients = [torch.empty(p.shape, dtype=torch.float64) for _ in range(dist.get_world_size())]
-        dist.all_gather(gradients, p.grad.double())
-        stacked = torch.stack(gradients)
-        means.append((stacked.mean(0), stacked.abs().mean(0)))
-    return means
+    return [p.grad for p in local.parameters()]
 
 
 def fsdp_mixed_precision():
-    """Largest error of each reduced gradient, in units of the last place of the type that is reduced.
-    It has a bound: every sum, and every division before or after, rounds by half a unit at most."""
     found = []
-    bound = (dist.get_world_size() + 1) / 2 * 1.05  # the rounded values are a little larger
     for param, reduced in ((torch.bfloat16, torch.float32), (torch.bfloat16, torch.bfloat16),
                            (torch.float16, torch.float16)):
-        info = torch.finfo(reduced)
         model = sharded(mp_policy=MixedPrecisionPolicy(param_dtype=param, reduce_dtype=reduced))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
         for step in range(2):
             optimizer.zero_grad()
             model(batch(step)).square().mean().backward()
-            for p, (mean, size) in zip(model.parameters(), _exact_gradients(model, batch(step), param)):
-                units = (whole(p.grad).double() - mean).abs() / (size.clamp(info.tiny) * info.eps)
-                assert units.max() <= bound, f'{reduced}: error of {units.max()} units, at most {bound}'
-                found.append(units.max().item())
+            means = rounding.exact_means(_local_gradients(model, batch(step), param))
+            found += rounding.errors([whole(p.grad) for p in model.parameters()], means, reduced)
             optimizer.step()
     return found
 
 
-def _no_worse(found, gloo):
-    """gloo may round less often by chance: ours may have one rounding more."""
-    worse = [f'result {i}: error of {mine} units, gloo has {its}'
-             for i, (mine, its) in enumerate(zip(found, gloo)) if mine > its + 0.5]
-    return '; '.join(worse) or None
-
-
-fsdp_mixed_precision.difference = _no_worse
+fsdp_mixed_precision.difference = rounding.no_worse
 
 
 def fsdp_checkpoint():
