@@ -16,7 +16,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-CLIENTS = {'accelerate': 'accelerate', 'lightning': 'lightning', 'megatron': 'megatron.core'}
+CLIENTS = {'accelerate': 'accelerate', 'lightning': 'lightning', 'megatron': 'megatron.core',
+           'deepspeed': 'deepspeed'}
 LIMIT_S = 240
 QUIET = {'RINGCOMM_LOG': 'warn', 'OMP_NUM_THREADS': '1', 'CUDA_VISIBLE_DEVICES': '',
          'TORCH_CPP_LOG_LEVEL': 'ERROR'}
