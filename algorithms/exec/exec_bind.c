@@ -121,8 +121,17 @@ static void run_bind_lanes(struct rcmi_run *run) {
     }
 }
 
+static bool run_has_ends(const struct rcmi_run *run) {
+    const struct rcmi_plan *plan = run->bind.plan;
+    for (uint32_t stripe = run->open_stripes; stripe < run->stripes; stripe++)
+        for (uint32_t i = 0; i < plan->nchannels; i++)
+            if (!rcmi_exec_has_end(run->exec, &plan->channels[i], stripe, run->kind))
+                return false;
+    return true;
+}
+
 /* The channels of all stripes in use. */
-static rcm_status run_open(struct rcmi_run *run) {
+static rcm_status run_open_each(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     for (; run->open_stripes < run->stripes; run->open_stripes++) {
         struct rcmi_port *ports = &run->ports[run->open_stripes * plan->nchannels];
@@ -134,6 +143,30 @@ static rcm_status run_open(struct rcmi_run *run) {
         }
     }
     return RCM_OK;
+}
+
+struct opening {
+    struct rcmi_run *run;
+    rcm_status status;
+    struct rcmi_error error; /* the thread's error, which would stay on the loop thread */
+};
+
+static void open_on_loop(void *arg) {
+    struct opening *opening = arg;
+    opening->status = run_open_each(opening->run);
+    if (opening->status != RCM_OK)
+        opening->error = *rcmi_last_error();
+}
+
+/* Opening takes the loop thread. It is woken once for all ends, not for each. */
+static rcm_status run_open(struct rcmi_run *run) {
+    struct opening opening = {.run = run};
+    if (run_has_ends(run))
+        return run_open_each(run);
+    rcmi_loop_call(rcmi_node_loop(run->exec->config.node), open_on_loop, &opening);
+    if (opening.status != RCM_OK)
+        *rcmi_last_error() = opening.error;
+    return opening.status;
 }
 
 /* The channels that it has are those of another kind, perhaps. */

@@ -130,13 +130,19 @@ static rcm_status ends_grow(struct rcmi_exec *exec) {
     return RCM_OK;
 }
 
+static struct name name_in(const struct rcmi_plan_channel *in_plan, uint32_t stripe,
+                           enum rcmi_mem_kind kind) {
+    struct name name = {*in_plan, kind};
+    name.channel.number = (uint16_t)(name.channel.number + stripe * RCMI_CHANNEL_NUMBERS);
+    return name;
+}
+
 rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
                          uint32_t stripe, enum rcmi_mem_kind kind, struct rcmi_end **ret_end) {
-    struct name name = {*in_plan, kind};
+    const struct name name = name_in(in_plan, stripe, kind);
     rcm_status status = ends_grow(exec);
     if (status != RCM_OK)
         return status;
-    name.channel.number = (uint16_t)(name.channel.number + stripe * RCMI_CHANNEL_NUMBERS);
     struct rcmi_end **place = end_place(exec->ends, exec->nplaces, &name);
     if (!*place) {
         status = end_open(exec, &name, place);
@@ -146,7 +152,14 @@ rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel 
     return status;
 }
 
-void rcmi_exec_close_channels(struct rcmi_exec *exec) {
+bool rcmi_exec_has_end(const struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
+                       uint32_t stripe, enum rcmi_mem_kind kind) {
+    const struct name name = name_in(in_plan, stripe, kind);
+    return exec->nplaces > 0 && *end_place(exec->ends, exec->nplaces, &name);
+}
+
+static void close_all(void *arg) {
+    struct rcmi_exec *exec = arg;
     for (uint32_t i = 0; i < exec->nplaces; i++) {
         struct rcmi_end *end = exec->ends[i];
         if (!end)
@@ -158,4 +171,9 @@ void rcmi_exec_close_channels(struct rcmi_exec *exec) {
     free(exec->ends);
     exec->ends = NULL;
     exec->nplaces = exec->nends = 0;
+}
+
+void rcmi_exec_close_channels(struct rcmi_exec *exec) {
+    if (exec->nplaces > 0)
+        rcmi_loop_call(rcmi_node_loop(exec->config.node), close_all, exec); /* one for all */
 }

@@ -78,6 +78,9 @@ struct rcmi_exec {
 
 /* Do no two ranks share a host, so that all channels are between hosts? */
 bool rcmi_exec_is_spread(const struct rcmi_exec *exec);
+/* Is the end open that rcmi_exec_end returns? */
+bool rcmi_exec_has_end(const struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
+                       uint32_t stripe, enum rcmi_mem_kind kind);
 /* The end for a plan's channel in a stripe and for memory of that kind, opened on first use. */
 rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
                          uint32_t stripe, enum rcmi_mem_kind kind, struct rcmi_end **ret_end);

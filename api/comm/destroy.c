@@ -78,16 +78,29 @@ static rcm_status comm_part(rcm_comm *comm) {
     return RCM_OK;
 }
 
+/* On the loop thread, which runs callbacks and closes channels: it is woken once for all. What was
+ * asked for with works that are complete is done. */
+static void close_on_loop(void *arg) {
+    rcm_comm *comm = arg;
+    rcmi_engine_flush(comm->engine);
+    rcmi_completions_close(&comm->completions);
+    if (comm->abandoned) /* kept, with the node of its channels, which count in its page */
+        return;
+    rcmi_p2p_free(comm->p2p);
+    comm->p2p = NULL;
+    if (comm->exec)
+        rcmi_exec_close_channels(comm->exec);
+}
+
 /* No thread enters any more. Those that waited for works, which are complete now, are on their way
- * out. What was asked for with works that are complete is done. */
+ * out. */
 static void comm_close(rcm_comm *comm) {
     atomic_store(&comm->closed, true);
     while (atomic_load(&comm->inside) > 0) {
         rcmi_node_ring(comm->engine->node);
         sched_yield();
     }
-    rcmi_engine_flush(comm->engine);
-    rcmi_completions_close(&comm->completions);
+    rcmi_loop_call(rcmi_node_loop(comm->engine->node), close_on_loop, comm);
 }
 
 /* Ends what is in flight, then takes the communicator from the engine for good. */
@@ -114,8 +127,8 @@ static void comm_give_page(rcm_comm *comm) {
 }
 
 static void comm_free(rcm_comm *comm) {
-    if (!comm->abandoned) { /* else kept, with the node of its channels, which count in its page */
-        rcmi_p2p_free(comm->p2p);
+    if (!comm->abandoned) {
+        rcmi_p2p_free(comm->p2p); /* NULL: closed */
         rcmi_exec_free(comm->exec);
         if (comm->page)
             comm_give_page(comm);
