@@ -41,13 +41,15 @@ dist.init_process_group('ringcomm', timeout=datetime.timedelta(seconds=60))
 me, victim = dist.get_rank(), dist.get_world_size() - 1
 groups = [dist.new_group(backend=backend) for backend in BACKENDS]
 all_models = [model for group in groups for model in models(group)]
+# Its first pass reduces after the backward pass, in a callback of the autograd engine.
+late = [DistributedDataParallel(torch.nn.Linear(4, 4), process_group=group, static_graph=True) for group in groups]
 for model in all_models:  # buckets are made anew after the first pass
     model(torch.ones(2, 4)).sum().backward()
 dist.barrier()
 if me == victim:
     time.sleep(0.3)
     os._exit(0)  # the launcher must not fail
-for model in all_models:
+for model in all_models + late:
     expect_loss(RuntimeError, lambda: model(torch.ones(2, 4)).sum().backward())
 expect_loss(dist.DistBackendError, lambda: dist.all_reduce(torch.ones(1), async_op=True).get_future().wait())
 print(f'rank {me}: {len(all_models)} models failed with the loss of rank {victim}')

@@ -18,7 +18,6 @@ import sys
 HERE = pathlib.Path(__file__).parent
 CLIENTS = {'accelerate': 'accelerate', 'lightning': 'lightning', 'megatron': 'megatron.core',
            'deepspeed': 'deepspeed'}
-LIMIT_S = 240
 QUIET = {'RINGCOMM_LOG': 'warn', 'OMP_NUM_THREADS': '1', 'CUDA_VISIBLE_DEVICES': '',
          'TORCH_CPP_LOG_LEVEL': 'ERROR'}
 
@@ -36,9 +35,10 @@ def results(args, client, alias):
                str(HERE / f'{client}_client.py')]
     environment = {**os.environ, **QUIET, 'RINGCOMM_TORCH_AS': alias}
     try:
-        found = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LIMIT_S)
+        found = subprocess.run(command, capture_output=True, text=True, env=environment,
+                               timeout=args.limit)
     except subprocess.TimeoutExpired:
-        print(f'FAILED   {client}: not complete after {LIMIT_S} s')
+        print(f'FAILED   {client}: not complete after {args.limit:.0f} s')
         return None
     lines = sorted(line.partition('RESULT ')[2] for line in found.stdout.splitlines() if 'RESULT ' in line)
     if found.returncode != 0 or len(lines) < args.ranks:
@@ -70,6 +70,7 @@ def main():
     parser.add_argument('launcher', help='ringcomm-run')
     parser.add_argument('--ranks', type=int, default=2)
     parser.add_argument('--only', choices=CLIENTS, help='one client')
+    parser.add_argument('--limit', type=float, default=240, metavar='SECONDS', help='for each run of a client')
     args = parser.parse_args()
     verdicts = [check(args, client) for client in ([args.only] if args.only else CLIENTS)]
     print(', '.join(f'{verdicts.count(word)} {word}' for word in ('passed', 'failed', 'skipped')))
