@@ -107,6 +107,9 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
 /* RCM_OK when done, RCM_AGAIN, or an error (thread's error set). *moved becomes true if it did
  * any step. */
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved);
+/* Driver: are its channels not all open yet? That is work of the loop threads of both ends. A rank
+ * that spins for it can keep them from their cores. */
+bool rcmi_run_opens(struct rcmi_run *run);
 /* After RCM_ERR_MISMATCH: is it that the ends of a message have different counts for it? Then the
  * thread's error names both; else the calls may differ in more than this rank can see. */
 bool rcmi_run_counts_differ(const struct rcmi_run *run);

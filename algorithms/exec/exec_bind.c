@@ -164,6 +164,7 @@ static rcm_status run_open(struct rcmi_run *run) {
     if (run_has_ends(run))
         return run_open_each(run);
     rcmi_loop_call(rcmi_node_loop(run->exec->config.node), open_on_loop, &opening);
+    run->opens = true;
     if (opening.status != RCM_OK)
         *rcmi_last_error() = opening.error;
     return opening.status;

@@ -212,6 +212,7 @@ struct rcmi_run {
     struct rcmi_port *ports;   /* plan->nchannels * plan->stripes, stripe after stripe */
     enum rcmi_mem_kind kind;   /* of its channels */
     uint32_t open_stripes;     /* those whose ports have their ends */
+    bool opens;                /* it opened ends, which were not all ready at the last look */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
     struct rcmi_lane_operation *operations;   /* plan->nlanes * plan->stripes, or NULL */
     struct rcmi_operation watch; /* of bind.after, see rcmi_fence_await; while it runs: */

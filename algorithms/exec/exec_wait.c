@@ -20,6 +20,14 @@ const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run) {
     return NULL;
 }
 
+bool rcmi_run_opens(struct rcmi_run *run) {
+    bool opens = false;
+    for (uint32_t i = 0; run->opens && !opens && i < run->bind.plan->nchannels * run->stripes; i++)
+        opens = rcmi_channel_state(rcmi_port_data(&run->ports[i])) == RCM_AGAIN;
+    run->opens = opens;
+    return opens;
+}
+
 rcm_status rcmi_run_waits(const struct rcmi_run *run) {
     for (uint32_t i = 0; run->zero_copy && i < run->bind.plan->nchannels * run->stripes; i++) {
         const struct rcmi_port *port = &run->ports[i];

@@ -68,7 +68,7 @@ static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
         if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
             return RCM_AGAIN;
         if (!moved && !rcmi_node_progress(comm->engine->node) &&
-            !rcmi_caller_pauses(&comm->engine->budget, &pause))
+            (rcmi_run_opens(run) || !rcmi_caller_pauses(&comm->engine->budget, &pause)))
             return RCM_AGAIN;
     }
     return RCM_AGAIN;

@@ -299,10 +299,12 @@ void rcmi_comm_yield_once(rcm_comm *comm) {
 
 /* How long to spin for what moves so much, at most, within one machine: a network is slower than
  * any wake-up. Where ranks share cores none spins longer, and a collective's waits are for several
- * of them, which need the core. */
+ * of them, which need the core. Nor does one whose channels are being opened. */
 static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiting *waiting) {
     const struct rcm_work *work = waiting->work;
     const struct rcmi_pause least = comm->engine->budget;
+    if (work && work->run && rcmi_run_opens(work->run))
+        return (struct rcmi_pause){.yields = least.yields};
     if (!work || !comm->shape.loopback || (least.spins == 0 && work->kind == RCMI_WORK_COLLECTIVE))
         return least;
     return rcmi_pause_for_bytes(least, work->kind == RCMI_WORK_COLLECTIVE
