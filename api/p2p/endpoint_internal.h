@@ -161,8 +161,11 @@ static inline void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_t
 }
 
 /* The peer has sent `what`, which is not right. */
-rcm_status rcmi_endpoint_protocol_error(const struct rcmi_endpoint *e, const char *what,
-                                        uint64_t value);
+static inline rcm_status rcmi_endpoint_protocol_error(const struct rcmi_endpoint *e,
+                                                      const char *what, uint64_t value) {
+    return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer, "rank %d sent %s (%llu)", e->peer, what,
+                            (unsigned long long)value);
+}
 
 /* ---- endpoint_send.c: sends what can be sent */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved);

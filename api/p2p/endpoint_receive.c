@@ -65,12 +65,6 @@ rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *
     return status;
 }
 
-rcm_status rcmi_endpoint_protocol_error(const struct rcmi_endpoint *e, const char *what,
-                                        uint64_t value) {
-    return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer, "rank %d sent %s (%llu)", e->peer, what,
-                            (unsigned long long)value);
-}
-
 /* A message that came goes to its receive, or is kept aside. An honest sender never exceeds its
  * budget, nor sends under the tag that stands for any. */
 static rcm_status endpoint_match(struct rcmi_endpoint *e, const struct rcmi_arrival *arrival) {
