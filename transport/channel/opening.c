@@ -48,12 +48,16 @@ static void explain_detour(const struct rcmi_link *link, char *text, size_t cap)
                  rcmi_node_rank(link->node));
 }
 
+static const struct rcmi_domain *host_domain(const struct rcmi_link *link) {
+    return link->planes[RCMI_MEM_HOST].domain;
+}
+
 /* Why a link that is up cannot carry the end, as words that follow "rank 3"; NULL. */
 static const char *reader_fault(const struct rcmi_end *end, const struct rcmi_link *link) {
     const struct rcmi_link *first = rcmi_node_link(link->node, end->readers[0].rank);
-    if (link->planes[RCMI_MEM_HOST].domain != first->planes[RCMI_MEM_HOST].domain)
+    if (host_domain(link) != host_domain(first))
         return "is reached by another transport than the first reader";
-    if (end->nreaders > 1 && !link->planes[RCMI_MEM_HOST].domain->transport->multicast)
+    if (end->nreaders > 1 && !host_domain(link)->transport->multicast)
         return "is reached by a transport without multicast";
     return NULL;
 }
@@ -64,7 +68,7 @@ static void end_fail_by(struct rcmi_end *end, const struct rcmi_link *link, cons
     (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
                          "channel %" PRIu64 ":%u has %d readers, and rank %d %s (%s%s)",
                          end->channel->epoch, end->channel->id, end->nreaders, link->peer, fault,
-                         rcmi_plane_name(&link->planes[RCMI_MEM_HOST]), detour);
+                         host_domain(link)->transport->name, detour);
     rcmi_end_fail(end, rcmi_last_error());
 }
 
