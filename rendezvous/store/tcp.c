@@ -147,15 +147,7 @@ static rcm_status tcp_set(rcm_store *store, struct rcmi_bytes key, struct rcmi_b
     struct call c;
     rcm_status status = call_begin(t, "set", key, &c);
     if (status == RCM_OK)
-        status = rcmi_conn_put_op(c.conn, RCMI_WIRE_SET, key);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_value(c.conn, value);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_ping(c.conn);
-    if (status == RCM_OK)
-        status = rcmi_conn_flush(c.conn, c.deadline);
-    if (status == RCM_OK)
-        status = rcmi_conn_get_ping(c.conn, c.deadline);
+        status = rcmi_call_set(c.conn, key, value, c.deadline);
     return call_end(t, &c, status);
 }
 
@@ -326,11 +318,7 @@ static rcm_status tcp_remove(rcm_store *store, struct rcmi_bytes key, bool *ret_
     int64_t deleted = 0;
     rcm_status status = call_begin(t, "delete", key, &c);
     if (status == RCM_OK)
-        status = rcmi_conn_put_op(c.conn, RCMI_WIRE_DELETE_KEY, key);
-    if (status == RCM_OK)
-        status = rcmi_conn_flush(c.conn, c.deadline);
-    if (status == RCM_OK)
-        status = rcmi_conn_get_i64(c.conn, &deleted, c.deadline);
+        status = rcmi_call_delete(c.conn, key, c.deadline, &deleted);
     status = call_end(t, &c, status);
     if (status == RCM_OK)
         *ret_deleted = deleted > 0;
@@ -406,14 +394,11 @@ static struct tcp_store *tcp_create(const char *host, int port, const char *url,
 static rcm_status tcp_count_in(struct rcmi_conn *conn, rcmi_deadline deadline) {
     static const struct rcmi_bytes init = {RCMI_WIRE_INIT, sizeof RCMI_WIRE_INIT - 1};
     int64_t ranks;
-    rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_ADD);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_value(conn, init);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_u64(conn, 1);
-    if (status == RCM_OK)
-        status = rcmi_conn_flush(conn, deadline);
-    return status == RCM_OK ? rcmi_conn_get_i64(conn, &ranks, deadline) : status;
+    rcmi_conn_put_opcode(conn, RCMI_WIRE_ADD);
+    rcmi_conn_put_value(conn, init);
+    rcmi_conn_put_u64(conn, 1);
+    rcmi_conn_flush(conn, deadline);
+    return rcmi_conn_get_i64(conn, &ranks);
 }
 
 /* Makes the first connection, so that opening fails if there is no store. */

@@ -15,6 +15,12 @@
 /* Of talking to the server during a wait until `deadline`: a little later than that. */
 rcmi_deadline rcmi_talk_deadline(rcmi_deadline deadline);
 
+rcm_status rcmi_call_set(struct rcmi_conn *conn, struct rcmi_bytes key, struct rcmi_bytes value,
+                         rcmi_deadline deadline);
+/* *ret_deleted: 1 if it existed. */
+rcm_status rcmi_call_delete(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
+                            int64_t *ret_deleted);
+
 /* Keys of one call: at most RCMI_WIRE_LIST_MAX for multi_set, wait and multi_get; for present so
  * few that questions and answers fit into the sockets' buffers. */
 rcm_status rcmi_call_multi_set(struct rcmi_conn *conn, const struct rcmi_bytes *keys,

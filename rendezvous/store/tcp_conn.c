@@ -42,67 +42,74 @@ static rcm_status opcode_old(enum rcmi_wire_op op, uint8_t *ret_code) {
     return RCM_OK;
 }
 
-rcm_status rcmi_conn_put_opcode(struct rcmi_conn *conn, enum rcmi_wire_op op) {
+static void conn_put(struct rcmi_conn *conn, const void *data, size_t len) {
+    if (conn->status == RCM_OK)
+        conn->status = rcmi_buffer_put(&conn->out, data, len);
+}
+
+void rcmi_conn_put_opcode(struct rcmi_conn *conn, enum rcmi_wire_op op) {
     uint8_t code = (uint8_t)op;
-    rcm_status status = conn->old ? opcode_old(op, &code) : RCM_OK;
-    return status == RCM_OK ? rcmi_buffer_put(&conn->out, &code, sizeof code) : status;
+    if (conn->status == RCM_OK && conn->old)
+        conn->status = opcode_old(op, &code);
+    conn_put(conn, &code, sizeof code);
 }
 
-rcm_status rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value) {
-    return rcmi_buffer_put(&conn->out, &value, sizeof value);
+void rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value) {
+    conn_put(conn, &value, sizeof value);
 }
 
-rcm_status rcmi_conn_put_value(struct rcmi_conn *conn, struct rcmi_bytes value) {
-    rcm_status status = rcmi_conn_put_u64(conn, value.len);
-    return status == RCM_OK ? rcmi_buffer_put(&conn->out, value.data, value.len) : status;
+void rcmi_conn_put_value(struct rcmi_conn *conn, struct rcmi_bytes value) {
+    rcmi_conn_put_u64(conn, value.len);
+    conn_put(conn, value.data, value.len);
 }
 
-rcm_status rcmi_conn_put_key(struct rcmi_conn *conn, struct rcmi_bytes key) {
-    rcm_status status = rcmi_conn_put_u64(conn, key.len + 1);
-    if (status == RCM_OK)
-        status = rcmi_buffer_put(&conn->out, "/", 1);
-    return status == RCM_OK ? rcmi_buffer_put(&conn->out, key.data, key.len) : status;
+void rcmi_conn_put_key(struct rcmi_conn *conn, struct rcmi_bytes key) {
+    rcmi_conn_put_u64(conn, key.len + 1);
+    conn_put(conn, "/", 1);
+    conn_put(conn, key.data, key.len);
 }
 
-rcm_status rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key) {
-    rcm_status status = rcmi_conn_put_opcode(conn, op);
-    return status == RCM_OK ? rcmi_conn_put_key(conn, key) : status;
+void rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key) {
+    rcmi_conn_put_opcode(conn, op);
+    rcmi_conn_put_key(conn, key);
 }
 
-rcm_status rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op,
-                              const struct rcmi_bytes *keys, size_t n) {
-    rcm_status status = rcmi_conn_put_opcode(conn, op);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_u64(conn, n);
-    for (size_t i = 0; i < n && status == RCM_OK; i++)
-        status = rcmi_conn_put_key(conn, keys[i]);
-    return status;
+void rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op, const struct rcmi_bytes *keys,
+                        size_t n) {
+    rcmi_conn_put_opcode(conn, op);
+    rcmi_conn_put_u64(conn, n);
+    for (size_t i = 0; i < n; i++)
+        rcmi_conn_put_key(conn, keys[i]);
 }
 
-rcm_status rcmi_conn_put_ping(struct rcmi_conn *conn) {
-    if (conn->old) /* the question whether all of no keys exist */
-        return rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, NULL, 0);
-    rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_PING);
+void rcmi_conn_put_ping(struct rcmi_conn *conn) {
+    if (conn->old) { /* the question whether all of no keys exist */
+        rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, NULL, 0);
+        return;
+    }
     conn->nonce++;
-    return status == RCM_OK ? rcmi_buffer_put(&conn->out, &conn->nonce, sizeof conn->nonce)
-                            : status;
+    rcmi_conn_put_opcode(conn, RCMI_WIRE_PING);
+    conn_put(conn, &conn->nonce, sizeof conn->nonce);
 }
 
-rcm_status rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline) {
-    size_t len = rcmi_buffer_len(&conn->out);
-    rcm_status status = rcmi_fd_write_full(conn->fd, rcmi_buffer_front(&conn->out), len, deadline);
+void rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline) {
+    const size_t len = rcmi_buffer_len(&conn->out);
+    conn->deadline = deadline;
+    if (conn->status == RCM_OK)
+        conn->status = rcmi_fd_write_full(conn->fd, rcmi_buffer_front(&conn->out), len, deadline);
     rcmi_buffer_drop(&conn->out, len);
-    return status;
 }
 
 /* ---- Replies ------------------------------------------------------------------------------- */
 
 rcm_status rcmi_conn_await(struct rcmi_conn *conn, rcmi_deadline deadline) {
-    return rcmi_buffer_len(&conn->in) > 0 ? RCM_OK : rcmi_fd_poll(conn->fd, POLLIN, deadline);
+    if (conn->status != RCM_OK || rcmi_buffer_len(&conn->in) > 0)
+        return conn->status;
+    return rcmi_fd_poll(conn->fd, POLLIN, deadline);
 }
 
 /* At least one byte more. */
-static rcm_status conn_fill(struct rcmi_conn *conn, rcmi_deadline deadline) {
+static rcm_status conn_fill(struct rcmi_conn *conn) {
     for (;;) {
         void *space;
         size_t n = 0;
@@ -111,84 +118,86 @@ static rcm_status conn_fill(struct rcmi_conn *conn, rcmi_deadline deadline) {
             status = rcmi_fd_read(conn->fd, space, READ_BLOCK, &n);
         rcmi_buffer_filled(&conn->in, n);
         if (status == RCM_AGAIN)
-            status = rcmi_fd_poll(conn->fd, POLLIN, deadline);
+            status = rcmi_fd_poll(conn->fd, POLLIN, conn->deadline);
         if (status != RCM_OK || n > 0)
             return status;
     }
 }
 
-static rcm_status conn_get(struct rcmi_conn *conn, void *data, size_t len, rcmi_deadline deadline) {
+static rcm_status conn_get(struct rcmi_conn *conn, void *data, size_t len) {
     char *to = data;
-    while (len > 0) {
-        size_t have = rcmi_buffer_len(&conn->in);
-        if (have == 0 && len >= READ_BLOCK) /* long values go straight to where they belong */
-            return rcmi_fd_read_full(conn->fd, to, len, deadline);
+    while (len > 0 && conn->status == RCM_OK) {
+        const size_t have = rcmi_buffer_len(&conn->in);
+        const size_t n = have < len ? have : len;
+        if (have == 0 && len >= READ_BLOCK) { /* long values go straight to where they belong */
+            conn->status = rcmi_fd_read_full(conn->fd, to, len, conn->deadline);
+            break;
+        }
         if (have == 0) {
-            rcm_status status = conn_fill(conn, deadline);
-            if (status != RCM_OK)
-                return status;
+            conn->status = conn_fill(conn);
             continue;
         }
-        size_t n = have < len ? have : len;
         memcpy(to, rcmi_buffer_front(&conn->in), n);
         rcmi_buffer_drop(&conn->in, n);
         to += n;
         len -= n;
     }
-    return RCM_OK;
+    return conn->status;
 }
 
-rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret, rcmi_deadline deadline) {
-    return conn_get(conn, ret, sizeof *ret, deadline);
+rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret) {
+    return conn_get(conn, ret, sizeof *ret);
 }
 
-rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret, rcmi_deadline deadline) {
-    return conn_get(conn, ret, sizeof *ret, deadline);
+rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret) {
+    return conn_get(conn, ret, sizeof *ret);
 }
 
-rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret,
-                               rcmi_deadline deadline) {
-    uint64_t len;
-    rcm_status status = conn_get(conn, &len, sizeof len, deadline);
-    if (status != RCM_OK)
-        return status;
+/* Room for a value that the peer says is so long. */
+static char *value_room(struct rcmi_conn *conn, uint64_t len) {
+    char *data = len <= RCMI_WIRE_REPLY_MAX ? malloc((size_t)len + 1) : NULL;
     if (len > RCMI_WIRE_REPLY_MAX)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store announced a value of %llu bytes",
-                         (unsigned long long)len);
-    char *data = malloc((size_t)len + 1);
+        conn->status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store announced a value of %llu bytes",
+                                 (unsigned long long)len);
+    else if (!data)
+        conn->status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a value of %llu bytes",
+                                 (unsigned long long)len);
+    else
+        data[len] = '\0';
+    return data;
+}
+
+rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret) {
+    uint64_t len;
+    char *data = conn_get(conn, &len, sizeof len) == RCM_OK ? value_room(conn, len) : NULL;
     if (!data)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a value of %llu bytes",
-                         (unsigned long long)len);
-    data[len] = '\0';
-    status = conn_get(conn, data, (size_t)len, deadline);
-    if (status != RCM_OK) {
+        return conn->status;
+    if (conn_get(conn, data, (size_t)len) == RCM_OK)
+        *ret = (struct rcm_blob){data, (size_t)len};
+    else
         free(data);
-        return status;
-    }
-    *ret = (struct rcm_blob){data, (size_t)len};
-    return RCM_OK;
+    return conn->status;
 }
 
-static rcm_status conn_get_ping_old(struct rcmi_conn *conn, rcmi_deadline deadline) {
+static rcm_status conn_get_ping_old(struct rcmi_conn *conn) {
     uint8_t answer;
-    rcm_status status = rcmi_conn_get_byte(conn, &answer, deadline);
-    if (status == RCM_OK && answer != RCMI_WIRE_READY)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it answered an empty question with %u: no store",
-                         answer);
-    return status;
+    if (rcmi_conn_get_byte(conn, &answer) == RCM_OK && answer != RCMI_WIRE_READY)
+        conn->status = rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                                 "it answered an empty question with %u: no store", answer);
+    return conn->status;
 }
 
-rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn, rcmi_deadline deadline) {
+rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn) {
     uint32_t nonce;
     if (conn->old)
-        return conn_get_ping_old(conn, deadline);
-    rcm_status status = conn_get(conn, &nonce, sizeof nonce, deadline);
-    if (status == RCM_OK && nonce != conn->nonce)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                         "it answered a ping with 0x%08x instead of 0x%08x: no store, or one of an "
-                         "unknown dialect",
-                         nonce, conn->nonce);
-    return status;
+        return conn_get_ping_old(conn);
+    if (conn_get(conn, &nonce, sizeof nonce) == RCM_OK && nonce != conn->nonce)
+        conn->status =
+            rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                      "it answered a ping with 0x%08x instead of 0x%08x: no store, or one of an "
+                      "unknown dialect",
+                      nonce, conn->nonce);
+    return conn->status;
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
@@ -230,23 +239,15 @@ rcm_status rcmi_conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
     uint8_t answer = RCMI_WIRE_NOT_READY;
 
     conn->nonce = FIRST_NONCE;
-    rcm_status status = rcmi_conn_put_opcode(conn, RCMI_WIRE_VALIDATE);
-    if (status == RCM_OK)
-        status = rcmi_buffer_put(&conn->out, &magic, sizeof magic);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_ping(conn);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_opcode(conn, RCMI_WIRE_CHECK);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_u64(conn, 1);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_value(conn, features);
-    if (status == RCM_OK)
-        status = rcmi_conn_flush(conn, deadline);
-    if (status == RCM_OK)
-        status = rcmi_conn_get_ping(conn, deadline);
-    if (status == RCM_OK)
-        status = rcmi_conn_get_byte(conn, &answer, deadline);
+    rcmi_conn_put_opcode(conn, RCMI_WIRE_VALIDATE);
+    conn_put(conn, &magic, sizeof magic);
+    rcmi_conn_put_ping(conn);
+    rcmi_conn_put_opcode(conn, RCMI_WIRE_CHECK);
+    rcmi_conn_put_u64(conn, 1);
+    rcmi_conn_put_value(conn, features);
+    rcmi_conn_flush(conn, deadline);
+    (void)rcmi_conn_get_ping(conn);
+    const rcm_status status = rcmi_conn_get_byte(conn, &answer);
     if (status == RCM_ERR_TIMEOUT)
         return rcmi_fail(status, 0, "it accepts connections but does not answer as a store");
     if (status != RCM_OK)
@@ -275,14 +276,10 @@ static rcm_status conn_greet_old(struct rcmi_conn *conn, const struct rcmi_socka
     rcmi_fd_close(&conn->fd);
     rcmi_buffer_drop(&conn->out, rcmi_buffer_len(&conn->out));
     conn->old = true;
-    rcm_status status = conn_dial(conn, addr, deadline);
-    if (status == RCM_OK)
-        status = rcmi_conn_put_ping(conn);
-    if (status == RCM_OK)
-        status = rcmi_conn_flush(conn, deadline);
-    if (status == RCM_OK)
-        status = rcmi_conn_get_ping(conn, deadline);
-    if (status == RCM_OK)
+    conn->status = conn_dial(conn, addr, deadline);
+    rcmi_conn_put_ping(conn);
+    rcmi_conn_flush(conn, deadline);
+    if (rcmi_conn_get_ping(conn) == RCM_OK)
         return RCM_OK;
     *rcmi_last_error() = kept;
     return kept.status;
@@ -405,8 +402,9 @@ bool rcmi_conn_is_alive(struct rcmi_conn *conn, rcmi_deadline deadline) {
     if (rcmi_now_ns() - conn->used_ns < IDLE_NS)
         return true;
     deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
-    return rcmi_conn_put_ping(conn) == RCM_OK && rcmi_conn_flush(conn, deadline) == RCM_OK &&
-           rcmi_conn_get_ping(conn, deadline) == RCM_OK;
+    rcmi_conn_put_ping(conn);
+    rcmi_conn_flush(conn, deadline);
+    return rcmi_conn_get_ping(conn) == RCM_OK;
 }
 
 rcm_status rcmi_conn_open_again(const char *host, int port, const char *secret,

@@ -2,6 +2,9 @@
 /*
  * One connection of a TCP store's client: made, proved, greeted, then used by one thread at a
  * time for requests that are written whole and replies that are read whole.
+ *
+ * What fails stays so: after the first error nothing more is put, sent or read, and each get
+ * returns it. So a call puts, flushes and gets, and looks at the last status only.
  */
 #ifndef RCMI_TCP_CONN_H
 #define RCMI_TCP_CONN_H
@@ -21,6 +24,8 @@ struct rcmi_conn {
     bool old;       /* it speaks the dialect of torch 1.13 and 2.0 */
     bool spent;     /* not to be used again: an answer to a WAIT may still come on it */
     uint32_t nonce; /* of the last PING */
+    rcm_status status;
+    rcmi_deadline deadline; /* of the request that was flushed last, and its reply */
     struct rcmi_sockaddr addr;
     int64_t used_ns; /* when it was last put aside */
     struct rcmi_buffer out, in;
@@ -52,29 +57,28 @@ rcm_status rcmi_conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline);
 
 /* A request grows in conn->out. The opcode is put as the server's dialect has it;
  * RCM_ERR_UNSUPPORTED where that has none. */
-rcm_status rcmi_conn_put_opcode(struct rcmi_conn *conn, enum rcmi_wire_op op);
-rcm_status rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value);
-rcm_status rcmi_conn_put_value(struct rcmi_conn *conn, struct rcmi_bytes value);
+void rcmi_conn_put_opcode(struct rcmi_conn *conn, enum rcmi_wire_op op);
+void rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value);
+void rcmi_conn_put_value(struct rcmi_conn *conn, struct rcmi_bytes value);
 /* A key of a user: with the "/" in front. */
-rcm_status rcmi_conn_put_key(struct rcmi_conn *conn, struct rcmi_bytes key);
+void rcmi_conn_put_key(struct rcmi_conn *conn, struct rcmi_bytes key);
 /* opcode and one key. */
-rcm_status rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key);
+void rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key);
 /* opcode and a list of keys. */
-rcm_status rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op,
-                              const struct rcmi_bytes *keys, size_t n);
+void rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op, const struct rcmi_bytes *keys,
+                        size_t n);
 /* A question whose answer says that what was sent before it has arrived. */
-rcm_status rcmi_conn_put_ping(struct rcmi_conn *conn);
+void rcmi_conn_put_ping(struct rcmi_conn *conn);
 
-/* Sends it. */
-rcm_status rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline);
+/* Sends it; it, and the reply, have until the deadline. */
+void rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline);
 
-rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret, rcmi_deadline deadline);
-rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret, rcmi_deadline deadline);
-rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret,
-                               rcmi_deadline deadline);
+rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret);
+rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret);
+rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret);
 /* The echo of the last put_ping. */
-rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn, rcmi_deadline deadline);
-/* Waits until a reply begins; RCM_ERR_TIMEOUT if none does. */
+rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn);
+/* Waits until a reply begins; RCM_ERR_TIMEOUT if none does, which does not stay. */
 rcm_status rcmi_conn_await(struct rcmi_conn *conn, rcmi_deadline deadline);
 
 #endif

@@ -32,7 +32,8 @@ static rcm_status call_value(struct rcmi_conn *conn, uint8_t which, rcmi_deadlin
     rcm_status status;
     switch (which) {
     case 0:
-        status = rcmi_conn_get_value(conn, blobs, deadline);
+        conn->deadline = deadline;
+        status = rcmi_conn_get_value(conn, blobs);
         break;
     case 1:
         status = rcmi_call_compare_ours(conn, keys[0], value, value, deadline, &what, blobs);
