@@ -22,7 +22,7 @@ import sys
 import arrows
 
 HEADER, INCLUDERS = 'comm.h', 15
-FILES, LARGE = 30, {'test/coll', 'test/cuda', 'test/cuda/emulator', 'test/fault'}
+FILES = 30
 HEADER_INCLUDERS = 25
 CONTRACTS = {'ringcomm.h', 'transport.h', 'algorithm.h', 'plan.h'}
 # Of each archive, its parts from the lowest to the highest. Parts of one line do not call each
@@ -79,16 +79,13 @@ def check_includers(root):
 
 
 def check_folders(root):
-    """Folders with too many files, and those of LARGE that no longer have so many."""
+    """Folders with too many files."""
     wrong = []
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(('.', 'build')) and
                       name not in ('corpus', 'pictures', '__pycache__')]
-        path = os.path.relpath(folder, root)
-        if len(names) > FILES and path not in LARGE:
-            wrong.append(f'{path}/ has {len(names)} files, {FILES} may be')
-        if len(names) <= FILES and path in LARGE:
-            wrong.append(f'{path}/ has {len(names)} files: it is not large')
+        if len(names) > FILES:
+            wrong.append(f'{os.path.relpath(folder, root)}/ has {len(names)} files, {FILES} may be')
     return wrong
 
 

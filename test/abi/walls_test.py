@@ -43,7 +43,6 @@ BREAKS = [
      'too many include comm.h'),
     ({'api/all.h': '#include "comm.h"\n'}, 'api/all.h includes comm.h'),
     ({f'base/file{i}.c': '' for i in range(walls.FILES + 1)}, 'base/ has 31 files, 30 may be'),
-    ({'test/coll/two.c': ''}, 'test/coll/ has 1 files: it is not large'),
     ({'README.md': GOOD['README.md'].replace(PARTS, '-> transport: which receive')},
      'README draws api/p2p/ -> transport, arrows.py allows kernels, transport'),
     ({'README.md': GOOD['README.md'].replace(PARTS, 'which receive')},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the emulator counts in this process (emulator/fakecuda.h), and of the row of device
+/* What the emulator counts in this process (fakes/cuda/fakecuda.h), and of the row of device
  * memory. */
 #ifndef TEST_CUDA_COUNTED_H
 #define TEST_CUDA_COUNTED_H
 
 #include <stdbool.h>
-#include "emulator/fakecuda.h"
+#include "../fakes/cuda/fakecuda.h"
 
 struct fakecuda_counts counted(void);
 /* Is there a transport of device memory at all? */

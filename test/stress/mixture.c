@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages whose receives leave open from where and under which tag (../coll/mixtures.c), and one
- * that goes round from callback to callback. */
+/* Messages whose receives leave open from where and under which tag (../coll/messages/mixtures.c),
+ * and one that goes round from callback to callback. */
 #include "messages.h"
 #include <errno.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include "../coll/messages.h"
+#include "../coll/messages/messages.h"
 
 static void nothing(struct job *job) {
     (void)job;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The driver: how it is found, what is not done before it is needed, and the sentences where it
+ * cannot be used: loader.c [CASE]. Each case is a process of its own, with settings of the emulator
+ * of its own (test/fakes/cuda/README.md).
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "case.h"
+#include "cuda.h"
+#include "device.h"
+#include "device_kernels.h"
+
+/* ---- Sentences ------------------------------------------------------------------------------- */
+
+/* argument: STATUS words. */
+static void case_refused(const char *argument) {
+    struct rcmi_device *device;
+    const rcm_status wanted = (rcm_status)atoi(argument);
+    expect(wanted, strchr(argument, ' ') + 1, rcmi_device_open("auto", 0, &device));
+    printf("  %s\n", rcm_last_error());
+}
+
+/* ---- What is not done ------------------------------------------------------------------------ */
+
+static bool driver_is_mapped(void) {
+    char line[512];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof line, maps))
+        found |= strstr(line, "libcuda") != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+static bool is_device_memory(const void *memory) {
+    enum rcmi_mem_kind kind;
+    int device;
+    must(rcmi_mem_kind_of(memory, &kind, &device));
+    return kind == RCMI_MEM_DEVICE;
+}
+
+static void case_untouched(const char *argument) {
+    int number = 0;
+    (void)argument;
+    if (rcmi_device_notice() || rcmi_mem_any_special() || is_device_memory(&number))
+        die("there is a driver before anybody asked for one");
+    if (driver_is_mapped())
+        die("a question has loaded the driver");
+    /* The program loads it, and does not initialise it. */
+    if (!dlopen("libcuda.so.1", RTLD_NOW))
+        die("%s", dlerror());
+    if (!rcmi_device_notice() || !rcmi_mem_any_special() || is_device_memory(&number))
+        die("a driver that is loaded is not noticed, or host memory is not host memory");
+    if (rcmi_cuda_there()->cuDeviceGetCount(&number) != RCMI_CUDA_NOT_INITIALIZED)
+        die("a question has initialised the driver");
+}
+
+/* A question of the pointer makes no context, nor does a look at devices. */
+static void case_no_context(const char *argument) {
+    struct rcmi_device_facts facts;
+    unsigned flags;
+    int active = 1, n;
+    (void)argument;
+    must(rcmi_device_count(&n));
+    must(rcmi_device_ask(0, &facts));
+    if (!rcmi_device_notice() || is_device_memory(&n))
+        die("host memory is taken for the device's");
+    if (rcmi_cuda_there()->cuDevicePrimaryCtxGetState(0, &flags, &active) != 0 || active)
+        die("a question has made a context");
+}
+
+static int in_child(void (*run)(void)) {
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        run();
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static struct rcmi_device *opened;
+static void child_asks(void) {
+    struct rcmi_device *device;
+    int number;
+    expect(RCM_ERR_FORKED, "before fork", rcmi_device_open("auto", 0, &device));
+    if (rcmi_cuda_there() || is_device_memory(&number))
+        die("a child has a driver");
+    rcmi_device_close(opened);
+}
+
+static void case_fork(const char *argument) {
+    (void)argument;
+    must(rcmi_device_open("auto", 0, &opened));
+    if (in_child(child_asks) != 0)
+        die("the child found something else");
+    rcmi_device_close(opened);
+}
+
+/* A driver that cannot tell what an address is: once. "": it is told that it is the host's. */
+static void case_cannot_tell(const char *words) {
+    enum rcmi_mem_kind kind = RCMI_MEM_DEVICE;
+    int number = 0, device = -1;
+    must(rcmi_device_kind_add());
+    const rcm_status status = rcmi_mem_kind_of(&number, &kind, &device);
+    if (*words)
+        expect(RCM_ERR_SYSTEM, words, status);
+    else
+        must(status);
+    if (!*words && kind != RCMI_MEM_HOST)
+        die("host memory is not host memory");
+    if (is_device_memory(&number))
+        die("host memory is device memory afterwards");
+}
+
+/* ---- Kernels and drivers --------------------------------------------------------------------- */
+
+/* Within a major version of CUDA any driver serves; a newer one serves older kernels. */
+static void case_kernels(const char *argument) {
+    static const char image[8];
+    static const struct {
+        int toolkit, driver;
+        const char *words; /* NULL: they go together */
+    } pairs[] = {
+        {0, 13000, "built without CUDA, so without kernels for GPUs: meson setup -Dcuda=enabled"},
+        {13010, 12040,
+         "the kernels were built by CUDA 13.1 and need a driver that serves CUDA 13.0 or newer: "
+         "this one serves CUDA 12.4"},
+        {13010, 12090, "CUDA 13.0 or newer: this one serves CUDA 12.9"},
+        {13010, 13000, NULL},
+        {12090, 12000, NULL},
+        {12000, 13020, NULL},
+        {13000, 14000, NULL},
+    };
+    (void)argument;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const struct rcmi_cuda_image of = {pairs[i].toolkit ? image : NULL, sizeof image,
+                                           pairs[i].toolkit};
+        const rcm_status status = device_kernels_check(&of, pairs[i].driver);
+        expect(pairs[i].words ? RCM_ERR_UNSUPPORTED : RCM_OK, pairs[i].words, status);
+    }
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+#define CANNOT_TELL(code, words)                                                                   \
+    { "cannot tell", "FAKECUDA_FAIL=cuPointerGetAttributes:1:" code, words, case_cannot_tell }
+#define REFUSED(setting, status, words)                                                            \
+    { "refused", setting, #status " " words, case_refused }
+
+static const struct test_case cases[] = {
+    {"kernels", "", "", case_kernels},
+    {"untouched", "", "", case_untouched},
+    {"no context", "", "", case_no_context},
+    {"fork", "", "", case_fork},
+    CANNOT_TELL("1", ""), /* CUDA_ERROR_INVALID_VALUE */
+    CANNOT_TELL("3", ""), /* CUDA_ERROR_NOT_INITIALIZED */
+    CANNOT_TELL("4", ""), /* CUDA_ERROR_DEINITIALIZED */
+    CANNOT_TELL("201", "201)"),
+    CANNOT_TELL("700", "700)"),
+    CANNOT_TELL("999", "999)"),
+    REFUSED("LD_LIBRARY_PATH=/nowhere", -3, "no NVIDIA driver here (libcuda.so.1: cannot open"),
+    REFUSED("FAKECUDA_FAIL=cuDriverGetVersion:1:34", -3, "stubs"),
+    REFUSED("FAKECUDA_FAIL=cuGetProcAddress:1:34", -3, "stubs"),
+    REFUSED("FAKECUDA_FAIL=cuInit:1:34", -3, "stubs"),
+    REFUSED("FAKECUDA_DRIVER=11080", -3, "serves CUDA 11.8, and CUDA 12.0 is the oldest"),
+    REFUSED("FAKECUDA_DEVICES=0", -3, "CUDA_VISIBLE_DEVICES"),
+    REFUSED("FAKECUDA_CC=75", -3, "compute capability 7.5"),
+    REFUSED("FAKECUDA_COMPUTE_MODE=prohibited", -15, "compute mode"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:46", -15, "compute mode"),
+    REFUSED("FAKECUDA_FAIL=cuInit:1:802", -4, "nvidia-fabricmanager"),
+    REFUSED("FAKECUDA_FAIL=cuInit:1:803", -3, "different versions"),
+    REFUSED("FAKECUDA_FAIL=cuInit:1:804", -3, "data centre GPUs only"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:805", -4, "CUDA_MPS_PIPE_DIRECTORY"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:806", -4, "MPS server does not answer"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:807", -4, "MPS server is starting"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:808", -15, "all its clients"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:809", -15, "all its connections"),
+    REFUSED("FAKECUDA_FAIL=cuInit:1:999", -4, "Xid"),
+    REFUSED("FAKECUDA_FAIL=cuInit:1:777", -4, "(777)"),
+};
+
+int main(int argc, char **argv) {
+    return cases_run(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of devices that two processes share: share.c [CASE]. Each case is a process of its own
+ * with settings of the emulator of its own (test/fakes/cuda/README.md). Memory of descriptors is
+ * in share_descriptor.c.
+ */
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "case.h"
+#include "clock.h"
+#include "../../fakes/cuda/fakecuda.h"
+#include "sharing.h"
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+/* Several buffers, which may share a block, are opened, read, closed and freed, twice over: the
+ * second ones lie where the first ones did. */
+static void case_buffers(const char *argument) {
+    enum { N = 5, BYTES = 3000 };
+    struct reply all[N];
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++)
+            all[i] = tell_well('a', i, BYTES, (unsigned char)(40 * round + i + 1));
+        if (round == 0)
+            begin_imports(&all[0]);
+        for (int i = 0; i < N; i++)
+            must(read_all(&all[i], BYTES, (unsigned char)(40 * round + i + 1)));
+        if (rcmi_imports_count(imports) != N)
+            die("%d of %d are open", rcmi_imports_count(imports), N);
+        for (int i = 0; i < N; i++) {
+            await_closed(all[i].handle.buffer);
+            (void)tell_well('f', i, 0, 0);
+        }
+    }
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* Memory of an export's own; bytes beyond its end, and what cannot be. */
+static void case_own(const char *argument) {
+    struct rcmi_import *import;
+    const void *there;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    struct reply reply = tell_well('o', 0, 3 << 20, 77);
+    begin_imports(&reply);
+    must(read_all(&reply, 4096, 77));
+    if (reply.handle.bytes != 4 << 20)
+        die("an arena of 3 MiB has %llu bytes", (unsigned long long)reply.handle.bytes);
+    expect(RCM_ERR_PROTOCOL, "cannot be", get(&reply, reply.handle.bytes - 4, 5, &import, &there));
+    expect(RCM_ERR_PROTOCOL, "cannot be", get(&reply, UINT64_MAX, 5, &import, &there));
+    struct reply larger = reply;
+    larger.handle.bytes = UINT64_MAX;
+    expect(RCM_ERR_PROTOCOL, "cannot be", get(&larger, 5 << 20, 5, &import, &there));
+    larger.handle.kind = 9;
+    expect(RCM_ERR_PROTOCOL, "kind 9", get(&larger, 0, 5, &import, &there));
+    larger = reply;
+    larger.handle.buffer += 1000;
+    memset(larger.handle.how, 7, sizeof larger.handle.how);
+    expect(RCM_ERR_SYSTEM, "cuIpcOpenMemHandle", get(&larger, 0, 5, &import, &there));
+    expect(RCM_ERR_SYSTEM, "cuIpcOpenMemHandle", get(&larger, 0, 5, &import, &there));
+    await_closed(reply.handle.buffer);
+    (void)tell_well('f', 0, 0, 0);
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* More buffers than may be open, each read twice; one is in use meanwhile, and stays. */
+static void case_full(const char *argument) {
+    static struct reply all[SHARING_BUFFERS];
+    struct rcmi_import *used;
+    const void *there;
+    char byte;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    for (int i = 0; i < SHARING_BUFFERS; i++)
+        all[i] = tell_well('a', i, 64, (unsigned char)i);
+    begin_imports(&all[0]);
+    must(get(&all[0], 0, 64, &used, &there));
+    for (int i = 0; i < 2 * SHARING_BUFFERS; i++)
+        must(read_all(&all[i % SHARING_BUFFERS], 64, (unsigned char)(i % SHARING_BUFFERS)));
+    if (rcmi_imports_count(imports) > RCMI_IMPORTS_MAX)
+        die("%d are open", rcmi_imports_count(imports));
+    must(copy(&byte, there, 1));
+    if (rcmi_imports_close(imports, all[0].handle.buffer) != RCM_AGAIN)
+        die("what is used was closed");
+    must(copy(&byte, there, 1));
+    rcmi_import_put(used);
+    await_closed(all[0].handle.buffer);
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* ---- A full cache, and what waits for it ----------------------------------------------------- */
+
+static _Atomic int changes;
+
+static void changed(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&changes, 1);
+}
+
+static void await_change(int before) {
+    const rcmi_deadline deadline = rcmi_deadline_in(60000);
+    while (atomic_load(&changes) == before && !rcmi_deadline_passed(deadline))
+        usleep(100);
+    if (atomic_load(&changes) == before)
+        die("what waits is not told");
+}
+
+/* It is told once there is something new. */
+static void await_open(const struct reply *reply, struct rcmi_import **ret_import) {
+    const void *there;
+    for (;;) {
+        const int before = atomic_load(&changes);
+        const rcm_status status =
+            rcmi_imports_get(imports, &reply->handle, reply->at, 64, ret_import, &there);
+        if (status != RCM_AGAIN) {
+            must(status);
+            return;
+        }
+        await_change(before);
+    }
+}
+
+/* All are in use: what waits for room is told when there is some. One that failed, and that nothing
+ * asks for any more, is room. */
+static void case_waiting(const char *argument) {
+    static struct reply all[RCMI_IMPORTS_MAX + 1];
+    struct rcmi_import *used[RCMI_IMPORTS_MAX + 1];
+    const void *there;
+    const int last = RCMI_IMPORTS_MAX - 1;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    for (int i = 0; i <= RCMI_IMPORTS_MAX; i++)
+        all[i] = tell_well('a', i, 64, (unsigned char)i);
+    must(rcmi_imports_create(device, &all[0].exporter, changed, NULL, &imports));
+    for (int i = 0; i < last; i++)
+        await_open(&all[i], &used[i]);
+    struct reply wrong = all[last];
+    wrong.handle.buffer += 1000;
+    memset(wrong.handle.how, 7, sizeof wrong.handle.how);
+    const int before = atomic_load(&changes);
+    if (rcmi_imports_get(imports, &wrong.handle, 0, 64, &used[last], &there) != RCM_AGAIN)
+        die("a wrong handle is not tried");
+    await_change(before);
+    await_open(&all[last], &used[last]);
+    const int full = atomic_load(&changes);
+    if (rcmi_imports_get(imports, &all[last + 1].handle, all[last + 1].at, 64, &used[last + 1],
+                         &there) != RCM_AGAIN)
+        die("%d and one are open", RCMI_IMPORTS_MAX);
+    rcmi_import_put(used[5]);
+    await_change(full);
+    await_open(&all[last + 1], &used[5]);
+    for (int i = 0; i <= last; i++)
+        rcmi_import_put(used[i]);
+    if (rcmi_imports_count(imports) != RCMI_IMPORTS_MAX)
+        die("%d are open", rcmi_imports_count(imports));
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+static void faulted(int signal) {
+    (void)signal;
+    _exit(0);
+}
+
+/* What is closed is not mapped any more. */
+static void case_closed(const char *argument) {
+    struct rcmi_import *import;
+    const void *there;
+    char byte;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = tell_well('a', 0, 64, 9);
+    begin_imports(&reply);
+    must(get(&reply, 0, 64, &import, &there));
+    rcmi_import_put(import);
+    await_closed(reply.handle.buffer);
+    signal(SIGSEGV, faulted);
+    die("what is closed was read: %s", rcm_status_name(copy(&byte, there, 1)));
+}
+
+/* argument: the device of the exporting process, the status that opening ends with, words. */
+static void case_refused(const char *argument) {
+    struct rcmi_import *import;
+    const void *there;
+    const char device_name[] = {argument[0], '\0'};
+    begin_exporter(device_name, true);
+    begin_device("0");
+    const struct reply reply = tell_well('a', 0, 64, 3);
+    begin_imports(&reply);
+    const rcm_status wanted = (rcm_status)atoi(argument + 2);
+    if (wanted == RCM_OK)
+        must(read_all(&reply, 64, 3));
+    else
+        expect(wanted, strchr(argument + 2, ' ') + 1, get(&reply, 0, 64, &import, &there));
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* Freed before it is opened; and a handle of this process, opened as another one's. */
+static void case_stale(const char *argument) {
+    struct rcmi_import *import;
+    const void *there;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    struct reply reply = tell_well('a', 0, 64, 3);
+    (void)tell_well('f', 0, 0, 0);
+    begin_imports(&reply);
+    expect(RCM_ERR_SYSTEM, "cuIpcOpenMemHandle", get(&reply, 0, 64, &import, &there));
+    struct rcmi_export own;
+    void *memory;
+    must(row->alloc(device, 64, &memory));
+    must(rcmi_export_make(device, memory, 64, &own));
+    reply.handle = own.handle;
+    reply.handle.buffer += 7777;
+    expect(RCM_ERR_SYSTEM, "CONTEXT", get(&reply, 0, 64, &import, &there));
+    row->free(device, memory);
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* The exporting process is killed: no operation begins on its memory. */
+static void case_killed(const char *argument) {
+    struct rcmi_import *import;
+    const void *there;
+    char byte;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = tell_well('a', 0, 64, 9);
+    begin_imports(&reply);
+    must(get(&reply, 0, 64, &import, &there));
+    kill(exporter_pid, SIGKILL);
+    end_exporter();
+    must(copy(&byte, there, 1)); /* it is still open */
+    rcmi_imports_revoke(imports);
+    expect(RCM_ERR_PEER, "has ended", copy(&byte, there, 1));
+    rcmi_import_put(import);
+    expect(RCM_ERR_PEER, "has ended", get(&reply, 0, 64, &import, &there));
+    end_imports();
+    rcmi_device_close(device);
+}
+
+/* Ranks that are threads open the same memory, which lies at one address: what one of them has no
+ * use for any more is there for the other one. */
+static void case_twice(const char *argument) {
+    struct rcmi_import *one, *two;
+    const void *there, *there_too;
+    char byte = 0;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = tell_well('a', 0, 64, 9);
+    begin_imports(&reply);
+    struct rcmi_imports *const first = imports;
+    must(get(&reply, 0, 64, &one, &there));
+    begin_imports(&reply);
+    must(get(&reply, 0, 64, &two, &there_too));
+    if (there != there_too)
+        die("it lies at %p and at %p", there, there_too);
+    rcmi_imports_revoke(imports);
+    must(copy(&byte, there, 1));
+    rcmi_imports_revoke(first);
+    expect(RCM_ERR_PEER, "has ended", copy(&byte, there, 1));
+    rcmi_import_put(one);
+    rcmi_import_put(two);
+    end_imports();
+    imports = first;
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* Memory of others that the driver has open. */
+static uint64_t opened(void) {
+    struct fakecuda_counts counts;
+    fakecuda_counts_fn *count;
+    *(void **)&count = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fakecuda_counts");
+    count(&counts);
+    return counts.imports;
+}
+
+/* The handle leads to less memory than is said: nothing of it is open, and the right size is. */
+static void case_less(const char *argument) {
+    static const uint64_t more[] = {1, 4 << 20, UINT64_MAX / 2, UINT64_MAX};
+    struct rcmi_import *import;
+    const void *there;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = tell_well('o', 0, 4 << 20, 77);
+    begin_imports(&reply);
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        struct reply larger = reply;
+        larger.handle.bytes = more[i] == UINT64_MAX ? more[i] : reply.handle.bytes + more[i];
+        expect(RCM_ERR_PROTOCOL, "is said to have", get(&larger, 0, 5, &import, &there));
+    }
+    must(read_all(&reply, 4096, 77));
+    await_closed(reply.handle.buffer);
+    if (opened() != 0)
+        die("%llu are open", (unsigned long long)opened());
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* Both in one process, on two devices if there are: the memory is used where it is. */
+static void case_same(const char *argument) {
+    struct rcmi_device *other;
+    struct rcmi_export export;
+    void *memory;
+    begin_device("1");
+    other = device;
+    must(row->alloc(other, 64, &memory));
+    must(rcmi_export_make(other, memory, 64, &export));
+    const char text[] = "seven and seventy bytes, or so";
+    must(copy(memory, text, sizeof text));
+    begin_device("0");
+    struct reply reply = {.handle = export.handle};
+    reply.exporter.process = rcmi_device_process();
+    begin_imports(&reply);
+    struct rcmi_import *import;
+    const void *there;
+    char here[sizeof text];
+    const rcm_status status = get(&reply, 0, 64, &import, &there);
+    if (*argument) {
+        expect(RCM_ERR_UNSUPPORTED, argument, status);
+    } else {
+        must(status);
+        must(copy(here, there, sizeof text));
+        if (there != memory || strcmp(here, text) != 0)
+            die("read '%.30s' at %p, not at %p", here, there, memory);
+        rcmi_import_put(import);
+    }
+    reply.handle.buffer += 1;
+    expect(RCM_ERR_PROTOCOL, "no allocation", get(&reply, 0, 64, &import, &there));
+    end_imports();
+    row->free(other, memory);
+    rcmi_device_close(device);
+    rcmi_device_close(other);
+}
+
+/* The driver's call of argument fails once in each of the two processes: one of them says so,
+ * and nothing is left open. */
+static void case_fails(const char *argument) {
+    begin_exporter("0", true);
+    if (rcmi_device_open("0", 0, &device) == RCM_OK) {
+        begin_device("0");
+        struct reply reply = tell('o', 0, 4096, 5);
+        if (reply.status == RCM_OK)
+            reply = tell('a', 1, 64, 5);
+        rcm_status status = reply.status;
+        if (status == RCM_OK) {
+            begin_imports(&reply);
+            status = read_all(&reply, 64, 5);
+            await_closed(reply.handle.buffer);
+            if (rcmi_imports_unclosed(imports) != (strstr(argument, "Close") != NULL))
+                die("what is closed is said to be open, or the other way round");
+            end_imports();
+        }
+        if (status == RCM_OK && !strstr(argument, "Close"))
+            die("%s failed, and nothing says so", argument);
+        rcmi_device_close(device);
+    }
+    end_exporter();
+}
+
+static const struct test_case cases[] = {
+    {"buffers", "FAKECUDA_SUBALLOC=0", "", case_buffers},
+    {"buffers in one block, handles of each", "FAKECUDA_SUBALLOC=1", "", case_buffers},
+    {"buffers in one block, handles of it", "FAKECUDA_SUBALLOC=2", "", case_buffers},
+    {"memory of its own", "", "", case_own},
+    {"a full cache", "", "", case_full},
+    {"a full cache, all in use", "", "", case_waiting},
+    {"another device", "FAKECUDA_DEVICES=2", "1 0", case_refused},
+    {"no peer access", "FAKECUDA_DEVICES=2 FAKECUDA_NOPEER=1", "1 -4 PEER_ACCESS", case_refused},
+    {"MIG", "FAKECUDA_MIG=1", "1 -4 PEER_ACCESS", case_refused},
+    {"freed", "", "", case_stale},
+    {"closed", "", "", case_closed},
+    {"killed", "", "", case_killed},
+    {"two caches", "", "", case_twice},
+    {"two caches of one block", "FAKECUDA_SUBALLOC=2", "", case_twice},
+    {"less memory", "", "", case_less},
+    {"one process", "FAKECUDA_DEVICES=2", "", case_same},
+    {"one process, no peer access", "FAKECUDA_DEVICES=2 FAKECUDA_NOPEER=1", "no access", case_same},
+    {"fails", "FAKECUDA_FAIL=cuIpcGetMemHandle", "cuIpcGetMemHandle", case_fails},
+    {"fails", "FAKECUDA_FAIL=cuIpcOpenMemHandle", "cuIpcOpenMemHandle", case_fails},
+    {"fails", "FAKECUDA_FAIL=cuIpcCloseMemHandle", "cuIpcCloseMemHandle", case_fails},
+    {"fails", "FAKECUDA_FAIL=cuMemGetAddressRange", "cuMemGetAddressRange", case_fails},
+    {"fails", "FAKECUDA_FAIL=cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync", case_fails},
+};
+
+int main(int argc, char **argv) {
+    return cases_run(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
