@@ -43,7 +43,7 @@
 #define RCMI_DECLINE_MAX   480 /* bytes of the sentence */
 
 struct rcmi_conn;
-struct rcmi_end;
+struct rcmi_channel_end;
 struct rcmi_frame;
 struct rcmi_link_above;
 struct rcmi_net_above;
@@ -126,7 +126,7 @@ struct rcmi_node {
     _Atomic(struct rcmi_link *) *links;
     int *sets;                           /* see rcmi_node_set_sharing; NULL: not set */
     struct rcmi_link *lost;              /* to be told to peer_lost */
-    struct rcmi_end *ends;               /* all channel ends */
+    struct rcmi_channel_end *ends;       /* all channel ends */
     struct rcmi_frames loopback;         /* frames of the link to ourselves */
     uint32_t serial;                     /* of the last channel opened for writing */
     struct rcmi_timer beat;              /* heartbeats, while a link needs them */

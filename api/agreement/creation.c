@@ -24,7 +24,7 @@
 rcm_status rcmi_creations_create(const struct rcmi_creations_config *config,
                                  struct rcmi_creations **ret_creations) {
     struct rcmi_creations *all = calloc(1, sizeof(*all));
-    struct rcmi_hello **hellos = calloc((size_t)config->nranks, sizeof(*hellos));
+    struct rcmi_creation_hello **hellos = calloc((size_t)config->nranks, sizeof(*hellos));
     if (!all || !hellos) {
         free(all);
         free(hellos);
@@ -281,7 +281,7 @@ static void lead_begin(struct rcmi_creations *all, struct rcmi_creating *creatin
         return;
     for (int i = 0; i < call->n; i++) {
         const int rank = call->ranks[i];
-        const struct rcmi_hello *hello = all->hellos[call->parent->world_rank[rank]];
+        const struct rcmi_creation_hello *hello = all->hellos[call->parent->world_rank[rank]];
         if (rank == call->parent->rank)
             continue;
         creating->attendance[rank] = RCMI_ATTENDANCE_MISSING;

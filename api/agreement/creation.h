@@ -40,8 +40,8 @@
 #include "agreement.h"
 
 /* A member that has said hello to this rank and waits. */
-struct rcmi_hello {
-    struct rcmi_hello *next;
+struct rcmi_creation_hello {
+    struct rcmi_creation_hello *next;
     struct rcmi_creation said;
     rcmi_deadline deadline;
 };
@@ -78,8 +78,8 @@ struct rcmi_creations {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
     struct rcmi_creating *head;
-    struct rcmi_hello **hellos;     /* by world rank */
-    struct rcmi_canceled *canceled; /* whose members have not all got their answer */
+    struct rcmi_creation_hello **hellos; /* by world rank */
+    struct rcmi_canceled *canceled;      /* whose members have not all got their answer */
     uint64_t calls;
     uint32_t epochs; /* given by this rank */
 };
@@ -98,7 +98,8 @@ void rcmi_creating_fill(const struct rcmi_creating *creating, enum rcmi_creation
 void rcmi_creating_send(const struct rcmi_creations *all, const struct rcmi_creating *creating,
                         int rank, const struct rcmi_creation *message);
 /* Notes a hello of rank, if that is missing. */
-void rcmi_creating_note(struct rcmi_creating *creating, int rank, const struct rcmi_hello *hello);
+void rcmi_creating_note(struct rcmi_creating *creating, int rank,
+                        const struct rcmi_creation_hello *hello);
 /* Takes a world rank's hello of that name; false if it has said none. *ret_number: of its call.
  * _creating_take: rank's of the parent, for this call. */
 bool rcmi_hello_take(struct rcmi_creations *all, int world, const struct rcmi_creation *name,

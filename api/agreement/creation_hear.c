@@ -14,9 +14,9 @@
 /* ---- Hellos --------------------------------------------------------------------------------- */
 
 /* Keeps it, in the place of an earlier one of that name. NULL: there is no room. */
-static const struct rcmi_hello *hello_keep(struct rcmi_creations *all, int peer,
-                                           const struct rcmi_creation *said) {
-    struct rcmi_hello **at = &all->hellos[peer];
+static const struct rcmi_creation_hello *hello_keep(struct rcmi_creations *all, int peer,
+                                                    const struct rcmi_creation *said) {
+    struct rcmi_creation_hello **at = &all->hellos[peer];
     int n = 0;
     for (; *at && !rcmi_creation_same(&(*at)->said, said); at = &(*at)->next)
         n++;
@@ -35,7 +35,7 @@ static const struct rcmi_hello *hello_keep(struct rcmi_creations *all, int peer,
 static void hear_hello(struct rcmi_creations *all, int peer, const struct rcmi_creation *said) {
     if (rcmi_creation_refuse(all, said, peer, NULL))
         return;
-    const struct rcmi_hello *hello = hello_keep(all, peer, said);
+    const struct rcmi_creation_hello *hello = hello_keep(all, peer, said);
     struct rcmi_creating *creating = hello ? rcmi_creating_named(all, said) : NULL;
     const int rank = creating ? rcmi_members_rank(creating->call->parent, peer) : -1;
     if (rank >= 0)
@@ -44,10 +44,10 @@ static void hear_hello(struct rcmi_creations *all, int peer, const struct rcmi_c
 
 /* False: it has its answer. */
 static bool hello_drop(struct rcmi_creations *all, int peer, uint64_t number) {
-    struct rcmi_hello **at = &all->hellos[peer];
+    struct rcmi_creation_hello **at = &all->hellos[peer];
     while (*at && (*at)->said.number != number)
         at = &(*at)->next;
-    struct rcmi_hello *hello = *at;
+    struct rcmi_creation_hello *hello = *at;
     if (!hello)
         return false;
     *at = hello->next;
@@ -188,7 +188,7 @@ void rcmi_creation_hear(struct rcmi_creations *all, int peer, const struct rcmi_
 void rcmi_creation_lost(struct rcmi_creations *all, int peer) {
     pthread_mutex_lock(&all->lock);
     while (all->hellos[peer]) {
-        struct rcmi_hello *hello = all->hellos[peer];
+        struct rcmi_creation_hello *hello = all->hellos[peer];
         all->hellos[peer] = hello->next;
         free(hello);
     }

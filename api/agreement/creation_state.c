@@ -88,7 +88,8 @@ void rcmi_creating_send(const struct rcmi_creations *all, const struct rcmi_crea
 
 /* ---- Hellos --------------------------------------------------------------------------------- */
 
-void rcmi_creating_note(struct rcmi_creating *creating, int rank, const struct rcmi_hello *hello) {
+void rcmi_creating_note(struct rcmi_creating *creating, int rank,
+                        const struct rcmi_creation_hello *hello) {
     if (!creating->attendance || creating->attendance[rank] != RCMI_ATTENDANCE_MISSING)
         return;
     creating->attendance[rank] = RCMI_ATTENDANCE_HERE;
@@ -99,10 +100,10 @@ void rcmi_creating_note(struct rcmi_creating *creating, int rank, const struct r
 
 bool rcmi_hello_take(struct rcmi_creations *all, int world, const struct rcmi_creation *name,
                      uint64_t *ret_number) {
-    struct rcmi_hello **at = &all->hellos[world];
+    struct rcmi_creation_hello **at = &all->hellos[world];
     while (*at && !rcmi_creation_same(&(*at)->said, name))
         at = &(*at)->next;
-    struct rcmi_hello *hello = *at;
+    struct rcmi_creation_hello *hello = *at;
     if (!hello)
         return false;
     *at = hello->next;

@@ -13,14 +13,14 @@
 /* Those that are open, those that are stuck in the driver, and which are being opened. Under the
  * lock, with which no driver is called and nothing waits but an opening for another one of the same
  * device: to hold and to close a device is part of calls with deadlines. */
-struct opening {
-    struct opening *next;
+struct device_opening {
+    struct device_opening *next;
     int ordinal;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static struct rcmi_device *devices, *stuck;
-static struct opening *openings;
+static struct device_opening *openings;
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
@@ -151,14 +151,14 @@ static struct rcmi_device *device_of(int ordinal) {
 }
 
 static bool is_being_opened(int ordinal) {
-    const struct opening *opening = openings;
+    const struct device_opening *opening = openings;
     while (opening && opening->ordinal != ordinal)
         opening = opening->next;
     return opening != NULL;
 }
 
-static void opening_remove(const struct opening *opening) {
-    struct opening **at = &openings;
+static void opening_remove(const struct device_opening *opening) {
+    struct device_opening **at = &openings;
     while (*at != opening)
         at = &(*at)->next;
     *at = opening->next;
@@ -167,7 +167,7 @@ static void opening_remove(const struct opening *opening) {
 
 /* Under the lock, which is not held while the driver sets it up. */
 static rcm_status device_add(int ordinal, struct rcmi_device **ret_device) {
-    struct opening opening = {.next = openings, .ordinal = ordinal};
+    struct device_opening opening = {.next = openings, .ordinal = ordinal};
     openings = &opening;
     pthread_mutex_unlock(&lock);
     const rcm_status status = device_make(ordinal, ret_device);

@@ -13,7 +13,9 @@
  * a deadline waits for a driver. What the program's own thread does to the driver is done in a
  * visit (cuda.h).
  *
- *   device.c         opening, closing, memory of users; the row of the table of kinds
+ *   device.c         opening, closing; the row of the table of kinds
+ *   device_memory.c  memory of users
+ *   device_queue.c   what any thread gives to the device's
  *   device_facts.c   what is known of a device
  *   device_thread.c  setting up, the queue
  *   device_work.c    one operation, in pieces

@@ -30,10 +30,10 @@ enum {
     DEVICE_CODE_REVOKED = -4, /* of a process that has ended */
 };
 
-enum device_place {
-    PLACE_DEVICE,
-    PLACE_PINNED, /* of the host, and the device reaches it */
-    PLACE_HOST,   /* goes through the slot */
+enum device_memory_type {
+    MEMORY_DEVICE,
+    MEMORY_PINNED, /* of the host, and the device reaches it */
+    MEMORY_HOST,   /* goes through the slot */
 };
 
 struct rcmi_device;
@@ -56,7 +56,7 @@ struct device_work {
     bool enqueued; /* since the last event */
     size_t at, piece;
     /* Of the sources, then the results: where, and which area of the slot is theirs. */
-    enum device_place places[DEVICE_OPERANDS];
+    enum device_memory_type types[DEVICE_OPERANDS];
     int areas[DEVICE_OPERANDS];
     int nareas;
 };

@@ -42,23 +42,23 @@ static rcmi_cuda_code deliver(struct rcmi_device *d, struct device_work *w, void
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
 static rcmi_cuda_code copy_one(struct rcmi_device *d, struct device_work *w, uint32_t result) {
-    const bool from_device = w->places[0] == PLACE_DEVICE;
-    const void *from = w->places[0] == PLACE_HOST ? area(w, 0) : device_operand(w, 0);
+    const bool from_device = w->types[0] == MEMORY_DEVICE;
+    const void *from = w->types[0] == MEMORY_HOST ? area(w, 0) : device_operand(w, 0);
     char *to = (char *)device_operand(w, result);
-    if (w->places[result] == PLACE_DEVICE && from_device) {
+    if (w->types[result] == MEMORY_DEVICE && from_device) {
         w->enqueued = true;
         return d->cuda->cuMemcpyDtoDAsync(address(to), address(from), w->piece, w->stream);
     }
-    if (w->places[result] == PLACE_DEVICE)
+    if (w->types[result] == MEMORY_DEVICE)
         return deliver(d, w, to, from);
-    return from_device ? fetch(d, w, w->places[result] == PLACE_HOST ? area(w, result) : to, from)
+    return from_device ? fetch(d, w, w->types[result] == MEMORY_HOST ? area(w, result) : to, from)
                        : RCMI_CUDA_SUCCESS;
 }
 
 static rcmi_cuda_code copy_begin(struct rcmi_device *d, struct device_work *w) {
     const struct rcmi_operation *o = w->operation;
     rcmi_cuda_code code = RCMI_CUDA_SUCCESS;
-    if (w->places[0] == PLACE_HOST)
+    if (w->types[0] == MEMORY_HOST)
         rcmi_copy(area(w, 0), device_operand(w, 0), w->piece);
     for (uint32_t i = 0; i < o->nresults && code == RCMI_CUDA_SUCCESS; i++)
         code = copy_one(d, w, o->nsrcs + i);
@@ -67,13 +67,13 @@ static rcmi_cuda_code copy_begin(struct rcmi_device *d, struct device_work *w) {
 
 static rcmi_cuda_code copy_end(struct rcmi_device *d, struct device_work *w) {
     const struct rcmi_operation *o = w->operation;
-    const bool from_device = w->places[0] == PLACE_DEVICE;
+    const bool from_device = w->types[0] == MEMORY_DEVICE;
     (void)d;
     for (uint32_t i = o->nsrcs; i < o->nsrcs + o->nresults; i++) {
-        if (w->places[i] == PLACE_HOST)
+        if (w->types[i] == MEMORY_HOST)
             rcmi_copy((char *)device_operand(w, i), from_device ? area(w, i) : device_operand(w, 0),
                       w->piece);
-        else if (w->places[i] == PLACE_PINNED && !from_device)
+        else if (w->types[i] == MEMORY_PINNED && !from_device)
             rcmi_copy((char *)device_operand(w, i), device_operand(w, 0), w->piece);
     }
     return RCMI_CUDA_SUCCESS;
@@ -83,14 +83,14 @@ static rcmi_cuda_code copy_end(struct rcmi_device *d, struct device_work *w) {
 
 /* As the device sees it. */
 static const void *seen(const struct device_work *w, uint32_t i) {
-    return w->places[i] == PLACE_HOST ? area(w, i) : device_operand(w, i);
+    return w->types[i] == MEMORY_HOST ? area(w, i) : device_operand(w, i);
 }
 
 static rcmi_cuda_code launch_begin(struct rcmi_device *d, struct device_work *w) {
     struct rcmi_operation o = *w->operation;
     o.bytes = w->piece;
     for (uint32_t i = 0; i < o.nsrcs; i++) {
-        if (w->places[i] == PLACE_HOST)
+        if (w->types[i] == MEMORY_HOST)
             rcmi_copy(area(w, i), device_operand(w, i), w->piece);
         o.srcs[i] = seen(w, i);
     }
@@ -105,7 +105,7 @@ static rcmi_cuda_code launch_end(struct rcmi_device *d, struct device_work *w) {
     const struct rcmi_operation *o = w->operation;
     (void)d;
     for (uint32_t i = o->nsrcs; i < o->nsrcs + o->nresults; i++)
-        if (w->places[i] == PLACE_HOST)
+        if (w->types[i] == MEMORY_HOST)
             rcmi_copy((char *)device_operand(w, i), area(w, i), w->piece);
     return RCMI_CUDA_SUCCESS;
 }
@@ -115,7 +115,7 @@ static rcmi_cuda_code launch_end(struct rcmi_device *d, struct device_work *w) {
 static rcmi_cuda_code host_fetch(struct rcmi_device *d, struct device_work *w) {
     rcmi_cuda_code code = RCMI_CUDA_SUCCESS;
     for (uint32_t i = 0; i < w->operation->nsrcs && code == RCMI_CUDA_SUCCESS; i++) {
-        if (w->places[i] == PLACE_DEVICE)
+        if (w->types[i] == MEMORY_DEVICE)
             code = fetch(d, w, area(w, i), device_operand(w, i));
         else
             rcmi_copy(area(w, i), device_operand(w, i), w->piece);
@@ -132,7 +132,7 @@ static rcmi_cuda_code host_reduce(struct rcmi_device *d, struct device_work *w) 
     rcmi_reduction_find(o->dtype, o->op)
         ->reduce(area(w, 0), srcs, (int)o->nsrcs, w->piece / rcm_dtype_size(o->dtype), &o->context);
     for (uint32_t i = o->nsrcs; i < o->nsrcs + o->nresults && code == RCMI_CUDA_SUCCESS; i++) {
-        if (w->places[i] == PLACE_DEVICE)
+        if (w->types[i] == MEMORY_DEVICE)
             code = deliver(d, w, (char *)device_operand(w, i), area(w, 0));
         else
             rcmi_copy((char *)device_operand(w, i), area(w, 0), w->piece);
@@ -157,7 +157,7 @@ void device_method_choose(struct device_work *w) {
     w->method = method_of(o);
     w->nareas = 0;
     for (uint32_t i = 0; i < o->nsrcs + o->nresults; i++) {
-        const bool needed = w->method == &method_host ? i < o->nsrcs : w->places[i] == PLACE_HOST;
+        const bool needed = w->method == &method_host ? i < o->nsrcs : w->types[i] == MEMORY_HOST;
         w->areas[i] = needed ? w->nareas++ : -1;
     }
 }

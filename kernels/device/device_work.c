@@ -26,33 +26,33 @@ static rcmi_cuda_code pointer_ask(const struct rcmi_cuda *cuda, const void *memo
 }
 
 /* Memory that belongs to no context, as of memory pools, is served by any. */
-static rcmi_cuda_code place_of(const struct rcmi_device *d, const void *memory,
-                               enum device_place *ret_place) {
+static rcmi_cuda_code type_of(const struct rcmi_device *d, const void *memory,
+                              enum device_memory_type *ret_type) {
     struct pointer pointer;
     bool imported;
     const rcmi_cuda_code gone = device_import_look(d, memory, &imported);
-    *ret_place = PLACE_DEVICE;
+    *ret_type = MEMORY_DEVICE;
     if (imported)
         return gone;
     const rcmi_cuda_code code = pointer_ask(d->cuda, memory, &pointer);
     const bool known = code == RCMI_CUDA_SUCCESS && !pointer.managed;
-    *ret_place = PLACE_HOST;
+    *ret_type = MEMORY_HOST;
     if (known && pointer.type == RCMI_CUDA_MEMORY_HOST)
-        *ret_place = PLACE_PINNED;
+        *ret_type = MEMORY_PINNED;
     if (!known || pointer.type != RCMI_CUDA_MEMORY_DEVICE)
         return code == RCMI_CUDA_INVALID_VALUE ? RCMI_CUDA_SUCCESS : code;
-    *ret_place = PLACE_DEVICE;
+    *ret_type = MEMORY_DEVICE;
     if (pointer.ordinal != d->facts.ordinal)
         return DEVICE_CODE_OTHER;
     return pointer.context && pointer.context != d->context ? DEVICE_CODE_CONTEXT
                                                             : RCMI_CUDA_SUCCESS;
 }
 
-static rcmi_cuda_code work_find_places(struct rcmi_device *d, struct device_work *w) {
+static rcmi_cuda_code work_find_types(struct rcmi_device *d, struct device_work *w) {
     const struct rcmi_operation *o = w->operation;
     rcmi_cuda_code code = RCMI_CUDA_SUCCESS;
     for (uint32_t i = 0; i < o->nsrcs + o->nresults && code == RCMI_CUDA_SUCCESS; i++)
-        code = place_of(d, device_operand(w, i), &w->places[i]);
+        code = type_of(d, device_operand(w, i), &w->types[i]);
     return code;
 }
 
@@ -105,7 +105,7 @@ void device_work_begin(struct rcmi_device *d, struct device_work *w,
     w->operation = operation;
     w->at = 0;
     w->enqueued = false;
-    const rcmi_cuda_code code = work_find_places(d, w);
+    const rcmi_cuda_code code = work_find_types(d, w);
     if (code != RCMI_CUDA_SUCCESS) {
         work_end(w, code);
         return;

@@ -38,7 +38,7 @@ struct tcp_store {
     char *secret; /* NULL: prove nothing */
     struct rcmi_server *server;
     pthread_mutex_t lock; /* guards idle */
-    struct rcmi_conn *idle;
+    struct rcmi_tcp_conn *idle;
 };
 
 static struct tcp_store *tcp_of(rcm_store *store) {
@@ -47,9 +47,9 @@ static struct tcp_store *tcp_of(rcm_store *store) {
 
 /* ---- Connections --------------------------------------------------------------------------- */
 
-static struct rcmi_conn *tcp_idle(struct tcp_store *t) {
+static struct rcmi_tcp_conn *tcp_idle(struct tcp_store *t) {
     pthread_mutex_lock(&t->lock);
-    struct rcmi_conn *conn = t->idle;
+    struct rcmi_tcp_conn *conn = t->idle;
     if (conn)
         t->idle = conn->next;
     pthread_mutex_unlock(&t->lock);
@@ -58,25 +58,25 @@ static struct rcmi_conn *tcp_idle(struct tcp_store *t) {
 
 /* An idle one that a firewall has forgotten is replaced. */
 static rcm_status tcp_take(struct tcp_store *t, rcmi_deadline deadline,
-                           struct rcmi_conn **ret_conn) {
-    struct rcmi_conn *conn = tcp_idle(t);
+                           struct rcmi_tcp_conn **ret_conn) {
+    struct rcmi_tcp_conn *conn = tcp_idle(t);
     const bool first = !conn;
-    while (conn && !rcmi_conn_is_alive(conn, deadline)) {
-        rcmi_conn_close(conn);
+    while (conn && !rcmi_tcp_conn_is_alive(conn, deadline)) {
+        rcmi_tcp_conn_close(conn);
         conn = tcp_idle(t);
     }
     *ret_conn = conn;
     if (conn)
         return RCM_OK;
-    return first ? rcmi_conn_open(t->host, t->port, t->secret, deadline, ret_conn)
-                 : rcmi_conn_open_again(t->host, t->port, t->secret, deadline, ret_conn);
+    return first ? rcmi_tcp_conn_open(t->host, t->port, t->secret, deadline, ret_conn)
+                 : rcmi_tcp_conn_open_again(t->host, t->port, t->secret, deadline, ret_conn);
 }
 
 /* Keeps a connection for the next call; one on which a call failed may be in the middle of a
  * message and is closed. */
-static void tcp_give(struct tcp_store *t, struct rcmi_conn *conn, bool good) {
+static void tcp_give(struct tcp_store *t, struct rcmi_tcp_conn *conn, bool good) {
     if (!good || conn->spent) {
-        rcmi_conn_close(conn);
+        rcmi_tcp_conn_close(conn);
         return;
     }
     conn->used_ns = rcmi_now_ns();
@@ -87,7 +87,8 @@ static void tcp_give(struct tcp_store *t, struct rcmi_conn *conn, bool good) {
 }
 
 /* Another connection in the place of one that is spent. */
-static rcm_status tcp_renew(struct tcp_store *t, rcmi_deadline deadline, struct rcmi_conn **conn) {
+static rcm_status tcp_renew(struct tcp_store *t, rcmi_deadline deadline,
+                            struct rcmi_tcp_conn **conn) {
     if (!(*conn)->spent)
         return RCM_OK;
     tcp_give(t, *conn, false);
@@ -96,10 +97,11 @@ static rcm_status tcp_renew(struct tcp_store *t, rcmi_deadline deadline, struct 
 }
 
 /* Another connection in the place of one that was lost. */
-static rcm_status tcp_again(struct tcp_store *t, rcmi_deadline deadline, struct rcmi_conn **conn) {
+static rcm_status tcp_again(struct tcp_store *t, rcmi_deadline deadline,
+                            struct rcmi_tcp_conn **conn) {
     tcp_give(t, *conn, false);
     *conn = NULL;
-    return rcmi_conn_open_again(t->host, t->port, t->secret, deadline, conn);
+    return rcmi_tcp_conn_open_again(t->host, t->port, t->secret, deadline, conn);
 }
 
 /* A call of one exchange: `put` has filled conn->out, `get` reads the reply. */
@@ -107,7 +109,7 @@ struct call {
     const char *name;
     int64_t began;
     struct rcmi_bytes key; /* for the error's text; data NULL: none */
-    struct rcmi_conn *conn;
+    struct rcmi_tcp_conn *conn;
     rcmi_deadline deadline;
 };
 
@@ -128,11 +130,11 @@ static rcm_status call_fail(const struct call *call, const char *place) {
 
 /* Ends the call, whatever its status; the status is the call's. */
 static rcm_status call_end(struct tcp_store *t, struct call *call, rcm_status status) {
-    char place[RCMI_CONN_PLACE] = "";
+    char place[RCMI_TCP_CONN_PLACE] = "";
     if (call->began) /* not of a wait */
         rcmi_store_counted(call->name, call->began);
     if (status != RCM_OK)
-        rcmi_conn_place(t->host, t->port, call->conn ? &call->conn->addr : NULL, place);
+        rcmi_tcp_conn_place(t->host, t->port, call->conn ? &call->conn->addr : NULL, place);
     if (call->conn)
         tcp_give(t, call->conn, status == RCM_OK);
     return status == RCM_OK ? RCM_OK : call_fail(call, place);
@@ -330,11 +332,11 @@ static rcm_status tcp_remove(rcm_store *store, struct rcmi_bytes key, bool *ret_
 static void tcp_close(rcm_store *store, bool forked) {
     struct tcp_store *t = tcp_of(store);
     while (t->idle) {
-        struct rcmi_conn *conn = t->idle;
+        struct rcmi_tcp_conn *conn = t->idle;
         t->idle = conn->next;
         if (forked)
             conn->fd = -1; /* closed by the fork; the number may be another file's by now */
-        rcmi_conn_close(conn);
+        rcmi_tcp_conn_close(conn);
     }
     if (!forked && t->server && store->linger)
         rcmi_server_linger(t->server, rcmi_deadline_in(LINGER_MS));
@@ -391,20 +393,20 @@ static struct tcp_store *tcp_create(const char *host, int port, const char *url,
 
 /* Counts this rank under torch's key: a torch rank that serves with wait_for_workers waits until
  * world_size ranks are counted there. */
-static rcm_status tcp_count_in(struct rcmi_conn *conn, rcmi_deadline deadline) {
+static rcm_status tcp_count_in(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) {
     static const struct rcmi_bytes init = {RCMI_WIRE_INIT, sizeof RCMI_WIRE_INIT - 1};
     int64_t ranks;
-    rcmi_conn_put_opcode(conn, RCMI_WIRE_ADD);
-    rcmi_conn_put_value(conn, init);
-    rcmi_conn_put_u64(conn, 1);
-    rcmi_conn_flush(conn, deadline);
-    return rcmi_conn_get_i64(conn, &ranks);
+    rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_ADD);
+    rcmi_tcp_conn_put_value(conn, init);
+    rcmi_tcp_conn_put_u64(conn, 1);
+    rcmi_tcp_conn_flush(conn, deadline);
+    return rcmi_tcp_conn_get_i64(conn, &ranks);
 }
 
 /* Makes the first connection, so that opening fails if there is no store. */
 static rcm_status tcp_connect(struct tcp_store *t, bool count_in, rcmi_deadline deadline) {
-    struct rcmi_conn *conn;
-    rcm_status status = rcmi_conn_open(t->host, t->port, t->secret, deadline, &conn);
+    struct rcmi_tcp_conn *conn;
+    rcm_status status = rcmi_tcp_conn_open(t->host, t->port, t->secret, deadline, &conn);
     if (status != RCM_OK)
         return status;
     if (count_in)

@@ -13,99 +13,99 @@ rcmi_deadline rcmi_talk_deadline(rcmi_deadline deadline) {
     return deadline > grace ? deadline : grace;
 }
 
-rcm_status rcmi_call_set(struct rcmi_conn *conn, struct rcmi_bytes key, struct rcmi_bytes value,
+rcm_status rcmi_call_set(struct rcmi_tcp_conn *conn, struct rcmi_bytes key, struct rcmi_bytes value,
                          rcmi_deadline deadline) {
-    rcmi_conn_put_op(conn, RCMI_WIRE_SET, key);
-    rcmi_conn_put_value(conn, value);
-    rcmi_conn_put_ping(conn);
-    rcmi_conn_flush(conn, deadline);
-    return rcmi_conn_get_ping(conn);
+    rcmi_tcp_conn_put_op(conn, RCMI_WIRE_SET, key);
+    rcmi_tcp_conn_put_value(conn, value);
+    rcmi_tcp_conn_put_ping(conn);
+    rcmi_tcp_conn_flush(conn, deadline);
+    return rcmi_tcp_conn_get_ping(conn);
 }
 
-rcm_status rcmi_call_delete(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
-                            int64_t *ret_deleted) {
-    rcmi_conn_put_op(conn, RCMI_WIRE_DELETE_KEY, key);
-    rcmi_conn_flush(conn, deadline);
-    return rcmi_conn_get_i64(conn, ret_deleted);
+rcm_status rcmi_call_delete(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
+                            rcmi_deadline deadline, int64_t *ret_deleted) {
+    rcmi_tcp_conn_put_op(conn, RCMI_WIRE_DELETE_KEY, key);
+    rcmi_tcp_conn_flush(conn, deadline);
+    return rcmi_tcp_conn_get_i64(conn, ret_deleted);
 }
 
 /* One MULTI_SET, in the old dialect as many SETs; the values go out as they are put, so that the
  * buffer stays small. */
-rcm_status rcmi_call_multi_set(struct rcmi_conn *conn, const struct rcmi_bytes *keys,
+rcm_status rcmi_call_multi_set(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys,
                                const struct rcmi_bytes *values, size_t n, rcmi_deadline deadline) {
     if (!conn->old) {
-        rcmi_conn_put_opcode(conn, RCMI_WIRE_MULTI_SET);
-        rcmi_conn_put_u64(conn, n);
+        rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_MULTI_SET);
+        rcmi_tcp_conn_put_u64(conn, n);
     }
     for (size_t i = 0; i < n; i++) {
         if (conn->old)
-            rcmi_conn_put_op(conn, RCMI_WIRE_SET, keys[i]);
+            rcmi_tcp_conn_put_op(conn, RCMI_WIRE_SET, keys[i]);
         else
-            rcmi_conn_put_key(conn, keys[i]);
-        rcmi_conn_put_value(conn, values[i]);
+            rcmi_tcp_conn_put_key(conn, keys[i]);
+        rcmi_tcp_conn_put_value(conn, values[i]);
         if (rcmi_buffer_len(&conn->out) > 1024 * 1024)
-            rcmi_conn_flush(conn, deadline);
+            rcmi_tcp_conn_flush(conn, deadline);
     }
-    rcmi_conn_put_ping(conn);
-    rcmi_conn_flush(conn, deadline);
-    return rcmi_conn_get_ping(conn);
+    rcmi_tcp_conn_put_ping(conn);
+    rcmi_tcp_conn_flush(conn, deadline);
+    return rcmi_tcp_conn_get_ping(conn);
 }
 
-rcm_status rcmi_call_append(struct rcmi_conn *conn, struct rcmi_bytes key, struct rcmi_bytes value,
-                            rcmi_deadline deadline, uint8_t *ret_result) {
-    rcmi_conn_put_op(conn, conn->features ? RCMI_WIRE_XAPPEND : RCMI_WIRE_APPEND, key);
-    rcmi_conn_put_value(conn, value);
+rcm_status rcmi_call_append(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
+                            struct rcmi_bytes value, rcmi_deadline deadline, uint8_t *ret_result) {
+    rcmi_tcp_conn_put_op(conn, conn->features ? RCMI_WIRE_XAPPEND : RCMI_WIRE_APPEND, key);
+    rcmi_tcp_conn_put_value(conn, value);
     if (!conn->features)
-        rcmi_conn_put_ping(conn);
-    rcmi_conn_flush(conn, deadline);
+        rcmi_tcp_conn_put_ping(conn);
+    rcmi_tcp_conn_flush(conn, deadline);
     *ret_result = 0;
-    return conn->features ? rcmi_conn_get_byte(conn, ret_result) : rcmi_conn_get_ping(conn);
+    return conn->features ? rcmi_tcp_conn_get_byte(conn, ret_result) : rcmi_tcp_conn_get_ping(conn);
 }
 
-rcm_status rcmi_call_add(struct rcmi_conn *conn, struct rcmi_bytes key, int64_t delta,
+rcm_status rcmi_call_add(struct rcmi_tcp_conn *conn, struct rcmi_bytes key, int64_t delta,
                          rcmi_deadline deadline, uint8_t *ret_result, int64_t *ret_sum) {
-    rcmi_conn_put_op(conn, conn->features ? RCMI_WIRE_XADD : RCMI_WIRE_ADD, key);
-    rcmi_conn_put_u64(conn, (uint64_t)delta);
-    rcmi_conn_flush(conn, deadline);
+    rcmi_tcp_conn_put_op(conn, conn->features ? RCMI_WIRE_XADD : RCMI_WIRE_ADD, key);
+    rcmi_tcp_conn_put_u64(conn, (uint64_t)delta);
+    rcmi_tcp_conn_flush(conn, deadline);
     *ret_result = 0;
     if (conn->features)
-        (void)rcmi_conn_get_byte(conn, ret_result);
-    return rcmi_conn_get_i64(conn, ret_sum);
+        (void)rcmi_tcp_conn_get_byte(conn, ret_result);
+    return rcmi_tcp_conn_get_i64(conn, ret_sum);
 }
 
 /* Asks whether they all exist. */
-static rcm_status conn_check(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+static rcm_status conn_check(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                              rcmi_deadline deadline, bool *ret_there) {
     uint8_t answer = RCMI_WIRE_NOT_READY;
-    rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, keys, n);
-    rcmi_conn_flush(conn, deadline);
-    (void)rcmi_conn_get_byte(conn, &answer);
+    rcmi_tcp_conn_put_list(conn, RCMI_WIRE_CHECK, keys, n);
+    rcmi_tcp_conn_flush(conn, deadline);
+    (void)rcmi_tcp_conn_get_byte(conn, &answer);
     *ret_there = answer == RCMI_WIRE_READY;
     return conn->status;
 }
 
-rcm_status rcmi_call_present(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+rcm_status rcmi_call_present(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                              bool *ret_present) {
     for (size_t i = 0; i < n; i++)
-        rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, &keys[i], 1);
-    rcmi_conn_flush(conn, rcmi_call_deadline());
+        rcmi_tcp_conn_put_list(conn, RCMI_WIRE_CHECK, &keys[i], 1);
+    rcmi_tcp_conn_flush(conn, rcmi_call_deadline());
     for (size_t i = 0; i < n; i++) {
         uint8_t answer = RCMI_WIRE_NOT_READY;
-        (void)rcmi_conn_get_byte(conn, &answer);
+        (void)rcmi_tcp_conn_get_byte(conn, &answer);
         ret_present[i] = answer == RCMI_WIRE_READY;
     }
     return conn->status;
 }
 
-static rcm_status conn_get_of(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
-                              struct rcm_blob *ret_value) {
-    rcmi_conn_put_op(conn, RCMI_WIRE_GET, key);
-    rcmi_conn_flush(conn, deadline);
-    return rcmi_conn_get_value(conn, ret_value);
+static rcm_status conn_get_of(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
+                              rcmi_deadline deadline, struct rcm_blob *ret_value) {
+    rcmi_tcp_conn_put_op(conn, RCMI_WIRE_GET, key);
+    rcmi_tcp_conn_flush(conn, deadline);
+    return rcmi_tcp_conn_get_value(conn, ret_value);
 }
 
 /* Servers of torch hang up at a GET of a key that is missing, but for those on libuv. */
-static rcm_status look_foreign(struct rcmi_conn *conn, struct rcmi_bytes key,
+static rcm_status look_foreign(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
                                rcmi_deadline deadline, bool *ret_there,
                                struct rcm_blob *ret_value) {
     const rcm_status status = conn_check(conn, &key, 1, deadline, ret_there);
@@ -115,30 +115,30 @@ static rcm_status look_foreign(struct rcmi_conn *conn, struct rcmi_bytes key,
 }
 
 /* CHECK and GET in one go: an empty value and a missing key look the same to GET. */
-rcm_status rcmi_call_look(struct rcmi_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
+rcm_status rcmi_call_look(struct rcmi_tcp_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
                           bool *ret_there, struct rcm_blob *ret_value) {
     uint8_t answer = RCMI_WIRE_NOT_READY;
     if (!conn->features)
         return look_foreign(conn, key, deadline, ret_there, ret_value);
-    rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, &key, 1);
-    rcmi_conn_put_op(conn, RCMI_WIRE_GET, key);
-    rcmi_conn_flush(conn, deadline);
-    (void)rcmi_conn_get_byte(conn, &answer);
+    rcmi_tcp_conn_put_list(conn, RCMI_WIRE_CHECK, &key, 1);
+    rcmi_tcp_conn_put_op(conn, RCMI_WIRE_GET, key);
+    rcmi_tcp_conn_flush(conn, deadline);
+    (void)rcmi_tcp_conn_get_byte(conn, &answer);
     *ret_there = answer == RCMI_WIRE_READY;
-    return rcmi_conn_get_value(conn, ret_value);
+    return rcmi_tcp_conn_get_value(conn, ret_value);
 }
 
-rcm_status rcmi_call_count(struct rcmi_conn *conn, rcmi_deadline deadline, int64_t *ret_count) {
+rcm_status rcmi_call_count(struct rcmi_tcp_conn *conn, rcmi_deadline deadline, int64_t *ret_count) {
     static const struct rcmi_bytes init = {RCMI_WIRE_INIT, sizeof RCMI_WIRE_INIT - 1};
     uint8_t answer = RCMI_WIRE_NOT_READY;
     int64_t count = 0;
-    rcmi_conn_put_opcode(conn, RCMI_WIRE_CHECK);
-    rcmi_conn_put_u64(conn, 1);
-    rcmi_conn_put_value(conn, init); /* not a user's key: no "/" */
-    rcmi_conn_put_opcode(conn, RCMI_WIRE_GETNUMKEYS);
-    rcmi_conn_flush(conn, deadline);
-    (void)rcmi_conn_get_byte(conn, &answer);
-    const rcm_status status = rcmi_conn_get_i64(conn, &count);
+    rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_CHECK);
+    rcmi_tcp_conn_put_u64(conn, 1);
+    rcmi_tcp_conn_put_value(conn, init); /* not a user's key: no "/" */
+    rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_GETNUMKEYS);
+    rcmi_tcp_conn_flush(conn, deadline);
+    (void)rcmi_tcp_conn_get_byte(conn, &answer);
+    const rcm_status status = rcmi_tcp_conn_get_i64(conn, &count);
     const int64_t hidden = answer == RCMI_WIRE_READY;
     if (status == RCM_OK && count < hidden)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store says that it has %lld keys",
@@ -159,37 +159,37 @@ static rcmi_deadline look_at(int64_t since_ns, rcmi_deadline deadline) {
     return at < deadline ? at : deadline;
 }
 
-static rcm_status wait_ask(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+static rcm_status wait_ask(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                            rcmi_deadline deadline) {
-    rcmi_conn_put_list(conn, RCMI_WIRE_WAIT, keys, n);
-    rcmi_conn_flush(conn, rcmi_talk_deadline(deadline));
+    rcmi_tcp_conn_put_list(conn, RCMI_WIRE_WAIT, keys, n);
+    rcmi_tcp_conn_flush(conn, rcmi_talk_deadline(deadline));
     return conn->status;
 }
 
-static rcm_status wait_answer(struct rcmi_conn *conn) {
+static rcm_status wait_answer(struct rcmi_tcp_conn *conn) {
     uint8_t answer = RCMI_WIRE_STOP_WAITING;
-    const rcm_status status = rcmi_conn_get_byte(conn, &answer);
+    const rcm_status status = rcmi_tcp_conn_get_byte(conn, &answer);
     if (status == RCM_OK && answer != RCMI_WIRE_STOP_WAITING)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store answered a wait with %u", answer);
     return status;
 }
 
 /* Takes a WAIT back. The answer to the WAIT may have been on its way: all keys exist then. */
-static rcm_status wait_cancel(struct rcmi_conn *conn, rcmi_deadline deadline) {
+static rcm_status wait_cancel(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) {
     uint8_t answer = RCMI_WIRE_WAIT_CANCELED;
-    rcmi_conn_put_opcode(conn, RCMI_WIRE_CANCEL_WAIT);
-    rcmi_conn_flush(conn, rcmi_talk_deadline(deadline));
-    const rcm_status status = rcmi_conn_get_byte(conn, &answer);
+    rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_CANCEL_WAIT);
+    rcmi_tcp_conn_flush(conn, rcmi_talk_deadline(deadline));
+    const rcm_status status = rcmi_tcp_conn_get_byte(conn, &answer);
     if (status == RCM_OK && answer == RCMI_WIRE_WAIT_CANCELED)
         return RCM_PENDING;
-    return rcmi_conn_get_byte(conn, &answer);
+    return rcmi_tcp_conn_get_byte(conn, &answer);
 }
 
 /* One WAIT, which the server answers or we take back. */
-static rcm_status wait_once(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+static rcm_status wait_once(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                             rcmi_deadline deadline) {
     (void)wait_ask(conn, keys, n, deadline);
-    const rcm_status status = rcmi_conn_await(conn, deadline);
+    const rcm_status status = rcmi_tcp_conn_await(conn, deadline);
     if (status == RCM_ERR_TIMEOUT && conn->status == RCM_OK)
         return wait_cancel(conn, deadline);
     return status == RCM_OK ? wait_answer(conn) : status;
@@ -202,7 +202,7 @@ static rcm_status wait_once(struct rcmi_conn *conn, const struct rcmi_bytes *key
  * The old dialect has no word to take a WAIT back, and answers one wrongly that comes on top of
  * another. So there is one, and CHECKs beside it: the first 0 says that all is there, whichever
  * question it answers, and the other's answer may then come at any time. */
-static rcm_status wait_foreign(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+static rcm_status wait_foreign(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                                rcmi_deadline deadline) {
     const int64_t since_ns = rcmi_now_ns();
     for (bool asked = false;; asked = true) {
@@ -216,7 +216,7 @@ static rcm_status wait_foreign(struct rcmi_conn *conn, const struct rcmi_bytes *
         if (!asked || !conn->old)
             status = wait_ask(conn, keys, n, deadline);
         if (status == RCM_OK)
-            status = rcmi_conn_await(conn, look_at(since_ns, deadline));
+            status = rcmi_tcp_conn_await(conn, look_at(since_ns, deadline));
         if (status == RCM_OK)
             return wait_answer(conn);
         if (status == RCM_ERR_TIMEOUT)
@@ -226,7 +226,7 @@ static rcm_status wait_foreign(struct rcmi_conn *conn, const struct rcmi_bytes *
     }
 }
 
-rcm_status rcmi_call_wait(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+rcm_status rcmi_call_wait(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                           rcmi_deadline deadline) {
     return conn->features ? wait_once(conn, keys, n, deadline)
                           : wait_foreign(conn, keys, n, deadline);
@@ -234,33 +234,33 @@ rcm_status rcmi_call_wait(struct rcmi_conn *conn, const struct rcmi_bytes *keys,
 
 /* ---- Many, and comparing ------------------------------------------------------------------- */
 
-rcm_status rcmi_call_multi_get(struct rcmi_conn *conn, const struct rcmi_bytes *keys, size_t n,
+rcm_status rcmi_call_multi_get(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                                struct rcm_blob *ret_values) {
     const rcmi_deadline deadline = rcmi_call_deadline();
     rcm_status status = RCM_OK;
     size_t got = 0;
     if (!conn->old) {
-        rcmi_conn_put_list(conn, RCMI_WIRE_MULTI_GET, keys, n);
-        rcmi_conn_flush(conn, deadline);
+        rcmi_tcp_conn_put_list(conn, RCMI_WIRE_MULTI_GET, keys, n);
+        rcmi_tcp_conn_flush(conn, deadline);
     }
     for (; got < n && status == RCM_OK; got += status == RCM_OK)
         status = conn->old ? conn_get_of(conn, keys[got], deadline, &ret_values[got])
-                           : rcmi_conn_get_value(conn, &ret_values[got]);
+                           : rcmi_tcp_conn_get_value(conn, &ret_values[got]);
     if (status != RCM_OK)
         rcmi_blobs_free(ret_values, got);
     return status;
 }
 
-static void conn_ask_compare(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key,
-                             struct rcmi_bytes expected, struct rcmi_bytes desired,
-                             rcmi_deadline deadline) {
-    rcmi_conn_put_op(conn, op, key);
-    rcmi_conn_put_value(conn, expected);
-    rcmi_conn_put_value(conn, desired);
-    rcmi_conn_flush(conn, deadline);
+static void conn_ask_compare(struct rcmi_tcp_conn *conn, enum rcmi_wire_op op,
+                             struct rcmi_bytes key, struct rcmi_bytes expected,
+                             struct rcmi_bytes desired, rcmi_deadline deadline) {
+    rcmi_tcp_conn_put_op(conn, op, key);
+    rcmi_tcp_conn_put_value(conn, expected);
+    rcmi_tcp_conn_put_value(conn, desired);
+    rcmi_tcp_conn_flush(conn, deadline);
 }
 
-rcm_status rcmi_call_compare_ours(struct rcmi_conn *conn, struct rcmi_bytes key,
+rcm_status rcmi_call_compare_ours(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
                                   struct rcmi_bytes expected, struct rcmi_bytes desired,
                                   rcmi_deadline deadline, enum rcmi_compare *ret_what,
                                   struct rcm_blob *ret_value) {
@@ -268,9 +268,9 @@ rcm_status rcmi_call_compare_ours(struct rcmi_conn *conn, struct rcmi_bytes key,
                                                 RCMI_COMPARE_MISSING};
     uint8_t answer = 0;
     conn_ask_compare(conn, RCMI_WIRE_XCOMPARE_SET, key, expected, desired, deadline);
-    if (rcmi_conn_get_byte(conn, &answer) == RCM_OK && answer > 2)
+    if (rcmi_tcp_conn_get_byte(conn, &answer) == RCM_OK && answer > 2)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store answered %u", answer);
-    const rcm_status status = rcmi_conn_get_value(conn, ret_value);
+    const rcm_status status = rcmi_tcp_conn_get_value(conn, ret_value);
     if (status == RCM_OK)
         *ret_what = meaning[answer];
     return status;
@@ -278,7 +278,7 @@ rcm_status rcmi_call_compare_ours(struct rcmi_conn *conn, struct rcmi_bytes key,
 
 /* The dialect of torch tells only the value afterwards. Whether we set it shows from a look at
  * the value just before, except when somebody else sets the same value in between. */
-rcm_status rcmi_call_compare_foreign(struct rcmi_conn *conn, struct rcmi_bytes key,
+rcm_status rcmi_call_compare_foreign(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
                                      struct rcmi_bytes expected, struct rcmi_bytes desired,
                                      rcmi_deadline deadline, enum rcmi_compare *ret_what,
                                      struct rcm_blob *ret_value) {
@@ -291,7 +291,7 @@ rcm_status rcmi_call_compare_foreign(struct rcmi_conn *conn, struct rcmi_bytes k
                        : expected.len == 0;
     free(before.data);
     conn_ask_compare(conn, RCMI_WIRE_COMPARE_SET, key, expected, desired, deadline);
-    status = rcmi_conn_get_value(conn, &after);
+    status = rcmi_tcp_conn_get_value(conn, &after);
     if (status != RCM_OK)
         return status;
     match = match && rcmi_bytes_equal((struct rcmi_bytes){after.data, after.len}, desired);

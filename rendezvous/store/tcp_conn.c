@@ -42,57 +42,57 @@ static rcm_status opcode_old(enum rcmi_wire_op op, uint8_t *ret_code) {
     return RCM_OK;
 }
 
-static void conn_put(struct rcmi_conn *conn, const void *data, size_t len) {
+static void conn_put(struct rcmi_tcp_conn *conn, const void *data, size_t len) {
     if (conn->status == RCM_OK)
         conn->status = rcmi_buffer_put(&conn->out, data, len);
 }
 
-void rcmi_conn_put_opcode(struct rcmi_conn *conn, enum rcmi_wire_op op) {
+void rcmi_tcp_conn_put_opcode(struct rcmi_tcp_conn *conn, enum rcmi_wire_op op) {
     uint8_t code = (uint8_t)op;
     if (conn->status == RCM_OK && conn->old)
         conn->status = opcode_old(op, &code);
     conn_put(conn, &code, sizeof code);
 }
 
-void rcmi_conn_put_u64(struct rcmi_conn *conn, uint64_t value) {
+void rcmi_tcp_conn_put_u64(struct rcmi_tcp_conn *conn, uint64_t value) {
     conn_put(conn, &value, sizeof value);
 }
 
-void rcmi_conn_put_value(struct rcmi_conn *conn, struct rcmi_bytes value) {
-    rcmi_conn_put_u64(conn, value.len);
+void rcmi_tcp_conn_put_value(struct rcmi_tcp_conn *conn, struct rcmi_bytes value) {
+    rcmi_tcp_conn_put_u64(conn, value.len);
     conn_put(conn, value.data, value.len);
 }
 
-void rcmi_conn_put_key(struct rcmi_conn *conn, struct rcmi_bytes key) {
-    rcmi_conn_put_u64(conn, key.len + 1);
+void rcmi_tcp_conn_put_key(struct rcmi_tcp_conn *conn, struct rcmi_bytes key) {
+    rcmi_tcp_conn_put_u64(conn, key.len + 1);
     conn_put(conn, "/", 1);
     conn_put(conn, key.data, key.len);
 }
 
-void rcmi_conn_put_op(struct rcmi_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key) {
-    rcmi_conn_put_opcode(conn, op);
-    rcmi_conn_put_key(conn, key);
+void rcmi_tcp_conn_put_op(struct rcmi_tcp_conn *conn, enum rcmi_wire_op op, struct rcmi_bytes key) {
+    rcmi_tcp_conn_put_opcode(conn, op);
+    rcmi_tcp_conn_put_key(conn, key);
 }
 
-void rcmi_conn_put_list(struct rcmi_conn *conn, enum rcmi_wire_op op, const struct rcmi_bytes *keys,
-                        size_t n) {
-    rcmi_conn_put_opcode(conn, op);
-    rcmi_conn_put_u64(conn, n);
+void rcmi_tcp_conn_put_list(struct rcmi_tcp_conn *conn, enum rcmi_wire_op op,
+                            const struct rcmi_bytes *keys, size_t n) {
+    rcmi_tcp_conn_put_opcode(conn, op);
+    rcmi_tcp_conn_put_u64(conn, n);
     for (size_t i = 0; i < n; i++)
-        rcmi_conn_put_key(conn, keys[i]);
+        rcmi_tcp_conn_put_key(conn, keys[i]);
 }
 
-void rcmi_conn_put_ping(struct rcmi_conn *conn) {
+void rcmi_tcp_conn_put_ping(struct rcmi_tcp_conn *conn) {
     if (conn->old) { /* the question whether all of no keys exist */
-        rcmi_conn_put_list(conn, RCMI_WIRE_CHECK, NULL, 0);
+        rcmi_tcp_conn_put_list(conn, RCMI_WIRE_CHECK, NULL, 0);
         return;
     }
     conn->nonce++;
-    rcmi_conn_put_opcode(conn, RCMI_WIRE_PING);
+    rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_PING);
     conn_put(conn, &conn->nonce, sizeof conn->nonce);
 }
 
-void rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline) {
+void rcmi_tcp_conn_flush(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) {
     const size_t len = rcmi_buffer_len(&conn->out);
     conn->deadline = deadline;
     if (conn->status == RCM_OK)
@@ -102,14 +102,14 @@ void rcmi_conn_flush(struct rcmi_conn *conn, rcmi_deadline deadline) {
 
 /* ---- Replies ------------------------------------------------------------------------------- */
 
-rcm_status rcmi_conn_await(struct rcmi_conn *conn, rcmi_deadline deadline) {
+rcm_status rcmi_tcp_conn_await(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) {
     if (conn->status != RCM_OK || rcmi_buffer_len(&conn->in) > 0)
         return conn->status;
     return rcmi_fd_poll(conn->fd, POLLIN, deadline);
 }
 
 /* At least one byte more. */
-static rcm_status conn_fill(struct rcmi_conn *conn) {
+static rcm_status conn_fill(struct rcmi_tcp_conn *conn) {
     for (;;) {
         void *space;
         size_t n = 0;
@@ -124,7 +124,7 @@ static rcm_status conn_fill(struct rcmi_conn *conn) {
     }
 }
 
-static rcm_status conn_get(struct rcmi_conn *conn, void *data, size_t len) {
+static rcm_status conn_get(struct rcmi_tcp_conn *conn, void *data, size_t len) {
     char *to = data;
     while (len > 0 && conn->status == RCM_OK) {
         const size_t have = rcmi_buffer_len(&conn->in);
@@ -145,16 +145,16 @@ static rcm_status conn_get(struct rcmi_conn *conn, void *data, size_t len) {
     return conn->status;
 }
 
-rcm_status rcmi_conn_get_byte(struct rcmi_conn *conn, uint8_t *ret) {
+rcm_status rcmi_tcp_conn_get_byte(struct rcmi_tcp_conn *conn, uint8_t *ret) {
     return conn_get(conn, ret, sizeof *ret);
 }
 
-rcm_status rcmi_conn_get_i64(struct rcmi_conn *conn, int64_t *ret) {
+rcm_status rcmi_tcp_conn_get_i64(struct rcmi_tcp_conn *conn, int64_t *ret) {
     return conn_get(conn, ret, sizeof *ret);
 }
 
 /* Room for a value that the peer says is so long. */
-static char *value_room(struct rcmi_conn *conn, uint64_t len) {
+static char *value_room(struct rcmi_tcp_conn *conn, uint64_t len) {
     char *data = len <= RCMI_WIRE_REPLY_MAX ? malloc((size_t)len + 1) : NULL;
     if (len > RCMI_WIRE_REPLY_MAX)
         conn->status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store announced a value of %llu bytes",
@@ -167,7 +167,7 @@ static char *value_room(struct rcmi_conn *conn, uint64_t len) {
     return data;
 }
 
-rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret) {
+rcm_status rcmi_tcp_conn_get_value(struct rcmi_tcp_conn *conn, struct rcm_blob *ret) {
     uint64_t len;
     char *data = conn_get(conn, &len, sizeof len) == RCM_OK ? value_room(conn, len) : NULL;
     if (!data)
@@ -179,15 +179,15 @@ rcm_status rcmi_conn_get_value(struct rcmi_conn *conn, struct rcm_blob *ret) {
     return conn->status;
 }
 
-static rcm_status conn_get_ping_old(struct rcmi_conn *conn) {
+static rcm_status conn_get_ping_old(struct rcmi_tcp_conn *conn) {
     uint8_t answer;
-    if (rcmi_conn_get_byte(conn, &answer) == RCM_OK && answer != RCMI_WIRE_READY)
+    if (rcmi_tcp_conn_get_byte(conn, &answer) == RCM_OK && answer != RCMI_WIRE_READY)
         conn->status = rcmi_fail(RCM_ERR_PROTOCOL, 0,
                                  "it answered an empty question with %u: no store", answer);
     return conn->status;
 }
 
-rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn) {
+rcm_status rcmi_tcp_conn_get_ping(struct rcmi_tcp_conn *conn) {
     uint32_t nonce;
     if (conn->old)
         return conn_get_ping_old(conn);
@@ -202,7 +202,7 @@ rcm_status rcmi_conn_get_ping(struct rcmi_conn *conn) {
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
 
-void rcmi_conn_close(struct rcmi_conn *conn) {
+void rcmi_tcp_conn_close(struct rcmi_tcp_conn *conn) {
     if (!conn)
         return;
     rcmi_fd_close(&conn->fd);
@@ -215,7 +215,8 @@ static rcmi_deadline earlier(rcmi_deadline a, rcmi_deadline b) {
     return a < b ? a : b;
 }
 
-rcm_status rcmi_conn_prove(struct rcmi_conn *conn, const char *secret, rcmi_deadline deadline) {
+rcm_status rcmi_tcp_conn_prove(struct rcmi_tcp_conn *conn, const char *secret,
+                               rcmi_deadline deadline) {
     struct rcmi_auth auth;
     rcm_status status = rcmi_auth_start(&auth, secret, true);
     if (status != RCM_OK || !secret)
@@ -233,21 +234,21 @@ rcm_status rcmi_conn_prove(struct rcmi_conn *conn, const char *secret, rcmi_dead
     return status;
 }
 
-rcm_status rcmi_conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
+rcm_status rcmi_tcp_conn_greet(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) {
     static const struct rcmi_bytes features = {RCMI_WIRE_FEATURES, sizeof RCMI_WIRE_FEATURES - 1};
     const uint32_t magic = RCMI_WIRE_MAGIC;
     uint8_t answer = RCMI_WIRE_NOT_READY;
 
     conn->nonce = FIRST_NONCE;
-    rcmi_conn_put_opcode(conn, RCMI_WIRE_VALIDATE);
+    rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_VALIDATE);
     conn_put(conn, &magic, sizeof magic);
-    rcmi_conn_put_ping(conn);
-    rcmi_conn_put_opcode(conn, RCMI_WIRE_CHECK);
-    rcmi_conn_put_u64(conn, 1);
-    rcmi_conn_put_value(conn, features);
-    rcmi_conn_flush(conn, deadline);
-    (void)rcmi_conn_get_ping(conn);
-    const rcm_status status = rcmi_conn_get_byte(conn, &answer);
+    rcmi_tcp_conn_put_ping(conn);
+    rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_CHECK);
+    rcmi_tcp_conn_put_u64(conn, 1);
+    rcmi_tcp_conn_put_value(conn, features);
+    rcmi_tcp_conn_flush(conn, deadline);
+    (void)rcmi_tcp_conn_get_ping(conn);
+    const rcm_status status = rcmi_tcp_conn_get_byte(conn, &answer);
     if (status == RCM_ERR_TIMEOUT)
         return rcmi_fail(status, 0, "it accepts connections but does not answer as a store");
     if (status != RCM_OK)
@@ -256,7 +257,7 @@ rcm_status rcmi_conn_greet(struct rcmi_conn *conn, rcmi_deadline deadline) {
     return RCM_OK;
 }
 
-static rcm_status conn_dial(struct rcmi_conn *conn, const struct rcmi_sockaddr *addr,
+static rcm_status conn_dial(struct rcmi_tcp_conn *conn, const struct rcmi_sockaddr *addr,
                             rcmi_deadline deadline) {
     rcm_status status = rcmi_connect_start(addr, &conn->fd);
     if (status == RCM_OK)
@@ -270,16 +271,16 @@ static rcm_status conn_dial(struct rcmi_conn *conn, const struct rcmi_sockaddr *
 
 /* A server that hangs up at the greeting without a word may be of the old dialect, which has no
  * greeting. If it is not, the error stays what it was. */
-static rcm_status conn_greet_old(struct rcmi_conn *conn, const struct rcmi_sockaddr *addr,
+static rcm_status conn_greet_old(struct rcmi_tcp_conn *conn, const struct rcmi_sockaddr *addr,
                                  rcmi_deadline deadline) {
     const struct rcmi_error kept = *rcmi_last_error();
     rcmi_fd_close(&conn->fd);
     rcmi_buffer_drop(&conn->out, rcmi_buffer_len(&conn->out));
     conn->old = true;
     conn->status = conn_dial(conn, addr, deadline);
-    rcmi_conn_put_ping(conn);
-    rcmi_conn_flush(conn, deadline);
-    if (rcmi_conn_get_ping(conn) == RCM_OK)
+    rcmi_tcp_conn_put_ping(conn);
+    rcmi_tcp_conn_flush(conn, deadline);
+    if (rcmi_tcp_conn_get_ping(conn) == RCM_OK)
         return RCM_OK;
     *rcmi_last_error() = kept;
     return kept.status;
@@ -288,8 +289,8 @@ static rcm_status conn_greet_old(struct rcmi_conn *conn, const struct rcmi_socka
 /* One try at one address. */
 static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
                            rcmi_deadline deadline, bool *ret_connected,
-                           struct rcmi_conn **ret_conn) {
-    struct rcmi_conn *conn = calloc(1, sizeof *conn);
+                           struct rcmi_tcp_conn **ret_conn) {
+    struct rcmi_tcp_conn *conn = calloc(1, sizeof *conn);
     if (!conn)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a connection");
     conn->fd = -1;
@@ -298,15 +299,15 @@ static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
     *ret_connected = status == RCM_OK;
     deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
     if (status == RCM_OK)
-        status = rcmi_conn_prove(conn, secret, deadline);
+        status = rcmi_tcp_conn_prove(conn, secret, deadline);
     if (status == RCM_OK)
-        status = rcmi_conn_greet(conn, deadline);
+        status = rcmi_tcp_conn_greet(conn, deadline);
     if (status == RCM_ERR_PEER && *ret_connected && !secret)
         status = conn_greet_old(conn, addr, deadline);
     if (status == RCM_OK)
         *ret_conn = conn;
     else
-        rcmi_conn_close(conn);
+        rcmi_tcp_conn_close(conn);
     return status;
 }
 
@@ -317,7 +318,7 @@ struct round {
 
 /* Every address of the host once. */
 static rcm_status conn_round(const char *host, int port, const char *secret, rcmi_deadline deadline,
-                             struct round *round, struct rcmi_conn **ret_conn) {
+                             struct round *round, struct rcmi_tcp_conn **ret_conn) {
     struct rcmi_sockaddr addr;
     rcm_status last = RCM_ERR_NOT_FOUND;
     round->hung_up = false;
@@ -378,8 +379,8 @@ static void tell_absence(const char *place, rcmi_deadline *warn) {
     }
 }
 
-const char *rcmi_conn_place(const char *host, int port, const struct rcmi_sockaddr *addr,
-                            char text[RCMI_CONN_PLACE]) {
+const char *rcmi_tcp_conn_place(const char *host, int port, const struct rcmi_sockaddr *addr,
+                                char text[RCMI_TCP_CONN_PLACE]) {
     char led[RCMI_ADDR_TEXT] = "";
     const char *shown = host[0] ? host : "localhost";
     if (addr && addr->len > 0) {
@@ -388,13 +389,13 @@ const char *rcmi_conn_place(const char *host, int port, const struct rcmi_sockad
     }
     if (led[0] && strcmp(led, shown) != 0 &&
         !(led[0] == '[' && strncmp(led + 1, shown, strlen(led) - 2) == 0))
-        snprintf(text, RCMI_CONN_PLACE, "%s:%d (%s)", shown, port, led);
+        snprintf(text, RCMI_TCP_CONN_PLACE, "%s:%d (%s)", shown, port, led);
     else
-        snprintf(text, RCMI_CONN_PLACE, "%s:%d", shown, port);
+        snprintf(text, RCMI_TCP_CONN_PLACE, "%s:%d", shown, port);
     return text;
 }
 
-bool rcmi_conn_is_alive(struct rcmi_conn *conn, rcmi_deadline deadline) {
+bool rcmi_tcp_conn_is_alive(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) {
     char byte;
     const ssize_t n = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
@@ -402,26 +403,26 @@ bool rcmi_conn_is_alive(struct rcmi_conn *conn, rcmi_deadline deadline) {
     if (rcmi_now_ns() - conn->used_ns < IDLE_NS)
         return true;
     deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
-    rcmi_conn_put_ping(conn);
-    rcmi_conn_flush(conn, deadline);
-    return rcmi_conn_get_ping(conn) == RCM_OK;
+    rcmi_tcp_conn_put_ping(conn);
+    rcmi_tcp_conn_flush(conn, deadline);
+    return rcmi_tcp_conn_get_ping(conn) == RCM_OK;
 }
 
-rcm_status rcmi_conn_open_again(const char *host, int port, const char *secret,
-                                rcmi_deadline deadline, struct rcmi_conn **ret_conn) {
+rcm_status rcmi_tcp_conn_open_again(const char *host, int port, const char *secret,
+                                    rcmi_deadline deadline, struct rcmi_tcp_conn **ret_conn) {
     struct round round = {.hung_up = false};
-    char place[RCMI_CONN_PLACE];
+    char place[RCMI_TCP_CONN_PLACE];
     const rcm_status status = conn_round(host, port, secret, deadline, &round, ret_conn);
     if (status == RCM_OK)
         return RCM_OK;
     return rcmi_fail_context("the connection to the store at %s was lost, and cannot be made again",
-                             rcmi_conn_place(host, port, &round.addr, place));
+                             rcmi_tcp_conn_place(host, port, &round.addr, place));
 }
 
-rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_deadline deadline,
-                          struct rcmi_conn **ret_conn) {
+rcm_status rcmi_tcp_conn_open(const char *host, int port, const char *secret,
+                              rcmi_deadline deadline, struct rcmi_tcp_conn **ret_conn) {
     struct round round = {.hung_up = false};
-    char place[RCMI_CONN_PLACE];
+    char place[RCMI_TCP_CONN_PLACE];
     int64_t start = rcmi_now_ns();
     int backoff_ms = BACKOFF_MIN_MS, rejections = 0;
     const int64_t warn_ms = rcmi_store_warn_ms();
@@ -434,7 +435,7 @@ rcm_status rcmi_conn_open(const char *host, int port, const char *secret, rcmi_d
         status = conn_round(host, port, secret, deadline, &round, ret_conn);
         if (status == RCM_OK)
             return RCM_OK;
-        rcmi_conn_place(host, port, &round.addr, place);
+        rcmi_tcp_conn_place(host, port, &round.addr, place);
         rejections = round.hung_up ? rejections + 1 : 0;
         if (rejections == 1)
             rejected_until = rcmi_deadline_in(REJECTED_MS);

@@ -24,7 +24,7 @@ static void take_blobs(struct rcm_blob *blobs, size_t n, rcm_status status) {
         rcmi_blobs_free(blobs, n);
 }
 
-static rcm_status call_value(struct rcmi_conn *conn, uint8_t which, rcmi_deadline deadline) {
+static rcm_status call_value(struct rcmi_tcp_conn *conn, uint8_t which, rcmi_deadline deadline) {
     struct rcm_blob blobs[KEYS] = {{NULL, 0}};
     enum rcmi_compare what = RCMI_COMPARE_KEEP;
     bool there = false;
@@ -33,7 +33,7 @@ static rcm_status call_value(struct rcmi_conn *conn, uint8_t which, rcmi_deadlin
     switch (which) {
     case 0:
         conn->deadline = deadline;
-        status = rcmi_conn_get_value(conn, blobs);
+        status = rcmi_tcp_conn_get_value(conn, blobs);
         break;
     case 1:
         status = rcmi_call_compare_ours(conn, keys[0], value, value, deadline, &what, blobs);
@@ -52,7 +52,7 @@ static rcm_status call_value(struct rcmi_conn *conn, uint8_t which, rcmi_deadlin
     return status;
 }
 
-static rcm_status call(struct rcmi_conn *conn, uint8_t which, rcmi_deadline deadline) {
+static rcm_status call(struct rcmi_tcp_conn *conn, uint8_t which, rcmi_deadline deadline) {
     static const struct rcmi_bytes values[KEYS] = {{"v", 1}, {"", 0}, {"w", 1}};
     uint8_t result = 0;
     int64_t number = 0;
@@ -60,9 +60,9 @@ static rcm_status call(struct rcmi_conn *conn, uint8_t which, rcmi_deadline dead
     rcm_status status;
     switch (which) {
     case 0:
-        return rcmi_conn_greet(conn, deadline);
+        return rcmi_tcp_conn_greet(conn, deadline);
     case 1:
-        return rcmi_conn_prove(conn, "fuzz secret", deadline);
+        return rcmi_tcp_conn_prove(conn, "fuzz secret", deadline);
     case 2:
         return rcmi_call_add(conn, keys[0], -5, deadline, &result, &number);
     case 3:
@@ -84,7 +84,7 @@ static rcm_status call(struct rcmi_conn *conn, uint8_t which, rcmi_deadline dead
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input in = {data, size};
-    struct rcmi_conn *conn = calloc(1, sizeof *conn);
+    struct rcmi_tcp_conn *conn = calloc(1, sizeof *conn);
     int fds[2];
     if (!conn)
         return 0;
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_write(fds[1], in.data, in.left);
     shutdown(fds[1], SHUT_WR);
     fuzz_judge(call(conn, which, rcmi_deadline_in(LIMIT_MS)));
-    rcmi_conn_close(conn);
+    rcmi_tcp_conn_close(conn);
     close(fds[1]);
     return 0;
 }

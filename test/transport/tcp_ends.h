@@ -74,7 +74,7 @@ static inline void end_close(struct end *end) {
     rcmi_loop_call(end->node.loop, end_down, end);
     rcmi_loop_destroy(end->node.loop);
     while (end->node.ends) {
-        struct rcmi_end *next = end->node.ends->next;
+        struct rcmi_channel_end *next = end->node.ends->next;
         free(end->node.ends);
         end->node.ends = next;
     }
@@ -90,8 +90,8 @@ static inline void socket_pair(int fds[2], int buffer) {
 }
 
 /* The framework's part of a channel, freed with its end. */
-static inline struct rcmi_end *end_part(struct end *end, struct rcmi_channel *channel) {
-    struct rcmi_end *part = calloc(1, sizeof *part);
+static inline struct rcmi_channel_end *end_part(struct end *end, struct rcmi_channel *channel) {
+    struct rcmi_channel_end *part = calloc(1, sizeof *part);
     assert_non_null(part);
     part->channel = channel;
     part->next = end->node.ends;

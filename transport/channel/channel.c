@@ -53,9 +53,10 @@ static const struct rcmi_transport no_transport = {
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
-static struct rcmi_end *end_new(struct rcmi_node *node, uint64_t epoch, uint32_t id,
-                                const int *ranks, int nranks) {
-    struct rcmi_end *end = rcmi_zalloc(sizeof *end + (size_t)nranks * sizeof end->readers[0]);
+static struct rcmi_channel_end *end_new(struct rcmi_node *node, uint64_t epoch, uint32_t id,
+                                        const int *ranks, int nranks) {
+    struct rcmi_channel_end *end =
+        rcmi_zalloc(sizeof *end + (size_t)nranks * sizeof end->readers[0]);
     struct rcmi_channel *channel = rcmi_zalloc(node->channel_size);
     if (!end || !channel) {
         free(end);
@@ -82,7 +83,7 @@ static struct rcmi_end *end_new(struct rcmi_node *node, uint64_t epoch, uint32_t
     return end;
 }
 
-static void end_list(struct rcmi_end *end) {
+static void end_list(struct rcmi_channel_end *end) {
     struct rcmi_node *node = end->channel->node;
     end->next = node->ends;
     if (end->next)
@@ -107,7 +108,7 @@ static void reader_unlist(struct rcmi_reader *reader) {
     reader->at = NULL;
 }
 
-static void end_free(struct rcmi_end *end) {
+static void end_free(struct rcmi_channel_end *end) {
     struct rcmi_node *node = end->channel->node;
     for (int i = 0; i < end->nreaders; i++)
         reader_unlist(&end->readers[i]);
@@ -133,7 +134,7 @@ void rcmi_channels_free(struct rcmi_node *node) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-struct opening {
+struct open_call {
     struct rcmi_node *node;
     uint64_t epoch;
     uint32_t id;
@@ -147,9 +148,9 @@ struct opening {
 
 /* A channel is known by (epoch, id, writer) at each of its readers: two writing ends of the same
  * name must not meet at one reader. */
-static rcm_status end_check_name(const struct rcmi_end *end, const struct rcmi_link *link) {
+static rcm_status end_check_name(const struct rcmi_channel_end *end, const struct rcmi_link *link) {
     const struct rcmi_channel *c = end->channel;
-    const struct rcmi_end *other = rcmi_end_named(link, c->epoch, c->id, c->is_writer);
+    const struct rcmi_channel_end *other = rcmi_end_named(link, c->epoch, c->id, c->is_writer);
     if (!other)
         return RCM_OK;
     if (other == end)
@@ -161,7 +162,7 @@ static rcm_status end_check_name(const struct rcmi_end *end, const struct rcmi_l
 }
 
 /* Takes its place at the link to each reader, which is made. */
-static rcm_status end_enter(struct rcmi_end *end) {
+static rcm_status end_enter(struct rcmi_channel_end *end) {
     for (int i = 0; i < end->nreaders; i++) {
         struct rcmi_link *link = rcmi_link_need(end->channel->node, end->readers[i].rank);
         if (!link)
@@ -178,14 +179,15 @@ static rcm_status end_enter(struct rcmi_end *end) {
 }
 
 /* Of the channel's kind, where the links are or come up. */
-static void end_need_planes(struct rcmi_end *end) {
+static void end_need_planes(struct rcmi_channel_end *end) {
     const struct rcmi_node *node = end->channel->node;
     for (int i = 0; end->kind != RCMI_MEM_HOST && i < end->nreaders; i++)
         rcmi_plane_need(rcmi_node_link(node, end->readers[i].rank));
 }
 
-static rcm_status open_end(struct opening *open) {
-    struct rcmi_end *end = end_new(open->node, open->epoch, open->id, open->ranks, open->nranks);
+static rcm_status open_end(struct open_call *open) {
+    struct rcmi_channel_end *end =
+        end_new(open->node, open->epoch, open->id, open->ranks, open->nranks);
     if (!end)
         return RCM_ERR_NOMEM;
     end->channel->is_writer = open->is_writer;
@@ -207,13 +209,13 @@ static rcm_status open_end(struct opening *open) {
 }
 
 static void open_on_loop(void *arg) {
-    struct opening *open = arg;
+    struct open_call *open = arg;
     open->status = open_end(open);
     if (open->status != RCM_OK)
         open->error = *rcmi_last_error();
 }
 
-static rcm_status channel_open(struct opening *open, struct rcmi_channel **ret_channel) {
+static rcm_status channel_open(struct open_call *open, struct rcmi_channel **ret_channel) {
     rcmi_loop_call(open->node->loop, open_on_loop, open);
     if (open->status != RCM_OK) {
         *rcmi_last_error() = open->error;
@@ -233,13 +235,13 @@ static rcm_status check_rank(const struct rcmi_node *node, int rank) {
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint64_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
                                     struct rcmi_channel **ret_channel) {
-    struct opening open = {.node = node,
-                           .epoch = epoch,
-                           .id = id,
-                           .ranks = readers,
-                           .nranks = nreaders,
-                           .is_writer = true,
-                           .status = RCM_ERR_ABORTED};
+    struct open_call open = {.node = node,
+                             .epoch = epoch,
+                             .id = id,
+                             .ranks = readers,
+                             .nranks = nreaders,
+                             .is_writer = true,
+                             .status = RCM_ERR_ABORTED};
     bool multicast = (id & RCMI_ID_MULTICAST) != 0;
     if (nreaders < 1 || nreaders > node->config.nranks || (nreaders > 1 && !multicast))
         return rcmi_fail(RCM_ERR_INVALID, 0, "channel %" PRIu64 ":%u with %d readers", epoch, id,
@@ -254,12 +256,12 @@ rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint64_t epoch, uint
 
 rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint64_t epoch, uint32_t id, int writer,
                                     struct rcmi_channel **ret_channel) {
-    struct opening open = {.node = node,
-                           .epoch = epoch,
-                           .id = id,
-                           .ranks = &writer,
-                           .nranks = 1,
-                           .status = RCM_ERR_ABORTED};
+    struct open_call open = {.node = node,
+                             .epoch = epoch,
+                             .id = id,
+                             .ranks = &writer,
+                             .nranks = 1,
+                             .status = RCM_ERR_ABORTED};
     rcm_status status = check_rank(node, writer);
     return status == RCM_OK ? channel_open(&open, ret_channel) : status;
 }
@@ -274,7 +276,7 @@ struct weighing {
 
 static void weigh_on_loop(void *arg) {
     struct weighing *weighing = arg;
-    for (const struct rcmi_end *end = weighing->node->ends; end; end = end->next)
+    for (const struct rcmi_channel_end *end = weighing->node->ends; end; end = end->next)
         if (end->channel->epoch == weighing->epoch)
             weighing->bytes += end->slot_memory;
 }
@@ -295,7 +297,7 @@ static void send_close(struct rcmi_link *link, uint32_t serial, bool by_writer) 
     rcmi_control_send(link, frame);
 }
 
-static void close_writer(struct rcmi_end *end) {
+static void close_writer(struct rcmi_channel_end *end) {
     struct rcmi_node *node = end->channel->node;
     if (end->inited)
         end->channel->transport->writer_close(end->channel);
@@ -311,7 +313,7 @@ static void close_writer(struct rcmi_end *end) {
             send_close(rcmi_node_link(node, end->readers[i].rank), end->serial, true);
 }
 
-static void close_reader(struct rcmi_end *end) {
+static void close_reader(struct rcmi_channel_end *end) {
     struct rcmi_node *node = end->channel->node;
     struct rcmi_link *link = rcmi_node_link(node, end->channel->writer);
     const uint64_t epoch = end->channel->epoch;
@@ -341,7 +343,7 @@ void rcmi_channel_close(struct rcmi_channel *channel) {
 
 /* It is done with the channel. */
 static void reader_closed(struct rcmi_reader *reader) {
-    struct rcmi_end *end = reader->end;
+    struct rcmi_channel_end *end = reader->end;
     end->nclosed += !reader->closed;
     reader->closed = true;
     if (end->closing && end->nclosed == end->nreaders)
@@ -370,7 +372,7 @@ rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, si
 /* ---- Links that end -------------------------------------------------------------------------- */
 
 /* Its writer has left, and it is ready: what was committed can be read. */
-static bool end_outlives(const struct rcmi_end *end, const struct rcmi_link *link) {
+static bool end_outlives(const struct rcmi_channel_end *end, const struct rcmi_link *link) {
     return rcmi_link_state(link) == RCMI_LINK_ENDED && !end->channel->is_writer &&
            atomic_load_explicit(&end->channel->state, memory_order_relaxed) == RCM_OK;
 }

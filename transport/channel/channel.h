@@ -15,15 +15,15 @@
 /* One reader of a channel; in a list of all at the link to that rank (of a reader end: the writer's
  * rank), for a node may have as many channels as there are ranks. */
 struct rcmi_reader {
-    struct rcmi_end *end;
+    struct rcmi_channel_end *end;
     struct rcmi_reader *next, **at; /* at: what points to it; NULL: not in the list */
     int rank;
     bool acked, closed;
 };
 
 /* The framework's part of a channel end. */
-struct rcmi_end {
-    struct rcmi_end *next, *prev;
+struct rcmi_channel_end {
+    struct rcmi_channel_end *next, *prev;
     struct rcmi_channel *channel;
     uint32_t serial;    /* the writer's number for this incarnation, 0 before it is known */
     bool inited;        /* the transport's init was called */
@@ -55,25 +55,25 @@ void rcmi_channels_link_down(struct rcmi_link *link);
 void rcmi_channels_free(struct rcmi_node *node);
 
 /* opening.c: between rcmi_channel_open_* and ready. */
-void rcmi_opening_offer(struct rcmi_end *end);
+void rcmi_opening_offer(struct rcmi_channel_end *end);
 /* Gives a newly opened reader end the pending OPEN that waits for it, if any. */
-void rcmi_opening_match(struct rcmi_end *end);
+void rcmi_opening_match(struct rcmi_channel_end *end);
 bool rcmi_opening_is_pending(const struct rcmi_link *link, uint64_t epoch, uint32_t id);
 /* The writer closed a channel that we never opened; false if there is none with this serial. */
 bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial);
 void rcmi_opening_forget(struct rcmi_link *link);
 
 /* The open end of that name that is shared with the link's peer; NULL. */
-struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
-                                bool is_writer);
+struct rcmi_channel_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
+                                        bool is_writer);
 /* The link's peer as a reader of the offered writer end with that serial number; NULL. */
 struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial);
-static inline struct rcmi_end *rcmi_end_of(const struct rcmi_channel *channel) {
+static inline struct rcmi_channel_end *rcmi_end_of(const struct rcmi_channel *channel) {
     return channel->framework;
 }
 /* The channel fails for the reason in why. */
-void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why);
-void rcmi_end_ready(struct rcmi_end *end);
+void rcmi_end_fail(struct rcmi_channel_end *end, const struct rcmi_error *why);
+void rcmi_end_ready(struct rcmi_channel_end *end);
 
 /* ---- allocation.c, registration.c ------------------------------------------------------------ */
 

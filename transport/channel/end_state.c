@@ -2,7 +2,7 @@
 /* The states of channel ends: opening, ready, failed; and how an end is found at its link. */
 #include "channel.h"
 
-void rcmi_end_ready(struct rcmi_end *end) {
+void rcmi_end_ready(struct rcmi_channel_end *end) {
     if (atomic_load_explicit(&end->channel->state, memory_order_relaxed) != RCM_AGAIN)
         return;
     /* Pairs with the acquire loads in the data operations, rcmi_channel_state and _not_ready. */
@@ -12,7 +12,7 @@ void rcmi_end_ready(struct rcmi_end *end) {
 }
 
 /* Several threads may find reasons; the first counts. */
-static bool end_take_reason(struct rcmi_end *end, const struct rcmi_error *why) {
+static bool end_take_reason(struct rcmi_channel_end *end, const struct rcmi_error *why) {
     struct rcmi_channel *channel = end->channel;
     pthread_mutex_lock(&channel->node->lock);
     const int state = atomic_load_explicit(&channel->state, memory_order_relaxed);
@@ -30,7 +30,7 @@ static bool end_take_reason(struct rcmi_end *end, const struct rcmi_error *why) 
     return first;
 }
 
-void rcmi_end_fail(struct rcmi_end *end, const struct rcmi_error *why) {
+void rcmi_end_fail(struct rcmi_channel_end *end, const struct rcmi_error *why) {
     if (end_take_reason(end, why) && !end->closing)
         rcmi_node_ring(end->channel->node);
 }
@@ -49,7 +49,7 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
 }
 
 bool rcmi_channel_peer_left(const struct rcmi_channel *channel) {
-    const struct rcmi_end *end = rcmi_end_of(channel);
+    const struct rcmi_channel_end *end = rcmi_end_of(channel);
     const struct rcmi_link *link = rcmi_node_link(channel->node, end->readers[0].rank);
     /* Acquire as in rcmi_channel_state. */
     return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_ERR_PEER &&
@@ -63,8 +63,8 @@ rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
 }
 
 /* What a pair of ranks shares does not grow with their number: their link has a list. */
-struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
-                                bool is_writer) {
+struct rcmi_channel_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
+                                        bool is_writer) {
     for (const struct rcmi_reader *reader = link->readers; reader; reader = reader->next) {
         const struct rcmi_channel *c = reader->end->channel;
         if (c->epoch == epoch && c->id == id && c->is_writer == is_writer && !reader->end->closing)
@@ -75,7 +75,7 @@ struct rcmi_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, ui
 
 struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial) {
     for (struct rcmi_reader *reader = link->readers; reader; reader = reader->next) {
-        const struct rcmi_end *end = reader->end;
+        const struct rcmi_channel_end *end = reader->end;
         if (end->serial == serial && end->offered && end->channel->is_writer)
             return reader;
     }

@@ -53,7 +53,7 @@ static const struct rcmi_domain *host_domain(const struct rcmi_link *link) {
 }
 
 /* Why a link that is up cannot carry the end, as words that follow "rank 3"; NULL. */
-static const char *reader_fault(const struct rcmi_end *end, const struct rcmi_link *link) {
+static const char *reader_fault(const struct rcmi_channel_end *end, const struct rcmi_link *link) {
     const struct rcmi_link *first = rcmi_node_link(link->node, end->readers[0].rank);
     if (host_domain(link) != host_domain(first))
         return "is reached by another transport than the first reader";
@@ -62,7 +62,8 @@ static const char *reader_fault(const struct rcmi_end *end, const struct rcmi_li
     return NULL;
 }
 
-static void end_fail_by(struct rcmi_end *end, const struct rcmi_link *link, const char *fault) {
+static void end_fail_by(struct rcmi_channel_end *end, const struct rcmi_link *link,
+                        const char *fault) {
     char detour[200];
     explain_detour(link, detour, sizeof detour);
     (void)rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
@@ -74,7 +75,7 @@ static void end_fail_by(struct rcmi_end *end, const struct rcmi_link *link, cons
 
 /* Are all links up? Fails the end if they cannot carry it. What was up once is not looked at again:
  * a link that goes down fails its ends. */
-static bool links_are_up(struct rcmi_end *end) {
+static bool links_are_up(struct rcmi_channel_end *end) {
     for (; end->nup < end->nreaders; end->nup++) {
         const struct rcmi_link *link =
             rcmi_node_link(end->channel->node, end->readers[end->nup].rank);
@@ -92,7 +93,7 @@ static bool links_are_up(struct rcmi_end *end) {
 /* Which planes carry it? False while that is not known: those of its kind, if they are up and of
  * one transport for all readers; else the host's. What was up once is not looked at again here,
  * too. */
-static bool planes_are_decided(struct rcmi_end *end) {
+static bool planes_are_decided(struct rcmi_channel_end *end) {
     const struct rcmi_node *node = end->channel->node;
     const struct rcmi_plane *first = &rcmi_node_link(node, end->readers[0].rank)->planes[end->kind];
     for (; end->kind != RCMI_MEM_HOST && end->nplanes < end->nreaders; end->nplanes++) {
@@ -125,7 +126,7 @@ static size_t slot_memory_of(const struct rcmi_channel *channel,
 }
 
 /* The transport's from here on. Counts the memory of the end's slots. */
-static rcm_status end_begin(struct rcmi_end *end, const struct rcmi_domain *domain) {
+static rcm_status end_begin(struct rcmi_channel_end *end, const struct rcmi_domain *domain) {
     const struct rcmi_transport *transport = domain->transport;
     struct rcmi_channel *channel = end->channel;
     struct rcmi_node *node = channel->node;
@@ -143,7 +144,7 @@ static rcm_status end_begin(struct rcmi_end *end, const struct rcmi_domain *doma
     return RCM_OK;
 }
 
-static rcm_status writer_init(struct rcmi_end *end) {
+static rcm_status writer_init(struct rcmi_channel_end *end) {
     struct rcmi_node *node = end->channel->node;
     const struct rcmi_link *first = rcmi_node_link(node, end->readers[0].rank);
     void **links = rcmi_zalloc((size_t)end->nreaders * sizeof *links);
@@ -161,7 +162,8 @@ static rcm_status writer_init(struct rcmi_end *end) {
 }
 
 /* The OPEN for reader number r. */
-static rcm_status writer_open_frame(struct rcmi_end *end, int r, struct rcmi_frame **ret_frame) {
+static rcm_status writer_open_frame(struct rcmi_channel_end *end, int r,
+                                    struct rcmi_frame **ret_frame) {
     const struct rcmi_channel *channel = end->channel;
     const struct open_frame open = {
         .serial = end->serial,
@@ -188,7 +190,7 @@ static rcm_status writer_open_frame(struct rcmi_end *end, int r, struct rcmi_fra
     return RCM_OK;
 }
 
-void rcmi_opening_offer(struct rcmi_end *end) {
+void rcmi_opening_offer(struct rcmi_channel_end *end) {
     struct rcmi_node *node = end->channel->node;
     struct rcmi_frames frames = {NULL, NULL};
     if (end->offered ||
@@ -222,7 +224,7 @@ void rcmi_channels_link_up(struct rcmi_link *link) {
 }
 
 /* The reader says why it cannot. */
-static void writer_refused(struct rcmi_end *end, const struct rcmi_link *link, int status,
+static void writer_refused(struct rcmi_channel_end *end, const struct rcmi_link *link, int status,
                            const uint8_t *text, size_t len) {
     char sentence[RCMI_BLOB_MAX + 1];
     rcmi_frame_sentence(text, len < RCMI_BLOB_MAX ? len : RCMI_BLOB_MAX, sentence);
@@ -242,7 +244,7 @@ rcm_status rcmi_channel_on_ack(struct rcmi_link *link, const uint8_t *body, size
     if (!reader || reader->acked || reader->closed)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it answered channel %u, which it was not asked",
                          ack.serial);
-    struct rcmi_end *end = reader->end;
+    struct rcmi_channel_end *end = reader->end;
     reader->acked = true;
     end->nacked++;
     if (ack.status != RCM_OK) {
@@ -271,7 +273,7 @@ static rcm_status check_slots(const struct rcmi_channel *channel, const struct o
                           rcmi_node_rank(channel->node), channel->slots, channel->slot_bytes);
 }
 
-static rcm_status reader_take(struct rcmi_end *end, const struct rcmi_link *link,
+static rcm_status reader_take(struct rcmi_channel_end *end, const struct rcmi_link *link,
                               struct rcmi_pending *pending, struct rcmi_blob *answer) {
     struct rcmi_channel *channel = end->channel;
     const struct rcmi_plane *plane = &link->planes[pending->open.plane];
@@ -308,7 +310,7 @@ static struct rcmi_frame *ack_frame(uint32_t serial, rcm_status status,
 }
 
 /* Both sides have opened. */
-static void reader_accept(struct rcmi_end *end, struct rcmi_link *link,
+static void reader_accept(struct rcmi_channel_end *end, struct rcmi_link *link,
                           struct rcmi_pending *pending) {
     struct rcmi_blob answer = {.len = 0};
     end->serial = pending->open.serial;
@@ -356,7 +358,7 @@ void rcmi_opening_forget(struct rcmi_link *link) {
         pending_free(link, &link->pending);
 }
 
-void rcmi_opening_match(struct rcmi_end *end) {
+void rcmi_opening_match(struct rcmi_channel_end *end) {
     struct rcmi_link *link = rcmi_node_link(end->channel->node, end->channel->writer);
     struct rcmi_pending **at = pending_find(link, end->channel->epoch, end->channel->id);
     if (!*at)
@@ -436,7 +438,7 @@ rcm_status rcmi_channel_on_open(struct rcmi_link *link, const uint8_t *body, siz
         at = &(*at)->next;
     *at = pending;
     link->npending++;
-    struct rcmi_end *end = rcmi_end_named(link, epoch, id, false);
+    struct rcmi_channel_end *end = rcmi_end_named(link, epoch, id, false);
     if (end && !end->offered)
         rcmi_opening_match(end);
     else if (!end && config->wanted)

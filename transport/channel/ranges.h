@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct rcmi_range;
+struct rcmi_free_range;
 
 struct rcmi_ranges {
-    struct rcmi_range *free; /* by position */
+    struct rcmi_free_range *free; /* by position */
 };
 
 /* Of len bytes; false if none is large enough. */
