@@ -62,8 +62,7 @@ static void plane_begin(struct rcmi_plane *plane, struct rcmi_domain *domain) {
     if (plane->state != RCMI_PLANE_SETUP || !plane->held)
         return;
     plane->held = false;
-    if (rcmi_setup_accept(plane, &plane->offer)) /* it may be ready */
-        rcmi_node_link_changed(plane->link->node, plane->link->peer);
+    (void)rcmi_setup_accept(plane, &plane->offer);
     rcmi_blob_close(&plane->offer);
 }
 
@@ -80,27 +79,10 @@ bool rcmi_plane_look(struct rcmi_plane *plane) {
     return plane->state != RCMI_PLANE_NONE;
 }
 
-void rcmi_plane_need(struct rcmi_link *link) {
-    link->planes[RCMI_MEM_DEVICE].needed = true;
-    (void)rcmi_plane_look(&link->planes[RCMI_MEM_DEVICE]);
-}
-
 /* A rank that has its device by then does not wait for its first call with such memory. */
 void rcmi_plane_link_up(struct rcmi_link *link) {
     struct rcmi_plane *plane = &link->planes[RCMI_MEM_DEVICE];
     if (rcmi_node_device(link->node))
         plane->needed = true;
     (void)rcmi_plane_look(plane);
-}
-
-bool rcmi_planes_take_device(struct rcmi_node *node) {
-    bool any = false;
-    if (node->device_seen || !rcmi_node_device(node))
-        return false;
-    node->device_seen = true;
-    for (int i = 0; i < node->config.nranks; i++) {
-        struct rcmi_link *link = rcmi_node_link(node, i);
-        any = (link && rcmi_plane_look(&link->planes[RCMI_MEM_DEVICE])) || any;
-    }
-    return any;
 }

@@ -29,6 +29,7 @@ void rcmi_setup_up(struct rcmi_link *link) {
     if (node->config.linked)
         node->config.linked(node->config.arg, link->peer);
     rcmi_plane_link_up(link);
+    rcmi_setup_check(&link->planes[RCMI_MEM_DEVICE]);
     node->link_above->link_up(link);
     rcmi_outbox_repeat(link);
     if (node->leaving)
@@ -117,6 +118,14 @@ static void setup_dial_data(struct rcmi_link *link) {
     }
 }
 
+/* One that begins with the peer's offer may be ready at once. */
+static bool plane_look_and_check(struct rcmi_plane *plane) {
+    const bool any = rcmi_plane_look(plane);
+    if (any)
+        rcmi_setup_check(plane);
+    return any;
+}
+
 rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob) {
     struct rcmi_link *link = plane->link;
     if (plane->state == RCMI_PLANE_DECLINED)
@@ -125,7 +134,7 @@ rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent a second offer");
     if (plane->state == RCMI_PLANE_NONE) {
         rcmi_plane_hold(plane, blob);
-        (void)rcmi_plane_look(plane);
+        (void)plane_look_and_check(plane);
         return RCM_OK;
     }
     if (rcmi_plane_is_host(plane) && link->initiator && !plane->offered)
@@ -143,4 +152,21 @@ rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob)
 void rcmi_planes_check(struct rcmi_link *link) {
     for (int i = 0; i < RCMI_MEM_KINDS; i++)
         rcmi_setup_check(&link->planes[i]);
+}
+
+void rcmi_plane_need(struct rcmi_link *link) {
+    link->planes[RCMI_MEM_DEVICE].needed = true;
+    (void)plane_look_and_check(&link->planes[RCMI_MEM_DEVICE]);
+}
+
+bool rcmi_planes_take_device(struct rcmi_node *node) {
+    bool any = false;
+    if (node->device_seen || !rcmi_node_device(node))
+        return false;
+    node->device_seen = true;
+    for (int i = 0; i < node->config.nranks; i++) {
+        struct rcmi_link *link = rcmi_node_link(node, i);
+        any = (link && plane_look_and_check(&link->planes[RCMI_MEM_DEVICE])) || any;
+    }
+    return any;
 }
