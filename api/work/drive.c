@@ -305,7 +305,8 @@ static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiti
     const struct rcmi_pause least = comm->engine->budget;
     if (work && work->run && rcmi_run_opens(work->run))
         return (struct rcmi_pause){.yields = least.yields};
-    if (!work || !comm->shape.loopback || (least.spins == 0 && work->kind == RCMI_WORK_COLLECTIVE))
+    if (!work || !comm->shape.loopback ||
+        (least.spin_ns == 0 && work->kind == RCMI_WORK_COLLECTIVE))
         return least;
     return rcmi_pause_for_bytes(least, work->kind == RCMI_WORK_COLLECTIVE
                                            ? work->bind.count * rcm_dtype_size(work->bind.dtype)
@@ -337,9 +338,9 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         if (moved || rcmi_node_progress(comm->engine->node)) {
             pause = full;
         } else {
-            if (!started && pause.spins == 0) /* others get the processor now, for how long? */
+            if (!started && pause.spin_ns == 0) /* others get the processor now, for how long? */
                 rcmi_comm_start_clocks(comm);
-            started = started || pause.spins == 0;
+            started = started || pause.spin_ns == 0;
             if (!rcmi_pause(&pause))
                 return RCM_AGAIN;
         }

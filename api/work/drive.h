@@ -60,9 +60,9 @@ bool rcmi_comm_visit(struct rcm_comm *comm, bool (*visit)(void *arg, struct rcm_
  * for. budget: the engine's. */
 enum { RCMI_CALLER_YIELDS = 4 };
 static inline bool rcmi_caller_pauses(const struct rcmi_pause *budget, struct rcmi_pause *pause) {
-    if (pause->spins > 0)
+    if (pause->spin_ns > 0)
         return rcmi_pause(pause);
-    if (budget->spins > 0)
+    if (budget->spin_ns > 0)
         return false;
     return budget->yields - pause->yields < RCMI_CALLER_YIELDS && rcmi_pause(pause);
 }

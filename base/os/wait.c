@@ -91,6 +91,7 @@ enum {
     YIELDS_ROOMY = 32,     /* somebody else may want this CPU after all */
     YIELDS_CROWDED = 64,   /* each gives the CPU to another rank: faster than any sleep */
     SPIN_US_MAX = 1000000, /* of RINGCOMM_SPIN_US */
+    SPINS_PER_CLOCK = 16,  /* few: a look between two spins may take microseconds */
     SPIN_US_MOVED = 4000,  /* at most so much more while bytes are moved */
     BYTES_MANY = 65536,
     BYTES_PER_US = 4096, /* of slow memory; or for each yield */
@@ -99,7 +100,6 @@ enum {
 /* What the process found out once. Racing first callers measure twice and write nearly the same;
  * each value stands alone, so relaxed order is enough and no other atomic is its partner. */
 static _Atomic int known_cpus = -1;    /* -1: not yet */
-static _Atomic int known_pause_ps;     /* picoseconds of one cpu_pause; 0: not yet */
 static _Atomic int known_spin_us = -2; /* RINGCOMM_SPIN_US; -1: auto; -2: not yet */
 
 static inline void cpu_pause(void) {
@@ -132,26 +132,6 @@ static int cpus_of_process(void) {
     return cpus;
 }
 
-/* The pause instruction takes from 10 to 150 cycles, so it is measured: the best of a few short
- * runs, which leaves out those in which the CPU was taken away. */
-static int pause_picoseconds(void) {
-    int ps = atomic_load_explicit(&known_pause_ps, memory_order_relaxed);
-    if (ps > 0)
-        return ps;
-    enum { RUNS = 5, PAUSES = 64 };
-    int64_t best = INT_MAX;
-    for (int run = 0; run < RUNS; run++) {
-        int64_t start = rcmi_now_ns();
-        for (int i = 0; i < PAUSES; i++)
-            cpu_pause();
-        int64_t each = (rcmi_now_ns() - start) * 1000 / PAUSES;
-        best = each < best ? each : best;
-    }
-    ps = best < 1000 ? 1000 : (int)best; /* a look at the condition takes that long anyway */
-    atomic_store_explicit(&known_pause_ps, ps, memory_order_relaxed);
-    return ps;
-}
-
 static int spin_setting(void) {
     int us = atomic_load_explicit(&known_spin_us, memory_order_relaxed);
     if (us != -2)
@@ -166,19 +146,13 @@ static int spin_setting(void) {
     return us;
 }
 
-uint32_t rcmi_pause_spins(int us) {
-    const int set = spin_setting();
-    const int64_t wanted = set < 0 ? us : set;
-    return wanted == 0 ? 0 : (uint32_t)(wanted * 1000000 / pause_picoseconds());
-}
-
 struct rcmi_pause rcmi_pause_budget(int local_ranks) {
-    bool roomy = cpus_of_process() >= local_ranks;
-    struct rcmi_pause pause = {
-        .spins = rcmi_pause_spins(roomy ? SPIN_US_ROOMY : 0),
+    const bool roomy = cpus_of_process() >= local_ranks;
+    const int set = spin_setting(), usual = roomy ? SPIN_US_ROOMY : 0;
+    return (struct rcmi_pause){
+        .spin_ns = (set >= 0 ? set : usual) * INT64_C(1000),
         .yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED,
     };
-    return pause;
 }
 
 struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes) {
@@ -186,17 +160,28 @@ struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes) {
     const int more = us < SPIN_US_MOVED ? (int)us : SPIN_US_MOVED;
     if (bytes < BYTES_MANY || spin_setting() >= 0)
         return budget;
-    if (budget.spins > 0)
-        budget.spins += rcmi_pause_spins(more);
+    if (budget.spin_ns > 0)
+        budget.spin_ns += more * INT64_C(1000);
     else
         budget.yields += (uint32_t)more;
     return budget;
 }
 
+/* The clock is read now and then, not counted in pauses: between two of them the caller looks, and
+ * a look at sockets takes many times as long as a pause. */
+static void pause_check_clock(struct rcmi_pause *pause) {
+    const int64_t now = rcmi_now_ns();
+    if (pause->spin_until == 0)
+        pause->spin_until = now + pause->spin_ns;
+    else if (now >= pause->spin_until)
+        pause->spin_ns = 0;
+}
+
 bool rcmi_pause(struct rcmi_pause *pause) {
-    if (pause->spins > 0) {
-        pause->spins--;
+    if (pause->spin_ns > 0) {
         cpu_pause();
+        if (++pause->spins % SPINS_PER_CLOCK == 0)
+            pause_check_clock(pause);
         return true;
     }
     if (pause->yields > 0 && rcmi_yield()) {

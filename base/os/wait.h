@@ -63,8 +63,10 @@ static inline void rcmi_doorbell_ring(struct rcmi_doorbell *doorbell, int eventf
 
 /* Budgeted pause between two looks at a condition. */
 struct rcmi_pause {
-    uint32_t spins;  /* left, each a cpu pause instruction or a few */
-    uint32_t yields; /* left, each a sched_yield; none of them where these are lost (yield.h) */
+    int64_t spin_ns;    /* how long to spin, looks included; 0: not, or no longer */
+    int64_t spin_until; /* 0: the clock has not been read yet */
+    uint32_t spins;     /* made so far, each a cpu pause instruction */
+    uint32_t yields;    /* left, each a sched_yield; none of them where these are lost (yield.h) */
 };
 
 /* How long to spin before sleeping: generous when every rank of this host can have a CPU of its
@@ -72,9 +74,6 @@ struct rcmi_pause {
  * and more yields when not: there each yield lets another rank run, and that is the fast way. The
  * length of the spin is set with RINGCOMM_SPIN_US. Cheap: call it before every wait. */
 struct rcmi_pause rcmi_pause_budget(int local_ranks);
-
-/* The spins of a pause of so many microseconds, or of what RINGCOMM_SPIN_US says. */
-uint32_t rcmi_pause_spins(int us);
 
 /* The budget of a wait in which so many bytes are moved. With many it is longer, as long as moving
  * them may take (not if RINGCOMM_SPIN_US is set): a core that slept meanwhile comes back late. */
