@@ -34,6 +34,21 @@ static int expected(int size, size_t i, rcm_op op) {
     return result;
 }
 
+/* input of one rank and expected of all: both repeat after so many elements. */
+enum { PERIOD = 7 * 11 };
+struct pattern {
+    int input[PERIOD], expected[PERIOD];
+};
+
+static struct pattern pattern_of(const rcm_comm *comm, rcm_op op) {
+    struct pattern pattern;
+    for (size_t i = 0; i < PERIOD; i++) {
+        pattern.input[i] = input(rcm_rank(comm), i, op);
+        pattern.expected[i] = expected(rcm_size(comm), i, op);
+    }
+    return pattern;
+}
+
 static void put(void *buffer, size_t i, rcm_dtype dtype, int value) {
     switch (dtype) {
     case RCM_UINT8:
@@ -152,13 +167,14 @@ static int one_all_reduce(rcm_comm *comm, const char *algorithm, size_t count, r
     int errors = 0;
     const size_t bytes = count * rcm_dtype_size(dtype);
     struct buffer send = buffer_new(comm, bytes), recv = buffer_new(comm, bytes);
+    const struct pattern pattern = pattern_of(comm, op);
     struct rcm_call call = RCM_CALL_INIT;
     rcm_work *work = NULL;
     call.algorithm = algorithm;
     void *out = in_place ? send.data : recv.data;
     const void *result = in_place ? send.view : recv.view;
     for (size_t i = 0; i < count; i++)
-        put(send.view, i, dtype, input(rcm_rank(comm), i, op));
+        put(send.view, i, dtype, pattern.input[i % PERIOD]);
     rcm_status status =
         rcm_all_reduce(comm, send.data, out, count, dtype, op, &call, async ? &work : NULL);
     status = finish(status, work);
@@ -166,12 +182,12 @@ static int one_all_reduce(rcm_comm *comm, const char *algorithm, size_t count, r
           rcm_last_error());
     size_t wrong = 0;
     for (size_t i = 0; i < count; i++)
-        wrong += !holds(result, i, dtype, expected(rcm_size(comm), i, op));
+        wrong += !holds(result, i, dtype, pattern.expected[i % PERIOD]);
     CHECK(errors, wrong == 0, "rank %d: all_reduce %s %s %s count %zu%s%s: %zu wrong",
           rcm_rank(comm), algorithm, rcm_dtype_name(dtype), rcm_op_name(op), count,
           in_place ? " in place" : "", async ? " async" : "", wrong);
     for (size_t i = 0; !in_place && i < count && wrong == 0; i++)
-        wrong += !holds(send.view, i, dtype, input(rcm_rank(comm), i, op));
+        wrong += !holds(send.view, i, dtype, pattern.input[i % PERIOD]);
     CHECK(errors, wrong == 0, "all_reduce %s harmed its input", algorithm);
     CHECK(errors, buffer_free(&send) + buffer_free(&recv) == 2, "all_reduce %s wrote outside",
           algorithm);
