@@ -308,9 +308,10 @@ static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiti
     if (!work || !comm->shape.loopback ||
         (least.spin_ns == 0 && work->kind == RCMI_WORK_COLLECTIVE))
         return least;
-    return rcmi_pause_for_bytes(least, work->kind == RCMI_WORK_COLLECTIVE
-                                           ? work->bind.count * rcm_dtype_size(work->bind.dtype)
-                                           : work->transfer.mem.len);
+    const size_t bytes = work->kind == RCMI_WORK_COLLECTIVE
+                             ? work->bind.count * rcm_dtype_size(work->bind.dtype)
+                             : work->transfer.mem.len;
+    return rcmi_pause_for_bytes(least, bytes, comm->shape.nhosts > 1);
 }
 
 /* Did the kernel's clock tick since the last call? At first *at is 0. */

@@ -92,9 +92,9 @@ enum {
     YIELDS_CROWDED = 64,   /* each gives the CPU to another rank: faster than any sleep */
     SPIN_US_MAX = 1000000, /* of RINGCOMM_SPIN_US */
     SPINS_PER_CLOCK = 16,  /* few: a look between two spins may take microseconds */
-    SPIN_US_MOVED = 4000,  /* at most so much more while bytes are moved */
     BYTES_MANY = 65536,
-    BYTES_PER_US = 4096, /* of slow memory; or for each yield */
+    BYTES_PER_YIELD = 4096,
+    YIELDS_MOVED = 4000, /* at most so many more while bytes are moved */
 };
 
 /* What the process found out once. Racing first callers measure twice and write nearly the same;
@@ -155,15 +155,19 @@ struct rcmi_pause rcmi_pause_budget(int local_ranks) {
     };
 }
 
-struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes) {
-    const size_t us = bytes / BYTES_PER_US;
-    const int more = us < SPIN_US_MOVED ? (int)us : SPIN_US_MOVED;
+static size_t at_most(size_t n, size_t most) {
+    return n < most ? n : most;
+}
+
+/* There and back by a socket within a host, and through slow memory. */
+struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes, bool by_sockets) {
+    const size_t bytes_per_us = by_sockets ? 1024 : 4096, most_us = by_sockets ? 2000 : 1000;
     if (bytes < BYTES_MANY || spin_setting() >= 0)
         return budget;
     if (budget.spin_ns > 0)
-        budget.spin_ns += more * INT64_C(1000);
+        budget.spin_ns += (int64_t)at_most(bytes / bytes_per_us, most_us) * 1000;
     else
-        budget.yields += (uint32_t)more;
+        budget.yields += (uint32_t)at_most(bytes / BYTES_PER_YIELD, YIELDS_MOVED);
     return budget;
 }
 

@@ -77,7 +77,7 @@ struct rcmi_pause rcmi_pause_budget(int local_ranks);
 
 /* The budget of a wait in which so many bytes are moved. With many it is longer, as long as moving
  * them may take (not if RINGCOMM_SPIN_US is set): a core that slept meanwhile comes back late. */
-struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes);
+struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes, bool by_sockets);
 
 /* Pauses once; false when the caller should sleep: the budget is spent, or yields rest
  * (yield.h). */

@@ -431,24 +431,27 @@ static int ask_ends(void) {
     return !rcmi_pause(&pause) && !rcmi_pause(&pause);
 }
 
-/* Longer by a microsecond, or a yield, for each 4 KiB, up to a limit. */
+/* Longer by a microsecond or a yield for each 4 KiB, up to a limit; by sockets for each KiB. */
 static int ask_bytes(void) {
     const struct rcmi_pause roomy = rcmi_pause_budget(1), shared = rcmi_pause_budget(2);
     const size_t mib = (size_t)1 << 20;
-    const struct rcmi_pause few = rcmi_pause_for_bytes(roomy, 1000),
-                            one = rcmi_pause_for_bytes(roomy, mib),
-                            many = rcmi_pause_for_bytes(roomy, SIZE_MAX),
-                            more = rcmi_pause_for_bytes(shared, mib),
-                            most = rcmi_pause_for_bytes(shared, SIZE_MAX);
+    const struct rcmi_pause few = rcmi_pause_for_bytes(roomy, 1000, true),
+                            one = rcmi_pause_for_bytes(roomy, mib, false),
+                            socket = rcmi_pause_for_bytes(roomy, mib, true),
+                            many = rcmi_pause_for_bytes(roomy, SIZE_MAX, false),
+                            sockets = rcmi_pause_for_bytes(roomy, SIZE_MAX, true),
+                            more = rcmi_pause_for_bytes(shared, mib, true),
+                            most = rcmi_pause_for_bytes(shared, SIZE_MAX, false);
     return few.spin_ns == roomy.spin_ns && one.spin_ns == roomy.spin_ns + 256000 &&
-           one.yields == roomy.yields && many.spin_ns == roomy.spin_ns + 4000000 &&
+           socket.spin_ns == roomy.spin_ns + 1024000 && one.yields == roomy.yields &&
+           many.spin_ns == roomy.spin_ns + 1000000 && sockets.spin_ns == roomy.spin_ns + 2000000 &&
            more.spin_ns == 0 && more.yields == shared.yields + 256 &&
            most.yields == shared.yields + 4000;
 }
 
 static int ask_bytes_set(void) {
     const struct rcmi_pause set = rcmi_pause_budget(1);
-    const struct rcmi_pause many = rcmi_pause_for_bytes(set, SIZE_MAX);
+    const struct rcmi_pause many = rcmi_pause_for_bytes(set, SIZE_MAX, false);
     return many.spin_ns == set.spin_ns && many.yields == set.yields;
 }
 
