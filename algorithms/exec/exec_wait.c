@@ -23,7 +23,7 @@ const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run) {
 bool rcmi_run_opens(struct rcmi_run *run) {
     bool opens = false;
     for (uint32_t i = 0; run->opens && !opens && i < run->bind.plan->nchannels * run->stripes; i++)
-        opens = rcmi_channel_state(rcmi_port_data(&run->ports[i])) == RCM_AGAIN;
+        opens = rcmi_channel_state(run->ports[i].data) == RCM_AGAIN;
     run->opens = opens;
     return opens;
 }
