@@ -543,9 +543,9 @@ RCM_CHECKED rcm_status rcm_store_prefix(rcm_store *store, const char *prefix,
 
 /*
  * A store of the program's own functions: a dictionary that it has already, of another library or a
- * cluster's. Needed are set, try_get and compare_set, of which rcm_store_add and rcm_store_append are
- * made. wait may be NULL: then the key is looked at again and again, up to every 50 ms. Where remove
- * (rcm_store_delete) or count is NULL it is RCM_ERR_UNSUPPORTED.
+ * cluster's. Needed are set, try_get and compare_set, of which rcm_store_add and rcm_store_append
+ * are made. wait may be NULL: then the key is looked at again and again, up to every 50 ms. Where
+ * remove (rcm_store_delete) or count is NULL it is RCM_ERR_UNSUPPORTED.
  *
  * The functions take `arg`, do what the rcm_store_ function of their name does, and return its
  * statuses: try_get RCM_ERR_NOT_FOUND, wait RCM_ERR_TIMEOUT. Values that they return are malloc'd,
