@@ -55,7 +55,8 @@ static int check_operation(const struct bench *b, size_t k) {
     int errors = 0;
     (void)measure(b, k, &errors); /* planes come up */
     const struct sums moved = measure(b, k, &errors);
-    CHECK(errors, moved.all >= n / 2, "%s: %lld bytes", bench_operations[k].name, (long long)moved.all);
+    CHECK(errors, moved.all >= n / 2, "%s: %lld bytes", bench_operations[k].name,
+          (long long)moved.all);
     if (!is_served(bench_operations[k].name))
         return errors;
     CHECK(errors, moved.host == 0, "%s: %lld of %lld bytes through the host's memory",
