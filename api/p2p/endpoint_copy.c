@@ -36,8 +36,8 @@ static rcm_status copy_make(const struct rcmi_endpoint *e, struct rcmi_transfer 
     return RCM_OK;
 }
 
-static rcm_status copy_begin_operation(const struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                                       void *to, const void *from, size_t bytes) {
+rcm_status rcmi_copy_begin_operation(const struct rcmi_endpoint *e, struct rcmi_transfer *t,
+                                     void *to, const void *from, size_t bytes) {
     const rcm_status status = copy_make(e, t);
     if (status != RCM_OK)
         return status;
@@ -50,14 +50,6 @@ static rcm_status copy_begin_operation(const struct rcmi_endpoint *e, struct rcm
     o->op = RCM_SUM;
     o->after = t->after;
     return rcmi_operation_begin(o) == RCM_OK ? RCM_AGAIN : copy_failed(e);
-}
-
-rcm_status rcmi_copy_begin(const struct rcmi_endpoint *e, struct rcmi_transfer *t,
-                           enum rcmi_stores stores, void *to, const void *from, size_t bytes) {
-    if (t && !rcmi_transfer_is_touched(t))
-        return copy_begin_operation(e, t, to, from, bytes);
-    rcmi_copy_by(stores, to, from, bytes);
-    return RCM_OK;
 }
 
 rcm_status rcmi_copy_look(const struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
@@ -84,7 +76,7 @@ rcm_status rcmi_copy_ready(const struct rcmi_endpoint *e, struct rcmi_transfer *
 rcm_status rcmi_endpoint_copy_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                    const char *bytes, void *memory) {
     const rcm_status status =
-        copy_begin_operation(e, t, t->mem.bytes, bytes, rcmi_copy_room(t, t->total));
+        rcmi_copy_begin_operation(e, t, t->mem.bytes, bytes, rcmi_copy_room(t, t->total));
     rcmi_transfers_append(&e->copying, t);
     if (status != RCM_AGAIN) {
         free(memory);

@@ -155,6 +155,56 @@ static inline bool rcmi_endpoint_owes(const struct rcmi_endpoint *e) {
     return false;
 }
 
+/* Sends a piece by a slot. RCM_AGAIN: it is being filled, see rcmi_flow_filled, or there is no
+ * slot, or the transfer is not ready; NULL, of host memory, always is. Inlined, for the sake of
+ * short messages. */
+static inline rcm_status rcmi_flow_put(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                                       struct rcmi_transfer *t, const struct rcmi_piece *piece) {
+    const size_t len = piece->head_len + piece->len;
+    struct rcmi_reserved reserved;
+    rcm_status status = t ? rcmi_copy_ready(e, t) : RCM_OK;
+    if (status == RCM_OK)
+        status = rcmi_channel_reserve(flow->tx, len, &reserved);
+    if (status != RCM_OK)
+        return status;
+    char *to = reserved.bytes;
+    if (piece->head_len)
+        memcpy(to, piece->head, piece->head_len);
+    if (piece->len > 0)
+        status =
+            rcmi_copy_begin(e, t, reserved.stores, to + piece->head_len, piece->bytes, piece->len);
+    if (status == RCM_OK)
+        rcmi_channel_commit(flow->tx, len, piece->meta);
+    if (status == RCM_AGAIN) {
+        t->copy->meta = piece->meta;
+        t->copy->head_len = piece->head_len;
+        t->copy->len = piece->len;
+        flow->filling = t;
+    }
+    return status;
+}
+
+/* Takes len bytes of a message out of the oldest slot, as far as its receive has room. RCM_AGAIN:
+ * it is being emptied, see rcmi_flow_emptied. A long message would not stay in a cache, but lines
+ * that are written there are read first. */
+static inline rcm_status rcmi_flow_take(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
+                                        struct rcmi_transfer *t, const char *bytes, size_t len) {
+    const bool non_temporal = rcmi_range_has(e->messaging->protocol->copy_non_temporal, t->total);
+    const size_t room = rcmi_copy_room(t, len);
+    char *to = room > 0 ? (char *)t->mem.bytes + t->done : NULL;
+    rcm_status status = RCM_OK;
+    if (room > 0 && bytes != to)
+        status = rcmi_copy_begin(e, t, non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, to, bytes,
+                                 room);
+    if (status == RCM_OK)
+        t->done += len;
+    else
+        flow->emptying = t; /* it may be in no list */
+    if (status == RCM_AGAIN)
+        t->copy->len = len;
+    return status;
+}
+
 /* Ends a receive that has all. */
 static inline void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     e->messaging->completed(t, t->total > t->mem.len ? RCM_ERR_TRUNCATED : RCM_OK);

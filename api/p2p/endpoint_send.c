@@ -40,7 +40,8 @@ rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, struct rcmi_transfer
     const struct rcmi_piece piece = {.meta = eager_meta(tag, mem->len),
                                      .head = &header,
                                      .head_len = eager_head(tag),
-                                     .mem = *mem};
+                                     .bytes = mem->bytes,
+                                     .len = mem->len};
     const rcm_status status = rcmi_flow_put(e, &e->main, t, &piece);
     if (status == RCM_OK)
         e->eager_out += eager_charge(mem->len);

@@ -13,32 +13,6 @@ void rcmi_flow_init(struct rcmi_flow *flow, enum rcmi_mem_kind kind) {
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-rcm_status rcmi_flow_put(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
-                         struct rcmi_transfer *t, const struct rcmi_piece *piece) {
-    const size_t len = piece->head_len + piece->mem.len;
-    struct rcmi_reserved reserved;
-    rcm_status status = t ? rcmi_copy_ready(e, t) : RCM_OK;
-    if (status == RCM_OK)
-        status = rcmi_channel_reserve(flow->tx, len, &reserved);
-    if (status != RCM_OK)
-        return status;
-    char *to = reserved.bytes;
-    if (piece->head_len)
-        memcpy(to, piece->head, piece->head_len);
-    if (piece->mem.len > 0)
-        status = rcmi_copy_begin(e, t, reserved.stores, to + piece->head_len, piece->mem.bytes,
-                                 piece->mem.len);
-    if (status == RCM_OK)
-        rcmi_channel_commit(flow->tx, len, piece->meta);
-    if (status == RCM_AGAIN) {
-        t->copy->meta = piece->meta;
-        t->copy->head_len = piece->head_len;
-        t->copy->len = piece->mem.len;
-        flow->filling = t;
-    }
-    return status;
-}
-
 rcm_status rcmi_flow_filled(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
     const struct rcmi_transfer *t = flow->filling;
     const rcm_status status = rcmi_copy_look(e, t);
@@ -47,25 +21,6 @@ rcm_status rcmi_flow_filled(const struct rcmi_endpoint *e, struct rcmi_flow *flo
     rcmi_channel_commit(flow->tx, t->copy->head_len + t->copy->len, t->copy->meta);
     flow->filling = NULL;
     return RCM_OK;
-}
-
-/* A long message would not stay in a cache, but lines that are written there are read first. */
-rcm_status rcmi_flow_take(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
-                          struct rcmi_transfer *t, const char *bytes, size_t len) {
-    const bool non_temporal = rcmi_range_has(e->messaging->protocol->copy_non_temporal, t->total);
-    const size_t room = rcmi_copy_room(t, len);
-    char *to = room > 0 ? (char *)t->mem.bytes + t->done : NULL;
-    rcm_status status = RCM_OK;
-    if (room > 0 && bytes != to)
-        status = rcmi_copy_begin(e, t, non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL, to, bytes,
-                                 room);
-    if (status == RCM_OK)
-        t->done += len;
-    else
-        flow->emptying = t; /* it may be in no list */
-    if (status == RCM_AGAIN)
-        t->copy->len = len;
-    return status;
 }
 
 rcm_status rcmi_flow_emptied(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
@@ -182,8 +137,8 @@ static rcm_status flow_send_piece(const struct rcmi_endpoint *e, struct rcmi_flo
     if (status != RCM_ERR_UNSUPPORTED)
         return status;
     const size_t len = flow_slot_bytes(e, flow, t);
-    const struct rcmi_piece piece = {.meta = meta_of(KIND_DATA, t->id),
-                                     .mem = rcmi_mem_part(&t->mem, t->done, len)};
+    const struct rcmi_piece piece = {
+        .meta = meta_of(KIND_DATA, t->id), .bytes = (char *)t->mem.bytes + t->done, .len = len};
     status = rcmi_flow_put(e, flow, t, &piece);
     if (status == RCM_OK)
         t->done += len;

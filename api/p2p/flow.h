@@ -111,21 +111,13 @@ void rcmi_flow_init(struct rcmi_flow *flow, enum rcmi_mem_kind kind);
 /* What a slot gets: a head, and memory of a transfer. */
 struct rcmi_piece {
     uint64_t meta;
-    const void *head;
-    size_t head_len;
-    struct rcmi_mem mem;
+    const void *head, *bytes;
+    size_t head_len, len;
 };
-/* Sends a piece by a slot. RCM_AGAIN: it is being filled, or there is none, or the transfer is not
- * ready; NULL, of host memory, always is. rcmi_flow_filled then sends it; RCM_AGAIN until it may.
- */
-rcm_status rcmi_flow_put(const struct rcmi_endpoint *endpoint, struct rcmi_flow *flow,
-                         struct rcmi_transfer *transfer, const struct rcmi_piece *piece);
+/* Sends what rcmi_flow_put has begun; RCM_AGAIN until it may. */
 rcm_status rcmi_flow_filled(const struct rcmi_endpoint *endpoint, struct rcmi_flow *flow);
 
-/* Takes len bytes of a message out of the oldest slot, as far as its receive has room. RCM_AGAIN:
- * it is being emptied, and RCM_OK comes of rcmi_flow_emptied. */
-rcm_status rcmi_flow_take(const struct rcmi_endpoint *endpoint, struct rcmi_flow *flow,
-                          struct rcmi_transfer *transfer, const char *bytes, size_t len);
+/* RCM_OK once what rcmi_flow_take has begun is there; RCM_AGAIN until then. */
 rcm_status rcmi_flow_emptied(const struct rcmi_endpoint *endpoint, struct rcmi_flow *flow);
 
 /* A piece of a message that came by its channel; status as of _take. And once it was taken. */
@@ -140,11 +132,11 @@ rcm_status rcmi_flow_pump(struct rcmi_endpoint *endpoint, struct rcmi_flow *flow
 rcm_status rcmi_flow_drain(struct rcmi_endpoint *endpoint, struct rcmi_flow *flow, bool *moved);
 
 /* ---- endpoint_copy.c */
-/* Copies from memory to memory, one of which is the transfer's; after t->after, where that is
- * memory which the CPU does not touch: then RCM_AGAIN, and rcmi_copy_look says when it has ended.
- */
-rcm_status rcmi_copy_begin(const struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer,
-                           enum rcmi_stores stores, void *to, const void *from, size_t bytes);
+/* Begins to copy from memory to memory, one of which is the transfer's that the CPU does not touch;
+ * after t->after. RCM_AGAIN: rcmi_copy_look says when it has ended. */
+rcm_status rcmi_copy_begin_operation(const struct rcmi_endpoint *endpoint,
+                                     struct rcmi_transfer *transfer, void *to, const void *from,
+                                     size_t bytes);
 rcm_status rcmi_copy_look(const struct rcmi_endpoint *endpoint,
                           const struct rcmi_transfer *transfer);
 /* Has t->after ended? rcmi_copy_ready also takes care that the owner is woken when it has:
@@ -159,6 +151,15 @@ static inline size_t rcmi_copy_room(const struct rcmi_transfer *t, size_t len) {
 /* Does the CPU touch the memory of a transfer? */
 static inline bool rcmi_transfer_is_touched(const struct rcmi_transfer *t) {
     return t->mem.kind == RCMI_MEM_HOST;
+}
+/* The same for any transfer, NULL where none has the memory: RCM_OK where it is done at once. */
+static inline rcm_status rcmi_copy_begin(const struct rcmi_endpoint *endpoint,
+                                         struct rcmi_transfer *transfer, enum rcmi_stores stores,
+                                         void *to, const void *from, size_t bytes) {
+    if (transfer && !rcmi_transfer_is_touched(transfer))
+        return rcmi_copy_begin_operation(endpoint, transfer, to, from, bytes);
+    rcmi_copy_by(stores, to, from, bytes);
+    return RCM_OK;
 }
 
 #endif
