@@ -3,9 +3,10 @@
  * Running bound plans: see exec.h. Each lane is at a step of its plan, which is done in three:
  *
  *      acquire   finds its sources, and how its message leaves: by a slot, by memory that the
- * reader posted, from where its source or its result lies compute   copies or reduces; the only one
- * that minds the kind of memory: where the CPU does not touch it, operations go on while other
- * lanes do (exec_operation.c) publish   sends the message, and gives back the slots of the sources
+ *                reader posted, from where its source or its result lies
+ *      compute   copies or reduces; it alone minds the kind of memory: where the CPU does not
+ *                touch it, operations go on while other lanes do (exec_operation.c)
+ *      publish   sends the message, and gives back the slots of the sources
  *
  * Not here: binding (exec_bind.c), how a step acquires (exec_step.h).
  */
