@@ -352,7 +352,6 @@ static int check_own_reason(void) {
 static int check_own_mistakes(void) {
     struct rcm_store_functions own = RCM_STORE_FUNCTIONS_INIT;
     rcm_store *store;
-    int64_t sum;
     int errors = 0;
     CHECK(errors, rcm_store_custom(NULL, &store) == RCM_ERR_INVALID && said("functions is NULL"),
           "%s", rcm_last_error());
@@ -363,13 +362,14 @@ static int check_own_mistakes(void) {
           rcm_store_custom(&own, &store) == RCM_ERR_INVALID && said("functions->try_get is"), "%s",
           rcm_last_error());
     own.try_get = own_try_get;
+    CHECK(errors,
+          rcm_store_custom(&own, &store) == RCM_ERR_INVALID && said("functions->compare_set is"),
+          "%s", rcm_last_error());
+    own.compare_set = own_compare_set;
     CHECK(errors, rcm_store_custom(&own, NULL) == RCM_ERR_INVALID && said("ret_store"), "%s",
           rcm_last_error());
     CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
     CHECK(errors, rcm_store_set(store, "k", "v", 1) == RCM_ERR_PROTOCOL && said("returned 77"),
-          "%s", rcm_last_error());
-    CHECK(errors,
-          rcm_store_add(store, "k", 1, &sum) == RCM_ERR_UNSUPPORTED && said("add or compare_set"),
           "%s", rcm_last_error());
     rcm_store_close(store);
     return errors;

@@ -61,6 +61,10 @@ static int check_fails(rcm_comm *comm, void *arg) {
     struct rcm_error error = RCM_ERROR_INIT;
     struct program p;
     (void)arg;
+    if (!has_device_row()) { /* looked at here: it loads the driver, which reads what fails */
+        (void)!rcm_destroy(comm);
+        return 0;
+    }
     int errors = program_begin(&p, BYTES, 1);
     if (errors)
         return errors;
@@ -80,6 +84,5 @@ int main(int argc, char **argv) {
         .n = RANKS, .transport = "auto", .keep = fails, .before = fails ? before_fails : NULL};
     setenv("RINGCOMM_SLOT_BYTES", "4M", 1);
     setenv("RINGCOMM_SLOTS", "2", 1);
-    return (!fails || has_device_row()) &&
-           ranks_run(&ranks, fails ? check_fails : check_moved, NULL);
+    return ranks_run(&ranks, fails ? check_fails : check_moved, NULL);
 }
