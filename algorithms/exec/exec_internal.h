@@ -317,8 +317,8 @@ rcm_status rcmi_run_operations_bind(struct rcmi_run *run);
  * all of it is there. */
 rcm_status rcmi_operation_compute(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                   const struct rcmi_bound_step *step);
-/* RCM_OK when what the run comes after has ended: then a source may be sent as it lies. RCM_AGAIN,
- * or RCM_ERR_UNSUPPORTED: the port sends from no such memory. */
+/* RCM_OK when what the run comes after has ended: then a source may be sent as it lies. RCM_AGAIN
+ * before, and while the port's channel opens; RCM_ERR_UNSUPPORTED: it sends from no such memory. */
 rcm_status rcmi_run_await(struct rcmi_run *run, const struct rcmi_port *port,
                           const struct rcmi_place *src);
 /* Does a lane of it wait for this rank's own stream, or for scratch? */

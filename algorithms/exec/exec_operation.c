@@ -130,9 +130,12 @@ rcm_status rcmi_operation_compute(const struct rcmi_run *run, const struct rcmi_
 
 rcm_status rcmi_run_await(struct rcmi_run *run, const struct rcmi_port *port,
                           const struct rcmi_place *src) {
+    rcm_status status = rcmi_channel_state(port->data);
+    if (status != RCM_OK)
+        return status;
     if (!rcmi_channel_may_zero_copy(port->data, &run->base[src->index]))
         return RCM_ERR_UNSUPPORTED;
-    const rcm_status status = rcmi_fence_await(&run->watch, &run->awaits, &run->bind.after);
+    status = rcmi_fence_await(&run->watch, &run->awaits, &run->bind.after);
     return status == RCM_OK || status == RCM_AGAIN ? status
                                                    : operation_failed(run, run->exec->config.rank);
 }
