@@ -50,13 +50,18 @@ static bool is_all_reduce(const char *name) {
     return strncmp(name, "all_reduce", strlen("all_reduce")) == 0;
 }
 
+/* Blocks of other ranks go straight to the root, or from it, without a slot. */
+static bool moves_less(const char *name) {
+    return strcmp(name, "gather_v") == 0 || strcmp(name, "scatter_v") == 0;
+}
+
 static int check_operation(const struct bench *b, size_t k) {
     const int64_t ranks = rcm_size(b->comm), n = (int64_t)COUNT * 4 * REPEAT;
     int errors = 0;
     (void)measure(b, k, &errors); /* planes come up */
     const struct sums moved = measure(b, k, &errors);
-    CHECK(errors, moved.all >= n / 2, "%s: %lld bytes", bench_operations[k].name,
-          (long long)moved.all);
+    CHECK(errors, moved.all >= (moves_less(bench_operations[k].name) ? n / 2 : n), "%s: %lld bytes",
+          bench_operations[k].name, (long long)moved.all);
     if (!is_served(bench_operations[k].name))
         return errors;
     CHECK(errors, moved.host == 0, "%s: %lld of %lld bytes through the host's memory",
