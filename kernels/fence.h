@@ -21,7 +21,7 @@ rcm_status rcmi_fence_make(enum rcmi_mem_kind kind, struct rcmi_device *device, 
                            struct rcmi_operation **ret_fence);
 /* Has *after, a fence, ended? Then it becomes NULL. RCM_AGAIN until then: the owner of `watch` is
  * woken, by an operation of no bytes. That one is the caller's, zeroed but for kind and all, and
- * *awaits, which is false at first, says whether it runs. Another error: what was enqueued
+ * *awaits, which is false at first, is true while it runs. Another error: what was enqueued
  * failed. */
 rcm_status rcmi_fence_await(struct rcmi_operation *watch, bool *awaits,
                             struct rcmi_operation **after);

@@ -397,7 +397,8 @@ static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channe
                                                      const struct rcmi_mem *mem, uint64_t meta,
                                                      bool may_get);
 /* Do messages go out from that memory without a copy, as far as is known before they are sent? Host
- * memory may; of other kinds not what is registered nowhere, or the row made nothing of. */
+ * memory may. Memory of other kinds may only where it is registered, and the row has made something
+ * of that. */
 bool rcmi_channel_may_zero_copy(const struct rcmi_channel *channel, const struct rcmi_mem *mem);
 /* Writer: local completion: of the first `number` messages nothing that was sent without a copy is
  * needed any more. Where that is not told apart, true once it holds for all. */

@@ -313,7 +313,7 @@ void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
 /* ---- exec_operation.c */
 /* Readies the operations of a run whose memory the CPU does not touch. */
 rcm_status rcmi_run_operations_bind(struct rcmi_run *run);
-/* Computes what the lane's step says. RCM_AGAIN while an operation of it runs; RCM_OK once, when
+/* Computes the lane's step. RCM_AGAIN while an operation of it runs; RCM_OK once, when
  * all of it is there. */
 rcm_status rcmi_operation_compute(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                   const struct rcmi_bound_step *step);
@@ -331,8 +331,8 @@ void rcmi_exec_wake(void *arg);
 /* ---- exec_beside.c */
 /* Opens the channels beside those of the run. */
 rcm_status rcmi_beside_open(struct rcmi_run *run);
-/* Tells on the port's own channel, which the run may use, that the lane's message, of so many
- * bytes, comes beside it; once for each. */
+/* Announces on the port's own channel, which the run may use, the lane's message of so many bytes,
+ * which comes beside it; once for each. */
 rcm_status rcmi_beside_announce(const struct rcmi_lane_state *lane, const struct rcmi_port *port,
                                 size_t bytes);
 /* Is it what such a message was announced by? Then the slot is as the message's own, but for its

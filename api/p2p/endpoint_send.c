@@ -225,7 +225,7 @@ static rcm_status endpoint_pump_outgoing(struct rcmi_endpoint *e, bool *moved) {
     return RCM_OK;
 }
 
-/* What the other is to send, or has, and this rank is to. */
+/* Answers and credits; then the peer can go on. */
 static rcm_status endpoint_pump_answers(struct rcmi_endpoint *e, bool *moved) {
     rcm_status status = endpoint_pump_waiting(e, moved);
     if (status == RCM_OK && e->main.filling)
@@ -239,7 +239,7 @@ static rcm_status endpoint_pump_answers(struct rcmi_endpoint *e, bool *moved) {
     return status == RCM_OK ? endpoint_pump_credit(e) : status;
 }
 
-/* Everything this rank has to tell the other, as far as slots allow. */
+/* Sends all that is to be sent, as far as slots allow. */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
     const bool waits = endpoint_waits(e);
     if (!e->outgoing.head && !waits && !rcmi_endpoint_owes(e) && !e->getting.head &&

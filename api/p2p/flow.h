@@ -7,9 +7,9 @@
  *      send      (RTS)     --- CTS --->   sending  --- all is sent --->  draining  --->  completed
  *
  * A flow has a pair of channels, whose slots are of its kind where the link has a plane for that
- * (plane.c). That of host memory also carries eager messages and all that endpoints tell each other
- * (endpoint.h), and the data of messages of which one end is the host's memory; so data that lie in
- * memory of devices at both ends, within a machine, never come to the host.
+ * (plane.c). That of host memory also carries eager messages and all control messages (endpoint.h),
+ * and the data of messages of which one end is the host's memory; so data that lie in memory of
+ * devices at both ends, within a machine, never come to the host.
  *
  * A piece goes out from where it lies, where the channel can, else by a slot. A slot of memory that
  * the CPU does not touch is filled and emptied by a copy that finishes later (endpoint_copy.c): it
@@ -133,7 +133,7 @@ rcm_status rcmi_flow_drain(struct rcmi_endpoint *endpoint, struct rcmi_flow *flo
 
 /* ---- endpoint_copy.c */
 /* Begins to copy from memory to memory, one of which is the transfer's that the CPU does not touch;
- * after t->after. RCM_AGAIN: rcmi_copy_look says when it has ended. */
+ * after t->after. RCM_AGAIN: rcmi_copy_look returns RCM_OK when it has ended. */
 rcm_status rcmi_copy_begin_operation(const struct rcmi_endpoint *endpoint,
                                      struct rcmi_transfer *transfer, void *to, const void *from,
                                      size_t bytes);

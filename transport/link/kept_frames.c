@@ -5,7 +5,7 @@
 #include <string.h>
 #include "link.h"
 
-void rcmi_said_send(struct rcmi_link *link, const struct rcmi_frame *frame) {
+void rcmi_kept_send(struct rcmi_link *link, const struct rcmi_frame *frame) {
     struct rcmi_frame *copy = malloc(sizeof *copy + frame->len);
     if (copy)
         memcpy(copy, frame, sizeof *copy + frame->len);
@@ -26,11 +26,11 @@ static bool is_for(const struct rcmi_frame *frame, int peer) {
 void rcmi_outbox_repeat(struct rcmi_link *link) {
     for (const struct rcmi_frame *frame = link->node->said.head; frame; frame = frame->next)
         if (is_for(frame, link->peer))
-            rcmi_said_send(link, frame);
+            rcmi_kept_send(link, frame);
 }
 
 /* Kept for links that come up later. */
-void rcmi_said_keep(struct rcmi_node *node, struct rcmi_frame *frame) {
+void rcmi_kept_add(struct rcmi_node *node, struct rcmi_frame *frame) {
     if (node->nsaid == RCMI_SAID_MAX)
         free(rcmi_frames_pop(&node->said));
     else

@@ -244,14 +244,13 @@ void rcmi_heartbeat_stop(struct rcmi_node *node);
 /* Another host, and packets of the control stream came lately. Loop thread. */
 bool rcmi_link_is_heard(const struct rcmi_link *link);
 
-/* ---- message.c, said.c
- * ------------------------------------------------------------------------------- */
+/* ---- message.c, kept_frames.c */
 
 /* Puts queued messages on their links. True if there was any. */
 bool rcmi_outbox_flush(struct rcmi_node *node);
 /* A copy of a message to all on this link; takes the message, to be kept. */
-void rcmi_said_send(struct rcmi_link *link, const struct rcmi_frame *frame);
-void rcmi_said_keep(struct rcmi_node *node, struct rcmi_frame *frame);
+void rcmi_kept_send(struct rcmi_link *link, const struct rcmi_frame *frame);
+void rcmi_kept_add(struct rcmi_node *node, struct rcmi_frame *frame);
 /* Says on a link that came up what was said to all before. */
 void rcmi_outbox_repeat(struct rcmi_link *link);
 #define RCMI_SAID_MAX 512 /* messages to linked peers that are kept */

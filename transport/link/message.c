@@ -63,7 +63,7 @@ static void send_to_linked(struct rcmi_node *node, const struct rcmi_frame *fram
         const int peer = frame->to ? frame->to[i] : i;
         struct rcmi_link *link = rcmi_node_link(node, peer);
         if (link && rcmi_link_state(link) == RCMI_LINK_UP && peer != node->config.rank)
-            rcmi_said_send(link, frame);
+            rcmi_kept_send(link, frame);
     }
 }
 
@@ -79,7 +79,7 @@ bool rcmi_outbox_flush(struct rcmi_node *node) {
             rcmi_control_send(link, frame);
         } else if (frame->peer < 0) {
             send_to_linked(node, frame);
-            rcmi_said_keep(node, frame);
+            rcmi_kept_add(node, frame);
         } else {
             free(frame);
         }
