@@ -165,6 +165,17 @@ void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols
                              enum rcmi_sharing sharing) {
     node->protocol = protocols->of[sharing];
     node->sharing = sharing;
+    node->near_protocol = node->protocol;
+    node->near_protocol.slot_non_temporal = (struct rcmi_range){.from = 1}; /* none */
+}
+
+rcm_status rcmi_node_set_near(struct rcmi_node *node, const bool *near) {
+    const size_t bytes = (size_t)node->config.nranks * sizeof *near;
+    node->near = malloc(bytes);
+    if (!node->near)
+        return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "no memory for %d ranks", node->config.nranks);
+    memcpy(node->near, near, bytes);
+    return RCM_OK;
 }
 
 bool rcmi_node_oversubscribed(const struct rcmi_node *node) {
@@ -328,6 +339,7 @@ void rcmi_node_destroy(struct rcmi_node *node) {
     free((void *)(uintptr_t)node->config.near);
     free((void *)(uintptr_t)node->links);
     free(node->sets);
+    free(node->near);
     if (node->own_head)
         munmap(node->own_head, HEAD_BYTES);
     rcmi_fd_close(&node->own_fd);

@@ -83,7 +83,9 @@ struct rcmi_node {
     struct rcmi_node_config config; /* strings are ours */
     const struct rcmi_net_above *net_above;
     const struct rcmi_link_above *link_above;
-    struct rcmi_protocol protocol; /* of ranks of this host */
+    /* Of ranks of this host, and of those of them that are near; see rcmi_node_set_near. */
+    struct rcmi_protocol protocol, near_protocol;
+    bool *near; /* by rank; NULL: none is */
     enum rcmi_sharing sharing;
     int64_t peer_timeout_ms;
     bool checks_memory;  /* RINGCOMM_CHECK_MEMORY */

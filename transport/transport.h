@@ -159,6 +159,10 @@ const struct rcmi_transport *rcmi_address_memory(const void *blob, size_t len);
 void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols *protocols,
                              enum rcmi_sharing sharing);
 const struct rcmi_protocol *rcmi_node_protocol(const struct rcmi_node *node);
+/* Which ranks share a last-level cache with this one, by world rank; copied. Slots that only such
+ * ranks read are written by temporal stores. Set before rcmi_node_start, or no rank counts as near.
+ */
+rcm_status rcmi_node_set_near(struct rcmi_node *node, const bool *near);
 /* Do ranks of this host share CPUs? */
 bool rcmi_node_oversubscribed(const struct rcmi_node *node);
 

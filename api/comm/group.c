@@ -8,6 +8,7 @@
 #include "diagnosis.h"
 #include "group.h"
 #include "log.h"
+#include "near.h"
 #include "page.h"
 #include "trace_file.h"
 #include "transfer.h"
@@ -297,6 +298,9 @@ rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
         status = comm_shape(comm);
     if (status == RCM_OK) {
         world_share_cpus(comm);
+        status = rcmi_engine_find_near(engine);
+    }
+    if (status == RCM_OK) {
         world_init_page(engine);
         status = world_choices(comm, settings->algorithm);
     }

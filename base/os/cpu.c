@@ -12,7 +12,8 @@
 
 #if defined(__x86_64__)
 #define ZEN_5          0x1a
-#define FSRM_BIT       (1u << 4) /* leaf 7, edx: fast short "rep movsb" */
+#define FSRM_BIT       (1u << 4)  /* leaf 7, edx: fast short "rep movsb" */
+#define HYPERVISOR_BIT (1u << 31) /* leaf 1, ecx */
 #define FAMILY_OF(eax) (((eax) >> 8 & 0xf) + ((eax) >> 20 & 0xff))
 
 /* Not __builtin_cpu_is and _supports: zig's runtime finds no features. */
@@ -54,6 +55,11 @@ bool rcmi_cpu_has_avx2(void) {
 bool rcmi_cpu_has_avx512(void) {
     return cpu_has(bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL, 0xe6);
 }
+
+bool rcmi_cpu_is_virtual(void) {
+    unsigned a, b, c, d;
+    return !__get_cpuid(1, &a, &b, &c, &d) || (c & HYPERVISOR_BIT) != 0;
+}
 #else
 static enum rcmi_cpu cpu_find(void) {
     return RCMI_CPU_OTHER;
@@ -65,6 +71,10 @@ bool rcmi_cpu_has_avx2(void) {
 
 bool rcmi_cpu_has_avx512(void) {
     return false;
+}
+
+bool rcmi_cpu_is_virtual(void) {
+    return true;
 }
 
 static bool strings_are_better(void) {

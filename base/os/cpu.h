@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is known of this CPU: its family, on which the choice between ways to move data depends
- * (transport/protocol.c), its vector instructions, and whether the string instruction is its better
- * copy. Not here: which kernels need which instructions (kernels/).
+ * (transport/protocol.c), its vector instructions, whether the string instruction is its better
+ * copy, and which CPUs share its last-level cache. Not here: which kernels need which instructions
+ * (kernels/), and which ranks share a cache (api/comm/near.c).
  */
 #ifndef RCMI_CPU_H
 #define RCMI_CPU_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Name, text for people. */
 #define RCMI_CPU_MAP(X)                                                                            \
@@ -30,11 +32,24 @@ const char *rcmi_cpu_text(enum rcmi_cpu cpu);
  * programs use. Any thread. */
 bool rcmi_cpu_has_avx2(void);
 bool rcmi_cpu_has_avx512(void);
+/* This is a virtual machine, or it is not known. CPUs of a guest may move between the host's. */
+bool rcmi_cpu_is_virtual(void);
 
 /* Is the string instruction the better copy, from RCMI_STRING_MIN bytes on? RINGCOMM_COPY has the
  * last word. The instruction takes the lines that it writes without reading them, and is twice as
  * slow where they were prefetched for writing. Any thread; looked up once. */
 bool rcmi_cpu_copies_strings(void);
 #define RCMI_STRING_MIN ((size_t)2048)
+
+/* ---- Caches: cache.c */
+
+/* The CPUs that share the last-level cache of the first CPU in `cpus`, from
+ * /sys/devices/system/cpu; bit i of byte i / 8 is CPU i, in both masks. False, with an empty mask:
+ * `cpus` is empty, or the system describes no cache. */
+bool rcmi_cache_sharers(const uint8_t *cpus, size_t bytes, uint8_t *ret_sharers);
+
+/* For tests: all paths begin with this prefix, which lives as long as it is used. "": the system's
+ * own. */
+void rcmi_cache_set_root(const char *prefix);
 
 #endif

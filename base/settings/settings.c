@@ -75,6 +75,9 @@ static const struct setting_row table[] = {
     {"RINGCOMM_PROTOCOL", "",
      "which way data goes by size within a host, as get=64K-,eager=0-32K; ringcomm-info lists the "
      "names; rank 0's counts; empty: by CPU family"},
+    {"RINGCOMM_NEAR", "auto",
+     "1: all ranks of this host share a last-level cache, 0: none do; auto: by affinity masks, "
+     "and 0 in a virtual machine"},
     {"RINGCOMM_TUNING", "",
      "file with the same, prices and algorithms, a name a line; rank 0's counts"},
     {"RINGCOMM_TRACE", "",

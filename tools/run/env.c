@@ -59,6 +59,8 @@ static void env_set_ringcomm(struct env_list *list, const struct run_job *job, i
     env_set(list, "RINGCOMM_LOCAL_WORLD_SIZE=%d", job->nranks);
     env_set(list, "RINGCOMM_JOB_ID=%s", job->run_id);
     env_set(list, "RINGCOMM_URL=tcp://127.0.0.1:%d?server=0", job->port);
+    if (job->near)
+        env_set(list, "RINGCOMM_NEAR=1");
 }
 
 /* Whether an inherited "NAME=value" is replaced by one of the list. */

@@ -19,6 +19,7 @@
 struct run_job {
     char **argv; /* the program and its arguments */
     int nranks;
+    bool near;           /* RINGCOMM_NEAR=1 for all ranks */
     bool keep_going;     /* a rank that fails is not the end of the others */
     int port;            /* of the launcher's store */
     const char *run_id;  /* TORCHELASTIC_RUN_ID, RINGCOMM_JOB_ID */

@@ -55,7 +55,7 @@ static const char doc[] =
     "-c 4-7 ringcomm-run ...\n\n"
     "Across machines use srun, mpirun or torchrun: the library reads their environment.";
 
-enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING };
+enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING, OPT_NEAR };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "how many ranks to start", 0},
@@ -66,6 +66,11 @@ static const struct argp_option options[] = {
      "auto (default): each rank may only run on its own core, see below, or anywhere if that is "
      "not possible (no hwloc); core: the same, but an error if it is not possible; none: ranks "
      "run anywhere",
+     0},
+    {"near", OPT_NEAR, NULL, 0,
+     "all ranks share a last-level cache (RINGCOMM_NEAR=1); needed in a virtual machine only, "
+     "which "
+     "does not show its caches",
      0},
     {"verbose", 'v', NULL, 0, "say on which core each rank may run", 0},
     {"keep-going", OPT_KEEP_GOING, NULL, 0,
@@ -82,7 +87,7 @@ struct arguments {
     int64_t timeout_ms;
     const char *log_dir;
     enum bind bind;
-    bool keep_going, verbose;
+    bool keep_going, near, verbose;
     char **argv;
 };
 
@@ -128,6 +133,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_BIND:
         args->bind = parse_bind(arg, state);
+        return 0;
+    case OPT_NEAR:
+        args->near = true;
         return 0;
     case 'v':
         args->verbose = true;
@@ -254,6 +262,7 @@ int main(int argc, char **argv) {
     job.argv = args.argv;
     job.nranks = args.nranks;
     job.keep_going = args.keep_going;
+    job.near = args.near;
     job.run_id = run_id;
     job.log_dir = args.log_dir;
     raise_fd_limit();

@@ -53,6 +53,13 @@ static const struct rcmi_transport no_transport = {
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
+static bool all_near(const struct rcmi_node *node, const int *ranks, int n) {
+    int i = 0;
+    while (node->near && i < n && node->near[ranks[i]])
+        i++;
+    return node->near && i == n;
+}
+
 static struct rcmi_channel_end *end_new(struct rcmi_node *node, uint64_t epoch, uint32_t id,
                                         const int *ranks, int nranks) {
     struct rcmi_channel_end *end =
@@ -71,7 +78,7 @@ static struct rcmi_channel_end *end_new(struct rcmi_node *node, uint64_t epoch, 
     }
     channel->transport = &no_transport;
     channel->node = node;
-    channel->protocol = &node->protocol;
+    channel->protocol = all_near(node, ranks, nranks) ? &node->near_protocol : &node->protocol;
     channel->slot_bytes = node->config.slot_bytes;
     channel->slots = node->config.slots;
     channel->epoch = epoch;
