@@ -59,7 +59,8 @@ request_record(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_c
 /* ---- The short way -------------------------------------------------------------------------- */
 
 static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
-    struct rcmi_pause pause = comm->engine->budget;
+    const struct rcmi_pause budget = rcmi_comm_budget(comm);
+    struct rcmi_pause pause = budget;
     for (int looks = 0; looks < LOOKS_MAX; looks++) {
         bool moved = false;
         if (rcmi_run_progress(run, &moved) == RCM_OK)
@@ -68,7 +69,7 @@ static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
         if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
             return RCM_AGAIN;
         if (!moved && !rcmi_node_progress(comm->engine->node) &&
-            (rcmi_run_opens(run) || !rcmi_caller_pauses(&comm->engine->budget, &pause)))
+            (rcmi_run_opens(run) || !rcmi_caller_pauses(&budget, &pause)))
             return RCM_AGAIN;
     }
     return RCM_AGAIN;

@@ -37,9 +37,10 @@ static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint, u
     rcm_status status = rcmi_endpoint_receive_now(endpoint, tag, mem, ret_total);
     if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint))
         return status == RCM_PENDING ? RCM_AGAIN : status;
-    struct rcmi_pause pause = comm->engine->budget;
+    const struct rcmi_pause budget = rcmi_comm_budget(comm);
+    struct rcmi_pause pause = budget;
     for (int looks = 0; looks < LOOKS_MAX && status == RCM_PENDING; looks++) {
-        if (!rcmi_caller_pauses(&comm->engine->budget, &pause))
+        if (!rcmi_caller_pauses(&budget, &pause))
             break;
         status = rcmi_endpoint_receive_now(endpoint, tag, mem, ret_total);
     }

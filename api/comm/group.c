@@ -290,6 +290,7 @@ rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
     comm->size = engine->nranks;
     comm->epoch = settings->epoch;
     comm->timeout_ms = settings->timeout_ms;
+    comm->spin_ns = -1;
     comm->warn_after_ns = settings->warn_after_ns;
     comm->slot_bytes = settings->slot_bytes;
     comm->slots = settings->slots;
@@ -368,6 +369,7 @@ static void derive_settings(rcm_comm *comm, const rcm_comm *parent) {
     comm->engine = parent->engine;
     rcmi_engine_hold(comm->engine);
     comm->timeout_ms = rcm_comm_timeout(parent);
+    comm->spin_ns = atomic_load_explicit(&parent->spin_ns, memory_order_relaxed);
     comm->warn_after_ns = parent->warn_after_ns;
     comm->slot_bytes = parent->slot_bytes;
     comm->slots = parent->slots;

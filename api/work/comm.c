@@ -453,6 +453,18 @@ rcm_status rcm_comm_set_timeout(rcm_comm *comm, int64_t timeout_ms) {
     return status;
 }
 
+rcm_status rcm_comm_set_spin(rcm_comm *comm, int64_t us) {
+    struct rcmi_engine *engine;
+    rcm_status status = rcmi_comm_own(comm, &engine);
+    if (status == RCM_OK && (us < -1 || us > RCMI_SPIN_US_MAX))
+        status =
+            rcmi_fail(RCM_ERR_INVALID, 0, "us is %lld, not -1 (as RINGCOMM_SPIN_US) or 0 to %d",
+                      (long long)us, RCMI_SPIN_US_MAX);
+    if (status == RCM_OK)
+        atomic_store_explicit(&comm->spin_ns, us < 0 ? -1 : us * 1000, memory_order_relaxed);
+    return status;
+}
+
 rcmi_deadline rcmi_comm_deadline(const rcm_comm *comm, const struct rcm_call *call) {
     return rcmi_deadline_in(call && call->timeout_ms ? call->timeout_ms : rcm_comm_timeout(comm));
 }

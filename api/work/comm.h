@@ -68,6 +68,7 @@ struct rcm_comm {
     uint64_t epoch;
     uint32_t fork_generation;
     _Atomic int64_t timeout_ms; /* relaxed: it is of the calls that follow */
+    _Atomic int64_t spin_ns;    /* likewise; -1: as long as the engine's budget */
     int64_t warn_after_ns;      /* 0: never */
     size_t slot_bytes;
     uint32_t slots;
@@ -193,6 +194,15 @@ static inline bool rcmi_comm_take(rcm_comm *comm) {
 /* Without a wake-up: a thread that could not drive meanwhile looks again in a moment (drive.h). */
 static inline void rcmi_comm_give(rcm_comm *comm) {
     rcmi_comm_stop_driving(comm);
+}
+
+/* How long a wait on comm spins and how often it yields. */
+static inline struct rcmi_pause rcmi_comm_budget(const struct rcm_comm *comm) {
+    struct rcmi_pause budget = comm->engine->budget;
+    const int64_t spin_ns = atomic_load_explicit(&comm->spin_ns, memory_order_relaxed);
+    if (spin_ns >= 0)
+        budget.spin_ns = spin_ns;
+    return budget;
 }
 
 #endif

@@ -302,10 +302,11 @@ void rcmi_comm_yield_once(rcm_comm *comm) {
  * of them, which need the core. Nor does one whose channels are being opened. */
 static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiting *waiting) {
     const struct rcm_work *work = waiting->work;
-    const struct rcmi_pause least = comm->engine->budget;
+    const struct rcmi_pause least = rcmi_comm_budget(comm);
     if (work && work->run && rcmi_run_opens(work->run))
         return (struct rcmi_pause){.yields = least.yields};
     if (!work || !comm->shape.loopback ||
+        atomic_load_explicit(&comm->spin_ns, memory_order_relaxed) >= 0 ||
         (least.spin_ns == 0 && work->kind == RCMI_WORK_COLLECTIVE))
         return least;
     const size_t bytes = work->kind == RCMI_WORK_COLLECTIVE
@@ -355,7 +356,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
 
 /* Spins, driving if no other thread does. RCM_AGAIN: sleep, or the deadline passed. */
 static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
-    struct rcmi_pause pause = comm->engine->budget;
+    struct rcmi_pause pause = rcmi_comm_budget(comm);
     while (!rcmi_comm_try_drive(comm)) { /* another thread drives: watch */
         const rcm_status status = waiting_look(waiting);
         if (status != RCM_AGAIN || !rcmi_pause(&pause))

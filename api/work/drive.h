@@ -57,7 +57,7 @@ bool rcmi_comm_visit(struct rcm_comm *comm, bool (*visit)(void *arg, struct rcm_
 
 /* Between two looks of a blocking call that has no work yet. False: it is time for one. Where ranks
  * share cores there is nothing to spin for, but most often the first yield brings what is waited
- * for. budget: the engine's. */
+ * for. budget: the communicator's. */
 enum { RCMI_CALLER_YIELDS = 4 };
 static inline bool rcmi_caller_pauses(const struct rcmi_pause *budget, struct rcmi_pause *pause) {
     if (pause->spin_ns > 0)

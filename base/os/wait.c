@@ -87,11 +87,10 @@ void rcmi_doorbell_ring_all(struct rcmi_doorbell *doorbell, int eventfd, int pol
 /* ---- Pauses -------------------------------------------------------------------------------- */
 
 enum {
-    SPIN_US_ROOMY = 50,    /* longer than a wake-up through the kernel takes */
-    YIELDS_ROOMY = 32,     /* somebody else may want this CPU after all */
-    YIELDS_CROWDED = 64,   /* each gives the CPU to another rank: faster than any sleep */
-    SPIN_US_MAX = 1000000, /* of RINGCOMM_SPIN_US */
-    SPINS_PER_CLOCK = 16,  /* few: a look between two spins may take microseconds */
+    SPIN_US_ROOMY = 50,   /* longer than a wake-up through the kernel takes */
+    YIELDS_ROOMY = 32,    /* somebody else may want this CPU after all */
+    YIELDS_CROWDED = 64,  /* each gives the CPU to another rank: faster than any sleep */
+    SPINS_PER_CLOCK = 16, /* few: a look between two spins may take microseconds */
     BYTES_MANY = 65536,
     BYTES_PER_YIELD = 4096,
     YIELDS_MOVED = 4000, /* at most so many more while bytes are moved */
@@ -138,7 +137,7 @@ static int spin_setting(void) {
         return us;
     int64_t ns = -1000;
     if (strcasecmp(rcmi_setting("RINGCOMM_SPIN_US"), "auto") != 0 &&
-        rcmi_setting_duration("RINGCOMM_SPIN_US", 1000, 0, SPIN_US_MAX * INT64_C(1000), &ns) !=
+        rcmi_setting_duration("RINGCOMM_SPIN_US", 1000, 0, RCMI_SPIN_US_MAX * INT64_C(1000), &ns) !=
             RCM_OK)
         rcmi_log(RCMI_LOG_WARN, "%s; using auto", rcm_last_error());
     us = (int)(ns / 1000);

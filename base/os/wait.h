@@ -61,6 +61,8 @@ static inline void rcmi_doorbell_ring(struct rcmi_doorbell *doorbell, int eventf
         rcmi_doorbell_ring_all(doorbell, eventfd, -1);
 }
 
+#define RCMI_SPIN_US_MAX 1000000 /* of RINGCOMM_SPIN_US and rcm_comm_set_spin */
+
 /* Budgeted pause between two looks at a condition. */
 struct rcmi_pause {
     int64_t spin_ns;    /* how long to spin, looks included; 0: not, or no longer */

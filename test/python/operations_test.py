@@ -188,6 +188,7 @@ def groups():
     with comm.duplicate() as again:
         again.barrier()
     host = comm.split_hosts()
+    host.set_spin(100)
     assert host.size == comm.local_size
     host.destroy()
 

@@ -228,6 +228,17 @@ static PyObject *comm_abort(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *comm_set_spin(PyObject *self, PyObject *us) {
+    rcm_comm *comm = core_comm_of(self);
+    int64_t spin_us;
+    if (!comm || !core_int64(us, "us", &spin_us))
+        return NULL;
+    const rcm_status status = rcm_comm_set_spin(comm, spin_us);
+    if (status != RCM_OK)
+        return core_raise(status, NULL);
+    Py_RETURN_NONE;
+}
+
 /* ---- Queries --------------------------------------------------------------------------------- */
 
 static PyObject *comm_error(PyObject *self, CORE_UNUSED PyObject *none) {
@@ -408,6 +419,8 @@ static PyMethodDef comm_methods[] = {
     {"destroy", comm_destroy, METH_NOARGS, "destroy(): collective end (rcm_destroy)."},
     {"leave", comm_leave, METH_NOARGS, "leave(): ends it for this rank alone (rcm_leave)."},
     {"abort", comm_abort, METH_VARARGS, "abort(reason=None): ends all operations on all ranks."},
+    {"set_spin", comm_set_spin, METH_O,
+     "set_spin(us): how long waiting calls spin before they sleep; -1: RINGCOMM_SPIN_US."},
     {"error", comm_error, METH_NOARGS, "error() -> the exception that made it unusable, or None."},
     {"missing", comm_missing, METH_NOARGS,
      "missing() -> ranks that were missing from the monitored barrier by which it failed."},

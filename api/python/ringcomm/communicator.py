@@ -274,6 +274,11 @@ class Communicator:
         """Ends all operations on all ranks, without waiting."""
         self.core.abort(reason)
 
+    def set_spin(self, us: int) -> None:
+        """Sets how many microseconds a waiting call spins before its thread sleeps; -1 is
+        RINGCOMM_SPIN_US. This rank only; later groups of this communicator inherit it."""
+        self.core.set_spin(us)
+
     def leave(self) -> None:
         """Ends it for this rank alone, without waiting. A failure that operations have raised
         already is not raised again."""

@@ -286,6 +286,7 @@ static bool opens(void) {
     X(rcm_comm_counters, refused(rcm_comm_counters(p->comm, &counters)))                           \
     X(rcm_comm_name, says(rcm_comm_name(p->comm), "world"))                                        \
     X(rcm_comm_set_name, refused(rcm_comm_set_name(p->comm, "child")))                             \
+    X(rcm_comm_set_spin, refused(rcm_comm_set_spin(p->comm, 1)))                                   \
     X(rcm_comm_set_timeout, refused(rcm_comm_set_timeout(p->comm, 1)))                             \
     X(rcm_comm_split, refused(rcm_comm_split(p->comm, 0, 0, NULL, &comm)))                         \
     X(rcm_comm_split_hosts, refused(rcm_comm_split_hosts(p->comm, NULL, &comm)))                   \

@@ -229,6 +229,13 @@ static int names(rcm_comm *comm) {
     CHECK(errors, rcm_comm_set_timeout(group, 0) == RCM_ERR_INVALID, "no timeout");
     CHECK(errors, rcm_comm_set_timeout(group, 12345) == RCM_OK && rcm_comm_timeout(group) == 12345,
           "%lld", (long long)rcm_comm_timeout(group));
+    CHECK(errors, rcm_comm_set_spin(group, -2) == RCM_ERR_INVALID, "less than the default");
+    CHECK(errors, rcm_comm_set_spin(group, 1000001) == RCM_ERR_INVALID, "more than a second");
+    for (int i = 0; i < 3; i++) {
+        CHECK(errors, rcm_comm_set_spin(group, (const int64_t[]){0, 2000, -1}[i]) == RCM_OK, "%s",
+              rcm_last_error());
+        CHECK(errors, rcm_barrier(group, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    }
     end(group, &errors);
     return errors;
 }
