@@ -92,6 +92,12 @@ static rcm_status templates_follow(struct rcm_comm *comm, const struct rcm_work 
     return status;
 }
 
+/* SIZE_MAX: it is more than one collective. */
+static size_t only_collective_bytes(const struct rcm_work *work) {
+    const struct rcmi_template *t = work->templates;
+    return t && !t->next && t->kind == RCMI_WORK_COLLECTIVE ? rcmi_bind_bytes(&t->bind) : SIZE_MAX;
+}
+
 /* If one cannot be issued, comm has failed, and with it those before it. A rank that is no member
  * has nothing to issue. */
 static rcm_status work_start(struct rcm_comm *comm, struct rcm_work *work) {
@@ -104,13 +110,14 @@ static rcm_status work_start(struct rcm_comm *comm, struct rcm_work *work) {
         rcmi_stream_drop(fence);
         return rcmi_comm_decline(comm, status);
     }
+    const size_t bytes = only_collective_bytes(work);
     rcmi_work_whole_again(work);
     work->fence = fence;
     rcmi_notice_hand_out(work);
     status = absent ? RCM_OK : templates_issue(comm, work);
     rcmi_work_part_done(work, status);
     if (!absent)
-        rcmi_comm_kick(comm);
+        rcmi_comm_kick_collective(comm, bytes);
     return status;
 }
 

@@ -24,6 +24,10 @@
 
 #define CALL_LOG_NS     INT64_C(5000000000) /* so long another rank's call log is waited for */
 #define QUIET_MS        2000                /* so long operations on memory are */
+#define KICK_BYTES      ((size_t)64 << 10)  /* a larger collective takes longer than a wake-up */
+#define KICK_NS         INT64_C(10000)      /* so long it is driven on at most, */
+#define KICK_IDLE_NS    INT64_C(2000)       /* and so long without a move */
+#define KICK_WORKS      2   /* with so many at most: a persistent work and its part */
 #define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
 
 /* ---- Driving ------------------------------------------------------------------------------- */
@@ -297,6 +301,10 @@ void rcmi_comm_yield_once(rcm_comm *comm) {
     comm->yield_due = false;
 }
 
+size_t rcmi_bind_bytes(const struct rcmi_bind *bind) {
+    return bind->count * rcm_dtype_size(bind->dtype);
+}
+
 /* How long to spin for what moves so much, at most, within one machine: a network is slower than
  * any wake-up. Where ranks share cores none spins longer, and a collective's waits are for several
  * of them, which need the core. Nor does one whose channels are being opened. */
@@ -309,9 +317,8 @@ static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiti
         atomic_load_explicit(&comm->spin_ns, memory_order_relaxed) >= 0 ||
         (least.spin_ns == 0 && work->kind == RCMI_WORK_COLLECTIVE))
         return least;
-    const size_t bytes = work->kind == RCMI_WORK_COLLECTIVE
-                             ? work->bind.count * rcm_dtype_size(work->bind.dtype)
-                             : work->transfer.mem.len;
+    const size_t bytes =
+        work->kind == RCMI_WORK_COLLECTIVE ? rcmi_bind_bytes(&work->bind) : work->transfer.mem.len;
     return rcmi_pause_for_bytes(least, bytes, comm->shape.nhosts > 1);
 }
 
@@ -510,13 +517,30 @@ void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run
     comm_run_attended(comm, work, until);
 }
 
-void rcmi_comm_kick(rcm_comm *comm) {
+/* Drives what has just been submitted as long as it moves, unless much else is unfinished. */
+static void kick_drive_on(rcm_comm *comm) {
+    const int64_t now = rcmi_now_ns(), end = now + KICK_NS;
+    int64_t idle_until = now + KICK_IDLE_NS, at = now;
+    int left = atomic_load_explicit(&comm->unfinished, memory_order_relaxed);
+    if (left > KICK_WORKS)
+        return;
+    while (left > 0 && at < end && at < idle_until) {
+        const bool moved = rcmi_comm_drive(comm);
+        at = rcmi_now_ns();
+        idle_until = moved ? at + KICK_IDLE_NS : idle_until;
+        left = atomic_load_explicit(&comm->unfinished, memory_order_relaxed);
+    }
+}
+
+static void comm_kick(rcm_comm *comm, bool small) {
     RCMI_ENTRY;
     if (!rcmi_comm_enter(comm))
         return;
     if (rcmi_comm_try_drive(comm)) {
         if (!comm->closing)
             rcmi_comm_drive(comm);
+        if (!comm->closing && small)
+            kick_drive_on(comm);
         rcmi_comm_stop_driving(comm);
     }
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0) {
@@ -525,4 +549,12 @@ void rcmi_comm_kick(rcm_comm *comm) {
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
     }
     rcmi_comm_exit(comm);
+}
+
+void rcmi_comm_kick(rcm_comm *comm) {
+    comm_kick(comm, false);
+}
+
+void rcmi_comm_kick_collective(rcm_comm *comm, size_t bytes) {
+    comm_kick(comm, bytes <= KICK_BYTES && rcmi_comm_budget(comm).spin_ns > 0);
 }

@@ -18,6 +18,7 @@
 #include "ringcomm.h"
 #include "wait.h"
 
+struct rcmi_bind;
 struct rcmi_run;
 
 /* A sleeping driver looks at deadlines that often. */
@@ -34,6 +35,11 @@ void rcmi_comm_submit(struct rcm_comm *comm, struct rcm_work *work);
 void rcmi_comm_run(struct rcm_comm *comm, struct rcm_work *work, rcmi_deadline until);
 /* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
 void rcmi_comm_kick(struct rcm_comm *comm);
+/* The same for a collective of so many bytes. A small one that is alone is driven on as long as it
+ * moves, for some microseconds: waking the loop thread takes longer. */
+void rcmi_comm_kick_collective(struct rcm_comm *comm, size_t bytes);
+/* Of the larger buffer, about. */
+size_t rcmi_bind_bytes(const struct rcmi_bind *bind);
 /* The same with a work whose run the caller has begun. The caller took the communicator, and gives
  * it up by this. */
 void rcmi_comm_go_on(struct rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run,
