@@ -117,7 +117,7 @@ static rcm_status work_start(struct rcm_comm *comm, struct rcm_work *work) {
     status = absent ? RCM_OK : templates_issue(comm, work);
     rcmi_work_part_done(work, status);
     if (!absent)
-        rcmi_comm_kick_collective(comm, bytes);
+        rcmi_comm_kick_small(comm, bytes);
     return status;
 }
 

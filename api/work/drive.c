@@ -24,7 +24,7 @@
 
 #define CALL_LOG_NS     INT64_C(5000000000) /* so long another rank's call log is waited for */
 #define QUIET_MS        2000                /* so long operations on memory are */
-#define KICK_BYTES      ((size_t)64 << 10)  /* a larger collective takes longer than a wake-up */
+#define KICK_BYTES      ((size_t)64 << 10)  /* more takes longer than a wake-up */
 #define KICK_NS         INT64_C(10000)      /* so long it is driven on at most, */
 #define KICK_IDLE_NS    INT64_C(2000)       /* and so long without a move */
 #define KICK_WORKS      2   /* with so many at most: a persistent work and its part */
@@ -517,14 +517,17 @@ void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run
     comm_run_attended(comm, work, until);
 }
 
-/* Drives what has just been submitted as long as it moves, unless much else is unfinished. */
+/* Drives what has just been submitted as long as it moves, unless much else is unfinished. Where
+ * ranks share cores it cannot move before others run: a few yields. */
 static void kick_drive_on(rcm_comm *comm) {
+    const bool spins = rcmi_comm_budget(comm).spin_ns > 0;
+    struct rcmi_pause yields = {.yields = RCMI_CALLER_YIELDS};
     const int64_t now = rcmi_now_ns(), end = now + KICK_NS;
     int64_t idle_until = now + KICK_IDLE_NS, at = now;
     int left = atomic_load_explicit(&comm->unfinished, memory_order_relaxed);
     if (left > KICK_WORKS)
         return;
-    while (left > 0 && at < end && at < idle_until) {
+    while (left > 0 && (spins ? at < end && at < idle_until : rcmi_pause(&yields))) {
         const bool moved = rcmi_comm_drive(comm);
         at = rcmi_now_ns();
         idle_until = moved ? at + KICK_IDLE_NS : idle_until;
@@ -555,6 +558,6 @@ void rcmi_comm_kick(rcm_comm *comm) {
     comm_kick(comm, false);
 }
 
-void rcmi_comm_kick_collective(rcm_comm *comm, size_t bytes) {
-    comm_kick(comm, bytes <= KICK_BYTES && rcmi_comm_budget(comm).spin_ns > 0);
+void rcmi_comm_kick_small(rcm_comm *comm, size_t bytes) {
+    comm_kick(comm, bytes <= KICK_BYTES);
 }

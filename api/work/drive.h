@@ -35,9 +35,9 @@ void rcmi_comm_submit(struct rcm_comm *comm, struct rcm_work *work);
 void rcmi_comm_run(struct rcm_comm *comm, struct rcm_work *work, rcmi_deadline until);
 /* After submitting an asynchronous work: one try at once, then the loop thread goes on. */
 void rcmi_comm_kick(struct rcm_comm *comm);
-/* The same for a collective of so many bytes. A small one that is alone is driven on as long as it
+/* The same for a collective or message of so many bytes. Up to 64 KiB it is driven on as long as it
  * moves, for some microseconds: waking the loop thread takes longer. */
-void rcmi_comm_kick_collective(struct rcm_comm *comm, size_t bytes);
+void rcmi_comm_kick_small(struct rcm_comm *comm, size_t bytes);
 /* Of the larger buffer, about. */
 size_t rcmi_bind_bytes(const struct rcmi_bind *bind);
 /* The same with a work whose run the caller has begun. The caller took the communicator, and gives

@@ -148,12 +148,12 @@ static void work_keep(rcm_comm *comm, struct rcm_work *work) {
 rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_ms,
                            rcm_work **ret_work) {
     if (wait_ms == 0) {
-        const bool collective = work->kind == RCMI_WORK_COLLECTIVE;
-        const size_t bytes = collective ? rcmi_bind_bytes(&work->bind) : SIZE_MAX;
+        const size_t bytes = work->kind == RCMI_WORK_COLLECTIVE ? rcmi_bind_bytes(&work->bind)
+                                                                : work->transfer.mem.len;
         rcmi_notice_hand_out(work);
         rcmi_comm_submit(comm, work); /* it may end, and be freed, from here on */
         *ret_work = work;
-        rcmi_comm_kick_collective(comm, bytes);
+        rcmi_comm_kick_small(comm, bytes);
         return RCM_OK;
     }
     struct rcmi_error *before = rcmi_errors_begin();
