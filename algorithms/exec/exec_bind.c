@@ -192,12 +192,19 @@ static bool run_may_yield(const struct rcmi_run *run) {
            bytes < RCMI_YIELD_MAX && run_only_sends(plan);
 }
 
+/* A sum in place writes lines that it has just read, so they are in the caches: below this size
+ * temporal stores are faster. Zen 3, all_reduce of float32: 4 MiB 211 us, non-temporal 641; from 16
+ * MiB on the same. Sapphire Rapids: 16 MiB 1,888 and 3,307 us. */
+#define IN_PLACE_NON_TEMPORAL ((size_t)64 << 20)
+
 /* Results that would not stay in the caches until they are read are written by non-temporal
  * stores. */
-static enum rcmi_stores run_result_stores(const struct rcmi_run *run) {
+static enum rcmi_stores run_result_stores(const struct rcmi_run *run, bool in_place) {
     const struct rcmi_protocol *protocol = rcmi_node_protocol(run->exec->config.node);
     const size_t bytes = run->bind.plan->larger * run->bind.count * run->element_bytes;
     const bool sums = run->bind.plan->sums;
+    if (sums && in_place && bytes < IN_PLACE_NON_TEMPORAL)
+        return RCMI_TEMPORAL;
     if (rcmi_range_has(sums ? protocol->sum_non_temporal : protocol->copy_non_temporal, bytes))
         return RCMI_NON_TEMPORAL;
     return !sums && rcmi_range_has(protocol->copy_vectors, bytes) ? RCMI_VECTORS : RCMI_TEMPORAL;
@@ -221,7 +228,7 @@ static void run_bind_operator(struct rcmi_run *run) {
 static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
-    run->results = run_result_stores(run);
+    run->results = run_result_stores(run, in_place);
     run->drains = run->exec->config.shape->ranks_per_cpu > 1 &&
                   run->bind.count / plan->parts * run->element_bytes >= RCMI_DRAIN_MIN;
     run->yields = run_may_yield(run);
