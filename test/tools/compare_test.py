@@ -190,6 +190,33 @@ class States(unittest.TestCase):
         self.assertEqual(writing.verdict_text(v), 'better?')
 
 
+class Bands(unittest.TestCase):
+    def test_distances_are_apart_and_the_best_peer_is_the_band_s(self):
+        runs = []
+        for size, a, b in ((8, 1.0, 3.0), (1024, 4.0, 3.0), (4096, 8.0, 2.0)):
+            point = POINT._replace(bytes=size)
+            for first, line, factor in ((0, 50.0, 1.0), (3, 150.0, 2.0), (6, 250.0, 4.0)):
+                for i in range(first, first + 3):
+                    runs += [run_of(i, 'ringcomm', 1.0, point, line=line),
+                             run_of(i, 'openmpi', a * factor, point, line=line),
+                             run_of(i, 'mpich', b * factor, point, line=line)]
+        near, middle, far = figures.Summary(runs, 2).bands()
+        self.assertEqual([b.line for b in (near, middle, far)], ['near', 'middle', 'far'])
+        whole, kib, kib64, mib, above = near.cells
+        self.assertEqual((whole[0], whole[2]), ('mpich', 3))
+        self.assertAlmostEqual(whole[1], 18 ** (1 / 3))
+        self.assertEqual((kib[0], kib64[0]), ('openmpi', 'mpich'))
+        self.assertAlmostEqual(kib[1], 2.0)
+        self.assertAlmostEqual(kib64[1], 2.0)
+        self.assertIsNone(mib or above)
+        self.assertAlmostEqual(far.cells[0][1], 4 * whole[1])
+
+    def test_a_machine_that_changed_has_no_distance(self):
+        runs = [run_of(0, lib, 1.0, line=50.0, after=150.0) for lib in ('ringcomm', 'mpich')]
+        runs += [run_of(1, lib, 1.0, line=50.0, foreign=0.5) for lib in ('ringcomm', 'mpich')]
+        self.assertEqual(figures.Summary(runs, 2).bands(), [])
+
+
 class Means(unittest.TestCase):
     def test_geometric_mean_and_goal(self):
         runs = []
@@ -373,7 +400,7 @@ class Tools(unittest.TestCase):
     def comparison(self, folder, rounds, libs):
         options = argparse.Namespace(points=[POINT, POINT._replace(bytes=64)], rounds=rounds,
                                      prune=2.0, patience=0, load_seconds=1, verbose=False,
-                                     begin='barrier', before=None)
+                                     begin='barrier', before=None, beside=0)
         floor = types.SimpleNamespace(line=lambda: 30.0)
         c = measuring.Comparison(options, libs, floor, measuring.Book(folder))
         return c

@@ -69,6 +69,8 @@ struct bench_options {
     bool asleep;     /* ranks sleep to a common moment, and an iteration's time is its span */
     bool flip;       /* self-test: spoil one bit of one result per size */
     size_t offset;
+    const char
+        *neutral; /* file of the barrier that ranks begin an iteration with; NULL: rcm_barrier */
     const char *csv, *json, *plot;
     int64_t timeout_ms;
     char command[1024]; /* as typed, for the notes */
@@ -112,18 +114,28 @@ struct bench_result { /* complete on rank 0 only */
     int64_t errors; /* wrong elements on all ranks; -1: not checked */
 };
 
+/* A barrier that is not the library's, in a file that the ranks of a machine share
+ * (bench_neutral.c). The file is empty, or filled with zeros, when the first rank opens it. NULL:
+ * an error is reported.
+ */
+struct bench_neutral *bench_neutral_open(const char *path);
+void bench_neutral_close(struct bench_neutral *neutral); /* NULL is a no-op */
+/* Spins until all ranks are there; false: the deadline passed. */
+bool bench_neutral_wait(struct bench_neutral *neutral, int nranks, int64_t deadline_ns);
+
 /* What a rank keeps from point to point. */
 struct bench_rank {
     const struct bench_options *options;
     rcm_comm *comm;
     int rank, nranks;
-    int64_t deadline_ns;       /* of the whole run */
-    int64_t slot_ns;           /* --asleep: when the first iteration of this point begins, */
-    int64_t period_ns;         /* and how much later each next one */
-    void *send_mem, *recv_mem; /* allocated, page-aligned */
-    void *send, *recv;         /* --offset bytes into them; the same pointer if in place */
-    int64_t *times;            /* 2 per iteration: in, out */
-    int64_t *peer_times;       /* the same of another rank, at rank 0 */
+    struct bench_neutral *neutral; /* of --neutral */
+    int64_t deadline_ns;           /* of the whole run */
+    int64_t slot_ns;               /* --asleep: when the first iteration of this point begins, */
+    int64_t period_ns;             /* and how much later each next one */
+    void *send_mem, *recv_mem;     /* allocated, page-aligned */
+    void *send, *recv;             /* --offset bytes into them; the same pointer if in place */
+    int64_t *times;                /* 2 per iteration: in, out */
+    int64_t *peer_times;           /* the same of another rank, at rank 0 */
     size_t max_iters;
     void *shadow;               /* --memory cuda: of the host, for what is written and read, */
     struct rcmi_device *device; /* by this one's copies */

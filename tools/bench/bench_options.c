@@ -33,6 +33,7 @@ enum option_key {
     KEY_REGISTERED,
     KEY_TOGETHER,
     KEY_ASLEEP,
+    KEY_NEUTRAL,
     KEY_COUNTERS,
 };
 
@@ -57,6 +58,10 @@ static const struct argp_option option_table[] = {
      "the barrier; those in which one began more than 1 us late do not count. For ranks that have "
      "a "
      "CPU each",
+     2},
+    {"neutral", KEY_NEUTRAL, "FILE", 0,
+     "Let ranks leave a barrier of the bench's own before each iteration, not the library's. It "
+     "lies in FILE, empty and new for each run, best in /dev/shm. For ranks of one machine",
      2},
     {"asleep", KEY_ASLEEP, NULL, 0,
      "Let ranks sleep to a common moment of their machine's clock before each iteration, 1 ms "
@@ -201,8 +206,8 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
         argp_error(state, "--check and --check-last: choose one");
     if (options->cuda && options->registered)
         argp_error(state, "--memory cuda and --registered: choose one");
-    if (options->together && options->asleep)
-        argp_error(state, "--together and --asleep: choose one");
+    if (options->together + options->asleep + (options->neutral != NULL) > 1)
+        argp_error(state, "--together, --asleep and --neutral: choose one");
     if (options->in_place && options->check_last)
         argp_error(state, "--in-place: --check-last needs inputs that are still there");
     if (options->in_place && (options->what == BENCH_BROADCAST || options->what == BENCH_BARRIER ||
@@ -314,6 +319,10 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
     case KEY_TOGETHER:
         options->together = true;
         parser->ranks_only = "--together";
+        return 0;
+    case KEY_NEUTRAL:
+        options->neutral = arg;
+        parser->ranks_only = "--neutral";
         return 0;
     case KEY_ASLEEP:
         options->asleep = true;

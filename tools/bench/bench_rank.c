@@ -346,12 +346,15 @@ int bench_rank_main(const struct bench_options *options, int number, rcm_store *
     const size_t max_bytes =
         bytes_round_up(options->max_bytes, rcm_dtype_size(options->dtype) * (size_t)rank.nranks);
     bool ok = bench_alloc(&rank, max_bytes) == RCM_OK;
+    if (ok && options->neutral)
+        ok = (rank.neutral = bench_neutral_open(options->neutral)) != NULL;
     if (ok && rank.rank == 0)
         ok = output_open(&output, &rank);
     ok = ok && bench_all(&rank, &output) == RCM_OK;
     ok = ok && (!options->counters || bench_counters(&rank) == RCM_OK);
     ok = rank_leave(&rank, ok);
     bench_op_close(rank.op);
+    bench_neutral_close(rank.neutral);
     bench_free(&rank);
     ok = output_close(&output, options, ok);
     return ok ? TOOL_OK : TOOL_FAILED;

@@ -231,10 +231,21 @@ static void run_sleep_until(int64_t moment_ns) {
         ;
 }
 
-/* Barriers, and with --together the moment to begin at. */
+/* Of --neutral. */
+static rcm_status run_await_others(struct bench_rank *rank) {
+    if (bench_neutral_wait(rank->neutral, rank->nranks, rank->deadline_ns))
+        return RCM_OK;
+    tool_error("rank %d: not all ranks came to the barrier of --neutral in time", rank->rank);
+    return RCM_ERR_TIMEOUT;
+}
+
+/* The library's barrier, which also ends what it has left to do of the last iteration; then with
+ * --together the moment to begin at, with --neutral a barrier of the bench's own. */
 static rcm_status run_after_barrier(struct bench_rank *rank) {
     const struct rcm_call call = run_call(rank, NULL);
     rcm_status status = rcm_barrier(rank->comm, &call, NULL);
+    if (status == RCM_OK && rank->neutral)
+        return run_await_others(rank);
     if (!rank->options->together)
         return status;
     /* A rank that waited long there, for another one's new input, may have slept, and is late. */

@@ -21,6 +21,12 @@ FAR = 2.5
 # The share of all cores that other programs may have during a measurement.
 FOREIGN = 0.03
 MIN_PAIRS = 3
+# One-way times of a cache line, in ns, up to which ranks are near or at a middle distance; beyond
+# they are far. And sizes up to which points are in one band.
+NEAR_NS, MIDDLE_NS = 100, 200
+LINES = ('near', 'middle', 'far')
+BANDS = ((1 << 10, 'to 1 KiB'), (64 << 10, 'to 64 KiB'), (1 << 20, 'to 1 MiB'),
+         (math.inf, 'above'))
 # Iterations of ranks that sleep without which a median is little to go by.
 LEAST_ASLEEP = 20
 CONFIDENCE = 0.95
@@ -45,6 +51,7 @@ Verdict = collections.namedtuple('Verdict', 'point ours peer best ratio word sur
 Mean = collections.namedtuple('Mean', 'mode ranks transport collective ratio low high points goal')
 
 
+Band = collections.namedtuple('Band', 'mode ranks transport collective line cells')
 Change = collections.namedtuple('Change', 'point before now ratio sure')
 
 
@@ -222,6 +229,51 @@ class Summary:
         return Mean(mode, ranks, transport, collective,
                     geometric_mean([v.ratio.median for v in group]), low, high, len(group),
                     goal_of(*key))
+
+    def line_of(self, run):
+        """One of LINES, or None where the machine changed on the way or others were computing."""
+        def distance(ns):
+            return LINES[(ns >= NEAR_NS) + (ns > MIDDLE_NS)]
+        before, after = distance(run.line_before), distance(run.line_after)
+        return before if before == after and run.foreign <= FOREIGN else None
+
+    def line_ratio(self, point, library, line):
+        """Median of the paired ratios in this state; None without pairs."""
+        ours, theirs = self.table.get((point, OURS), {}), self.table.get((point, library), {})
+        ratios = [self.time(theirs[r]) / self.time(ours[r]) for r in set(ours) & set(theirs)
+                  if self.line_of(ours[r]) == self.line_of(theirs[r]) == line]
+        return statistics.median(ratios) if ratios else None
+
+    def band_cell(self, points, line):
+        """(best peer, geometric mean, points) of points of one collective, or None. The best peer is
+        the one with the smallest mean; it must have as many points as any."""
+        means = {}
+        for library in {lib for p in points for lib in self.libraries(p)} - {OURS}:
+            ratios = [r for r in (self.line_ratio(p, library, line) for p in points) if r]
+            if ratios:
+                means[library] = (geometric_mean(ratios), len(ratios))
+        most = max((n for _, n in means.values()), default=0)
+        able = {lib: mean for lib, (mean, n) in means.items() if n == most}
+        if not able:
+            return None
+        best = min(able, key=able.get)
+        return best, able[best], most
+
+    def bands(self):
+        """Means by state of the cache line and by band of sizes, the whole first."""
+        groups = {}
+        for point in self.points:
+            groups.setdefault(point[:4], []).append(point)
+        out = []
+        for key, points in groups.items():
+            for line in LINES:
+                cells, low = [self.band_cell(points, line)], -1
+                for high, _ in BANDS:
+                    cells.append(self.band_cell([p for p in points if low < p.bytes <= high], line))
+                    low = high
+                if cells[0]:
+                    out.append(Band(*key, line, cells))
+        return out
 
     def changes(self):
         """Every point that both builds have measured."""

@@ -14,7 +14,7 @@ import sys
 import time
 
 import figures
-from libraries import Failure, Late, bench, execute
+from libraries import FOLDER, Failure, Late, bench, execute
 
 LOAD_SIZES = 4          # at most so many sizes at a start,
 LOAD_LARGE = 4 << 20    # one where they are larger than this
@@ -148,6 +148,8 @@ def load_words(load, begin):
     words = [load.collective, '--check-last']
     if load.mode == 'asleep':
         words.append('--asleep')
+    elif begin == 'neutral':
+        words += ['--neutral', f'{FOLDER}/begin']
     elif begin == 'together' and load.ranks <= (os.cpu_count() or 1):
         words.append('--together')
     if load.collective != 'barrier':
@@ -329,7 +331,7 @@ class Comparison:
 
     def wait_for_quiet(self):
         """Until nobody else computes for a moment, or the patience is at its end."""
-        while self.patience > 0:
+        while self.patience > 0 and not self.options.beside:
             foreign, began = Foreign(), time.monotonic()
             time.sleep(0.1)
             if foreign.share() <= figures.FOREIGN:
@@ -384,6 +386,7 @@ class Comparison:
                 results = {}
             after = self.floor.line()
             share = foreign.share(SPARE_TICKS / os.sysconf('SC_CLK_TCK'))
+            share = 0.0 if self.options.beside else share
             for (collective, size), result in results.items():
                 point = figures.Point(load.mode, load.ranks, load.transport, collective, size)
                 runs.append(figures.Run(number, library.name, point, result, before, after, share))

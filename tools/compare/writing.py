@@ -116,6 +116,15 @@ def means_table(means):
                         ''], rows)
 
 
+def bands_table(summary, titles):
+    def cell(c):
+        return f'{c[1]:.2f} ({titles.get(c[0], c[0])}, {c[2]})' if c else '-'
+    rows = [[f'{b.mode}, {b.ranks} ranks, {b.transport}', b.collective, b.line,
+             *map(cell, b.cells)] for b in summary.bands()]
+    return table_lines(['inputs, ranks, transport', 'operation', 'cores', 'all sizes',
+                        *(name for _, name in figures.BANDS)], rows) if rows else []
+
+
 def counts_line(summary):
     verdicts = summary.verdicts()
     words = [f'{sum(v.word == word for v in verdicts)} {word}'
@@ -232,9 +241,18 @@ iterations, bound to no core: its times are from the first rank that woke to the
 """
 
 
+BANDS_TEXT = f"""\
+A cache line took less than {figures.NEAR_NS} ns one way before and after the measurement (near), up to
+{figures.MIDDLE_NS} ns (middle), or more (far). Each cell is the geometric mean over the points of a band,
+with the best peer of that band and the number of points.
+"""
+
+
 def report(notes, summary, titles, floor_rows, charts):
     out = ['# libringcomm beside its peers and the machine\n', *notes, f'- {counts_line(summary)}',
-           '', HOW_TO_READ, '## Geometric means over sizes\n', *means_table(summary.means()), '']
+           '', HOW_TO_READ, '## Geometric means over sizes\n', *means_table(summary.means()), '',
+           '## By distance of the cores and by size\n', BANDS_TEXT,
+           *bands_table(summary, titles), '']
     for key in dict.fromkeys(p[:3] for p in summary.points):
         lines = points_table(summary, key, titles)
         if lines:

@@ -29,6 +29,8 @@ clang-format        command -v clang-format
 lld                 command -v ld.lld
 openmpi-bin         command -v mpirun.openmpi
 mpich               command -v mpirun.mpich
+libmpich-dev        test -e /usr/include/x86_64-linux-gnu/mpich/mpi.h || mpicc.mpich -E -include mpi.h -x c /dev/null
+libgloo-dev         test -e /usr/include/gloo/context.h
 iproute2            command -v ip && command -v tc
 help2man            command -v help2man
 man-db              command -v man
