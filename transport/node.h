@@ -69,9 +69,9 @@ struct rcmi_registrations {
 struct rcmi_listener {
     struct rcmi_node *node;
     struct rcmi_watch watch;
-    struct rcmi_timer timer; /* pause after a failed accept */
-    rcmi_deadline told;      /* the log has heard of it until then */
-    bool same_host;          /* a Unix socket */
+    struct rcmi_timer timer;       /* pause after a failed accept */
+    rcmi_deadline log_quiet_until; /* log rate limit: suppressed until then */
+    bool same_host;                /* a Unix socket */
     bool loopback;
 };
 

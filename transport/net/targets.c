@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a peer's address to a list of ways to reach it, and, when none of them worked, a sentence
- * about all of them. Trying them is dial.c's.
+ * Turns a peer's address into the list of connection targets and, when all of them failed, builds
+ * the error text that lists them. dial.c tries them.
  *
- * Order: same-host transports; addresses in a network that this host has an interface in; the rest.
- * Left out: loopback addresses unless the peer shares our network namespace (then they come first),
- * and addresses that this host has itself (bridges of containers are 172.17.0.1 everywhere). Where
- * a rank does not know its network namespace (no /proc) nothing is left out.
+ * Order: same-host transports; addresses in a network of one of this host's interfaces; the rest.
+ * Loopback addresses are left out unless the peer shares our network namespace; then they come
+ * first. Addresses that this host has itself are left out (container bridges are 172.17.0.1
+ * everywhere). If one rank's network namespace is unknown (no /proc), nothing is left out.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include "net.h"
 
-/* What finding ways needs to know, and why no transport serves the pair: one clause each. */
+/* State of the search, and why no transport serves the pair: one clause each. */
 struct search {
     struct rcmi_link *link;
     const struct rcmi_address *peer;
@@ -34,7 +34,7 @@ static void search_explain(struct search *search, const char *name, const char *
         search->len += (size_t)len < room ? (size_t)len : room - 1;
 }
 
-/* Why not over Unix sockets? NULL if it can be tried. */
+/* Why Unix sockets cannot be used; NULL if they can. */
 static const char *unix_obstacle(const struct rcmi_link *link, const struct rcmi_address *peer) {
     if (strcmp(peer->host_id, link->node->config.host_id) != 0)
         return "the ranks are on different hosts";
@@ -49,7 +49,7 @@ static void add_unix(struct search *search, struct rcmi_domain *domain) {
     link->targets[link->ntargets++] = (struct rcmi_target){.domain = domain, .same_host = true};
 }
 
-/* In which of these turns an address is added, -1: never. */
+/* Addresses are added in this order; -1: never. */
 enum { TURN_LOOPBACK, TURN_NEAR, TURN_FAR, TURNS };
 
 static int address_turn(const struct search *search, const struct rcmi_sockaddr *addr) {
@@ -81,11 +81,11 @@ static int add_tcp(struct search *search, struct rcmi_domain *domain) {
     return added;
 }
 
-static void add_ways(struct search *search, struct rcmi_domain *domain) {
+static void add_targets(struct search *search, struct rcmi_domain *domain) {
     const struct rcmi_transport *transport = domain->transport;
     const struct rcmi_link *link = search->link;
     const char *why = NULL;
-    if (transport->kind != RCMI_MEM_HOST) /* of a link that is up (plane.c) */
+    if (transport->kind != RCMI_MEM_HOST) /* uses a link that is up (device_plane.c) */
         return;
     if (link->passed_over >> (domain - link->node->domains) & 1) {
         why = link->planes[RCMI_MEM_HOST].decline;
@@ -107,14 +107,14 @@ static rcm_status search_begin(struct search *search) {
     const struct rcmi_address *peer = search->peer;
     uint64_t where[2];
     if (peer->job != node->config.job)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its address is of another job");
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its address belongs to another job");
     rcmi_address_where(where);
     search->local = rcmi_where_is(peer->where, where);
     search->perhaps_local = rcmi_where_may_be(peer->where, where);
     return rcmi_interfaces("", &search->own, &search->nown);
 }
 
-rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *peer) {
+rcm_status rcmi_targets_find(struct rcmi_link *link, const struct rcmi_address *peer) {
     struct rcmi_node *node = link->node;
     struct search search = {.link = link, .peer = peer};
     const size_t most = (size_t)node->ndomains * ((size_t)peer->ntcp + 1);
@@ -123,7 +123,7 @@ rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *pee
         return status;
     link->targets = rcmi_zalloc(most * sizeof *link->targets);
     for (int i = 0; link->targets && i < node->ndomains - 1; i++) /* the last loops back */
-        add_ways(&search, &node->domains[i]);
+        add_targets(&search, &node->domains[i]);
     free(search.own);
     if (!link->targets)
         return RCM_ERR_NOMEM;
@@ -135,16 +135,16 @@ rcm_status rcmi_ways_find(struct rcmi_link *link, const struct rcmi_address *pee
 
 /* ---- When they do not work ------------------------------------------------------------------- */
 
-/* A wrong setting, or a network that is away for a moment. */
-static bool is_no_way(int sys_errno) {
+/* A wrong setting, or a temporary network failure. */
+static bool is_unreachable(int sys_errno) {
     return sys_errno == EHOSTUNREACH || sys_errno == ENETUNREACH || sys_errno == ENETDOWN ||
            sys_errno == EHOSTDOWN;
 }
 
-void rcmi_ways_note(struct rcmi_link *link) {
+void rcmi_targets_note(struct rcmi_link *link) {
     struct rcmi_target *target = &link->targets[link->target];
     const struct rcmi_error *error = rcmi_last_error();
-    target->patient = error->status == RCM_ERR_TIMEOUT || is_no_way(error->sys_errno);
+    target->patient = error->status == RCM_ERR_TIMEOUT || is_unreachable(error->sys_errno);
     target->refused = error->sys_errno == ECONNREFUSED && !target->same_host &&
                       !rcmi_sockaddr_loopback(&target->addr);
     snprintf(target->why, sizeof target->why, "%.95s",
@@ -179,12 +179,12 @@ static const char *peer_hostname(const struct rcmi_link *link) {
     return "that host";
 }
 
-void rcmi_ways_explain(const struct rcmi_link *link) {
+void rcmi_targets_explain(const struct rcmi_link *link) {
     const struct rcmi_error last = *rcmi_last_error();
     char text[300] = "", one[200], remedy[160] = "";
     size_t used = 0;
     bool all_refused = true, silent = false;
-    /* A process answered: what it said matters more. Or it was not the way, but a shortage here. */
+    /* These errors matter more than the list: a process answered, or resources are short here. */
     if (last.status == RCM_ERR_AUTH || last.status == RCM_ERR_PROTOCOL ||
         last.status == RCM_ERR_MISMATCH || last.status == RCM_ERR_RESOURCE ||
         last.status == RCM_ERR_NOMEM)
@@ -200,7 +200,7 @@ void rcmi_ways_explain(const struct rcmi_link *link) {
         used = append(text, sizeof text, used, one);
     }
     if (all_refused)
-        snprintf(remedy, sizeof remedy, "; nobody listens there any more");
+        snprintf(remedy, sizeof remedy, "; no process listens there any more");
     else if (silent)
         snprintf(remedy, sizeof remedy,
                  "; RINGCOMM_IFACE on %.64s must name an interface that other hosts reach",
