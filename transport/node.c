@@ -25,7 +25,7 @@ static bool node_turn(struct rcmi_node *node) {
     any = rcmi_planes_take_device(node) || any;
     any = rcmi_outbox_flush(node) || any;
     any = rcmi_control_loopback(node) || any;
-    any = rcmi_links_tell_lost(node) || any;
+    any = rcmi_links_report_lost(node) || any;
     return any;
 }
 
@@ -317,7 +317,7 @@ void rcmi_node_destroy(struct rcmi_node *node) {
         node_close(node);
     rcmi_loop_destroy(node->loop);
     rcmi_frames_clear(&node->outbox);
-    rcmi_frames_clear(&node->said);
+    rcmi_frames_clear(&node->kept);
     pthread_cond_destroy(&node->changed);
     pthread_mutex_destroy(&node->lock);
     free((void *)(uintptr_t)node->config.host_id);

@@ -137,13 +137,13 @@ struct rcmi_node {
     bool hurries;                        /* ... and that of peers is not waited for */
     bool unanswered;                     /* some peer's farewell may still have to be answered */
     bool closed;                         /* rcmi_node_destroy has begun */
-    bool broken;                         /* broken.c; loop thread */
+    bool broken;                         /* closed_descriptors.c; loop thread */
 
     pthread_mutex_t lock; /* outbox, and the state that rcmi_node_farewell waits for */
     pthread_cond_t changed;
     struct rcmi_frames outbox;
-    struct rcmi_frames said; /* to all; loop thread */
-    int nsaid;
+    struct rcmi_frames kept; /* broadcast messages, see kept_frames.c; loop thread */
+    int nkept;
     struct rcmi_link *failed;
     struct rcmi_link *changed_links;
     bool settled;                            /* every peer has said farewell or is gone */
@@ -180,7 +180,7 @@ enum rcmi_plane_state {
 };
 
 /* A data plane of a link: what one transport carries between the two ranks in memory of one kind.
- * Its state of every kind but the host's: plane.c. */
+ * For the device plane see device_plane.c. */
 struct rcmi_plane {
     struct rcmi_link *link;
     enum rcmi_mem_kind kind;

@@ -101,7 +101,7 @@ void rcmi_rows_wrap(const char *prefix, rcmi_row_wrapper wrap);
 /* The state of a row's domain at this node, and the row whose state that is; NULL if there is none.
  * Any thread. */
 void *rcmi_node_domain(const struct rcmi_node *node, const struct rcmi_transport *row);
-const struct rcmi_transport *rcmi_node_row(const struct rcmi_node *node, const void *domain);
+const struct rcmi_transport *rcmi_node_backend(const struct rcmi_node *node, const void *domain);
 /* Ends the control stream of the link to peer, as both sides see, if there is one. Loop thread. */
 void rcmi_node_hang_up(struct rcmi_node *node, int peer);
 /* Fails the links to all peers for the reason that `why` says of each, those too that are not made

@@ -23,7 +23,7 @@
  *   link      what this node shares with one peer: a *control stream* (a stream socket, Unix on
  *             the same host, TCP else), which the loop thread always reads, and data planes:
  *             that of host memory, of one transport, and once it is needed that of device memory,
- *             where a transport serves it (plane.c). Made lazily by the loop thread,
+ *             where a transport serves it (device_plane.c). Made lazily by the loop thread,
  *             authenticated, shared by all communicators of the pair. Its end without a farewell
  *             is the peer's death; so is silence of the peer's host for RINGCOMM_PEER_TIMEOUT
  *             (heartbeat.c), but not that of a process that is merely stopped.

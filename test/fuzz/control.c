@@ -168,7 +168,7 @@ static void step(struct side *side, struct fuzz_input *in) {
         break;
     case 10: /* we leave */
         side->node->leaving = true;
-        rcmi_link_say_bye(fuzz_node_link(side->node));
+        rcmi_link_send_bye(fuzz_node_link(side->node));
         break;
     default:
         break;

@@ -147,7 +147,7 @@ void fuzz_node_turn(struct rcmi_node *node) {
         any = rcmi_links_take_changed(node) || any;
         any = rcmi_outbox_flush(node) || any;
         any = rcmi_control_loopback(node) || any;
-        any = rcmi_links_tell_lost(node) || any;
+        any = rcmi_links_report_lost(node) || any;
         any = rcmi_node_progress(node) || any;
         if (!any)
             return;

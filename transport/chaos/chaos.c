@@ -76,7 +76,7 @@ static rcm_status chaos_domain_init(void *domain, struct rcmi_node *node) {
     struct chaos_domain *chaos = domain_of(domain);
     const char *text = rcmi_setting("RINGCOMM_CHAOS");
     chaos->node = node;
-    chaos->transport = (const struct chaos_transport *)rcmi_node_row(node, domain);
+    chaos->transport = (const struct chaos_transport *)rcmi_node_backend(node, domain);
     chaos->timer = -1;
     chaos->timer_at = RCMI_NEVER;
     atomic_init(&chaos->stalled, -1);

@@ -202,7 +202,7 @@ rcm_status tcp_stream_error(const struct tcp_stream *stream, const char *verb) {
         rcmi_fail_peer(rcmi_status_of_errno(error), peer, "%s rank %d failed: %s%s", verb, peer,
                        strerror(error), stall);
     if (stall[0])
-        rcmi_last_error()->sys_errno = error; /* failed.c looks at it */
+        rcmi_last_error()->sys_errno = error; /* read by plane_failure.c */
     return status;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Farewells: said on all links, waited for, excused. What one link makes of them is in link.c. */
+/* The farewell of a node: sends it on all links, waits for the peers' farewells, excuses peers. For
+ * one link see link_farewell.c. */
 #include <time.h>
 #include "link.h"
 #include "thread.h"
 
-static void node_say_bye(void *arg) {
+static void node_send_bye(void *arg) {
     struct rcmi_node *node = arg;
     rcmi_outbox_flush(node);
     node->leaving = true;
@@ -13,7 +14,7 @@ static void node_say_bye(void *arg) {
         if (link)
             rcmi_link_give_up(link);
         if (link)
-            rcmi_link_say_bye(link);
+            rcmi_link_send_bye(link);
     }
     rcmi_node_check_settled(node);
 }
@@ -65,7 +66,7 @@ void rcmi_node_farewell_look(struct rcmi_node *node) {
 static void node_hurry(void *arg) {
     struct rcmi_node *node = arg;
     node->hurries = true;
-    node_say_bye(node);
+    node_send_bye(node);
 }
 
 struct flush {
@@ -73,7 +74,8 @@ struct flush {
     bool done;
 };
 
-/* On the loop thread. All links are asked, and so are flushed beside each other. */
+/* Loop thread. Polls every link even after the first unflushed one, so that all flush at the same
+ * time. */
 static void node_look_flushed(void *arg) {
     struct flush *flush = arg;
     flush->done = true;
@@ -84,7 +86,7 @@ static void node_look_flushed(void *arg) {
     }
 }
 
-/* Moves what is committed: as far as sockets take it, and until queue pairs have it there. */
+/* Moves committed data until all links report it as flushed (link_flushed). */
 static void node_flush(struct rcmi_node *node, rcmi_deadline deadline) {
     const struct timespec pause = {.tv_nsec = 50000};
     struct flush flush = {.node = node};
@@ -110,7 +112,7 @@ void rcmi_node_leave(struct rcmi_node *node, rcmi_deadline deadline) {
 
 rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                               const _Atomic int *failed) {
-    rcmi_loop_call(node->loop, node_say_bye, node);
+    rcmi_loop_call(node->loop, node_send_bye, node);
     pthread_mutex_lock(&node->lock);
     while (!farewell_is_over(node, failed) &&
            rcmi_condition_wait(&node->changed, &node->lock, deadline))
@@ -122,6 +124,6 @@ rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
     struct unsettled find = {.node = node, .peer = -1};
     rcmi_loop_call(node->loop, node_find_unsettled, &find);
     return rcmi_fail_peer(RCM_ERR_TIMEOUT, find.peer,
-                          "rank %d and %d others have not said farewell in time", find.peer,
+                          "rank %d and %d others did not send their farewell in time", find.peer,
                           find.count - 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages on control streams. Any thread puts them into the node's outbox; the loop thread puts
- * them on their links, in order.
+ * Messages on control streams. Any thread puts them into the node's outbox; the loop thread moves
+ * them to their links, in order.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static rcm_status check_len(size_t len) {
     return RCM_OK;
 }
 
-/* Takes the frame. */
+/* Takes ownership of the frame. */
 static rcm_status outbox_put(struct rcmi_node *node, struct rcmi_frame *frame, const void *bytes,
                              size_t len) {
     if (!frame)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plane becomes ready on both sides, and the link comes up with that of the host: see setup.c. */
+/* Both sides are ready: brings the plane up, and the link with the host plane. See setup.c. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,17 +33,17 @@ void rcmi_setup_up(struct rcmi_link *link) {
     node->link_above->link_up(link);
     rcmi_outbox_repeat(link);
     if (node->leaving)
-        rcmi_link_say_bye(link);
+        rcmi_link_send_bye(link);
     rcmi_control_flush(link);
     rcmi_node_ring(node);
     rcmi_node_check_settled(node);
 }
 
-/* "a+b", of two rows' names; static. */
+/* Returns "a+b" for the names of two backends; static storage. */
 static const char *names_join(const char *a, const char *b) {
     enum { PAIRS = RCMI_TRANSPORTS_MAX * RCMI_TRANSPORTS_MAX };
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char pairs[PAIRS][40]; /* each filled once, then only read */
+    static char pairs[PAIRS][40]; /* each is written once, under the lock */
     char pair[sizeof pairs[0]];
     int i = 0;
     snprintf(pair, sizeof pair, "%s+%s", a, b);
@@ -88,7 +88,7 @@ void rcmi_setup_check(struct rcmi_plane *plane) {
         if (status != RCM_OK)
             return;
         plane->ready = true;
-        rcmi_setup_say(plane, RCMI_FRAME_READY, "");
+        rcmi_setup_send(plane, RCMI_FRAME_READY, "");
     }
     if (plane->peer_ready && plane->state == RCMI_PLANE_SETUP)
         setup_plane_up(plane);
@@ -110,7 +110,7 @@ static void setup_dial_data(struct rcmi_link *link) {
     for (int i = 0; i < rcmi_host_plane(link)->domain->transport->data_sockets; i++) {
         const rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_DATA, i, limit, true);
         if (status == RCM_AGAIN)
-            (void)rcmi_fail(RCM_ERR_RESOURCE, 0, "its queue of connections is full");
+            (void)rcmi_fail(RCM_ERR_RESOURCE, 0, "its accept queue is full");
         if (status != RCM_OK) {
             rcmi_link_lose(link);
             return;
@@ -118,7 +118,7 @@ static void setup_dial_data(struct rcmi_link *link) {
     }
 }
 
-/* One that begins with the peer's offer may be ready at once. */
+/* A plane that starts with the peer's offer may be ready at once. */
 static bool plane_look_and_check(struct rcmi_plane *plane) {
     const bool any = rcmi_plane_look(plane);
     if (any)
@@ -138,7 +138,7 @@ rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob)
         return RCM_OK;
     }
     if (rcmi_plane_is_host(plane) && link->initiator && !plane->offered)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer before it got one");
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent an offer before it received one");
     if (!rcmi_setup_accept(plane, blob))
         return RCM_OK;
     if (rcmi_plane_is_host(plane) && link->initiator)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a link, in whatever way, and its reason. */
+/* The end of a link, whether lost or after a farewell, and its reason. */
 #include <stdio.h>
 #include <string.h>
 #include "link.h"
@@ -33,7 +33,7 @@ const char *rcmi_link_reason(const struct rcmi_link *link) {
     return text ? text + 2 : link->why.text;
 }
 
-/* Ends the link in state ENDED or LOST, for the reason in link->why. */
+/* Ends the link in state ENDED or LOST; the reason is link->why. */
 static void link_end(struct rcmi_link *link, enum rcmi_link_state state) {
     struct rcmi_node *node = link->node;
     if (state == RCMI_LINK_LOST)
@@ -58,8 +58,8 @@ static bool link_is_over(const struct rcmi_link *link) {
     return state == RCMI_LINK_ENDED || state == RCMI_LINK_LOST;
 }
 
-/* What the peer had sent before its farewell, and lies in sockets or queues: it is less than all
- * slots. */
+/* Receives what the peer sent before its farewell and is still in sockets or queues. It is less
+ * than all slots, so the loop ends. */
 static void link_take_rest(const struct rcmi_link *link) {
     bool any = true;
     (void)rcmi_planes_flushed(link);
@@ -72,7 +72,7 @@ void rcmi_link_lose(struct rcmi_link *link) {
     if (link_is_over(link))
         return;
     if (!link->node->broken && !rcmi_loop_is_whole(link->node->loop))
-        return; /* for another reason, and all with it: rcmi_node_break is to come */
+        return; /* closed descriptors caused it: rcmi_node_break follows and ends all links */
     if (link->bye_received) {
         cause = (struct rcmi_error){.status = RCM_ERR_PEER, .text = "it has left"};
         link_take_rest(link);
@@ -91,7 +91,7 @@ void rcmi_link_give_up(struct rcmi_link *link) {
     link_end(link, RCMI_LINK_ENDED);
 }
 
-bool rcmi_links_tell_lost(struct rcmi_node *node) {
+bool rcmi_links_report_lost(struct rcmi_node *node) {
     bool any = node->lost != NULL;
     while (node->lost && !node->closed) {
         struct rcmi_link *link = node->lost;
@@ -107,7 +107,8 @@ bool rcmi_links_tell_lost(struct rcmi_node *node) {
 rcm_status rcmi_link_on_failed(struct rcmi_link *link, const uint8_t *text, size_t len) {
     char sentence[RCMI_FAILED_MAX + 1];
     if (len > RCMI_FAILED_MAX)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it said in %zu bytes why the link ended", len);
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it sent %zu bytes as the reason of the link's end",
+                         len);
     rcmi_frame_sentence(text, len, sentence);
     (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer, "it ended the link: %s", sentence);
     rcmi_link_lose(link);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections that came through (net/), and the table by which they are handed over. */
+/* Hands established connections from net/ to their links: the table rcmi_links_for_net. */
 #include "link.h"
 
 static void connected_control(struct rcmi_link *link, int fd) {

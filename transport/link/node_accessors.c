@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node and its links are, for any thread, and what rows may use of them (row.h). */
+/* State and settings of a node and its links, for any thread; includes accessors for backends
+ * (backend.h). */
 #include <errno.h>
 #include "link.h"
 
@@ -62,14 +63,14 @@ uint64_t rcmi_node_job(const struct rcmi_node *node) {
     return node->config.job;
 }
 
-void *rcmi_node_domain(const struct rcmi_node *node, const struct rcmi_transport *row) {
+void *rcmi_node_domain(const struct rcmi_node *node, const struct rcmi_transport *backend) {
     for (int i = 0; i < node->ndomains; i++)
-        if (node->domains[i].transport == row)
+        if (node->domains[i].transport == backend)
             return node->domains[i].data;
     return NULL;
 }
 
-const struct rcmi_transport *rcmi_node_row(const struct rcmi_node *node, const void *domain) {
+const struct rcmi_transport *rcmi_node_backend(const struct rcmi_node *node, const void *domain) {
     for (int i = 0; i < node->ndomains; i++)
         if (node->domains[i].data == domain)
             return node->domains[i].transport;
@@ -96,7 +97,7 @@ bool rcmi_node_lost(const struct rcmi_node *node, int peer, struct rcmi_error *r
         peer >= 0 && peer < node->config.nranks ? rcmi_node_link(node, peer) : NULL;
     if (!link || rcmi_link_state(link) != RCMI_LINK_LOST)
         return false;
-    *ret_why = link->why; /* written before the state, for good */
+    *ret_why = link->why; /* written before the state; never changes afterwards */
     return true;
 }
 

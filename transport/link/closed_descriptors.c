@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a node whose descriptors other code of the process has closed (closefrom, a close
- * too many): it says so, and all its links end. Their numbers may belong to others by now, so from
- * then on the loop thread closes none of them and writes to none (rcmi_fd_distrust); what is still
- * the node's stays open until the process ends. Peers see the end of the connections.
+ * The end of a node whose descriptors were closed by other code of the process (closefrom, a double
+ * close). The node reports the error and all its links end. The descriptor numbers may belong to
+ * others by now, so the loop thread neither closes them nor writes to them any more
+ * (rcmi_fd_distrust). Descriptors that the node still owns stay open until the process ends. Peers
+ * see the end of the connections.
  *
- * It is found out by the loop, which looks once a second, or as soon as a link fails.
+ * The loop detects it: it checks once per second, and when a link fails.
  */
 #include <errno.h>
 #include "link.h"
@@ -14,8 +15,8 @@ void rcmi_node_break(struct rcmi_node *node) {
     node->broken = true;
     (void)rcmi_fd_distrust(true);
     (void)rcmi_fail(RCM_ERR_SYSTEM, EBADF,
-                    "descriptors of this process were closed that belong to the library, by "
-                    "closefrom() or close(): rank %d cannot go on",
+                    "descriptors of this process that belong to the library were closed by "
+                    "closefrom() or close(): rank %d cannot continue",
                     node->config.rank);
     const struct rcmi_error why = *rcmi_last_error();
     if (node->config.broken)

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data planes of a link, one for each kind of memory, and the life of those that are not the
- * host's: with that one the link comes up (setup.c).
+ * The data planes of a link, one for each kind of memory, and the life of the device plane. The
+ * link comes up with the host plane (setup.c).
  *
- *      NONE     no channel needs it; or this rank has no device yet: then the peer's offer is held
- *      SETUP    both offer, then both accept; a transport may take its time to be ready (setup.c)
- *      UP       a channel of this kind that opens from now on goes by it
- *      DECLINED there is no row that serves the pair, or it declined: such channels go by the
- *               host's plane, which knows nothing of it
+ *      NONE     no channel needs it, or this rank has no device yet: the peer's offer is held
+ *      SETUP    both offer, then both accept; a transport may need time to be ready (setup.c)
+ *      UP       channels of device memory that open from now on use it
+ *      DECLINED no backend serves the pair, or it declined: such channels use the host plane, which
+ *               is not involved
  *
- * Once a plane is up or declined that is for good, so the writer of a channel chooses, and says
- * what it chose (opening.c).
+ * UP and DECLINED are final. Therefore the writer of a channel chooses the plane and sends its
+ * choice (opening.c).
  */
 #include <stdlib.h>
 #include <string.h>
 #include "link.h"
 #include "log.h"
 
-/* ---- Which row ------------------------------------------------------------------------------- */
+/* ---- Choice of the backend ------------------------------------------------------------------- */
 
-/* The first of this rank's rows of that kind that the other one has, too. */
+/* The first of this rank's backends of that kind that the peer has, too. */
 static struct rcmi_domain *plane_find(const struct rcmi_plane *plane, const char *theirs) {
     struct rcmi_node *node = plane->link->node;
     for (int i = 0; i < node->ndomains; i++) {
-        const struct rcmi_transport *row = node->domains[i].transport;
-        if (row->kind == plane->kind && rcmi_list_has(theirs, row->name))
+        const struct rcmi_transport *backend = node->domains[i].transport;
+        if (backend->kind == plane->kind && rcmi_list_has(theirs, backend->name))
             return &node->domains[i];
     }
     return NULL;
 }
 
-/* Where both ranks share a host, and their control stream can carry descriptors. */
+/* NULL unless both ranks share a host and their control stream can carry descriptors. */
 static struct rcmi_domain *plane_domain(const struct rcmi_plane *plane) {
     const struct rcmi_link *link = plane->link;
     const struct rcmi_node_config *config = &link->node->config;
@@ -46,7 +46,8 @@ static struct rcmi_domain *plane_domain(const struct rcmi_plane *plane) {
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-/* Both ends have found that no row serves them; if the peer did not, it hears of it. */
+/* No backend serves the pair. Usually both ends find that alone; if the peer made an offer, this
+ * side sends a DECLINE. */
 static void plane_is_absent(struct rcmi_plane *plane) {
     if (plane->held) {
         (void)rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "no transport of device memory serves the pair");
@@ -79,7 +80,8 @@ bool rcmi_plane_look(struct rcmi_plane *plane) {
     return plane->state != RCMI_PLANE_NONE;
 }
 
-/* A rank that has its device by then does not wait for its first call with such memory. */
+/* A rank whose device is already open starts the plane now, not at its first call with device
+ * memory. */
 void rcmi_plane_link_up(struct rcmi_link *link) {
     struct rcmi_plane *plane = &link->planes[RCMI_MEM_DEVICE];
     if (rcmi_node_device(link->node))

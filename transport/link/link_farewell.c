@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The farewell on one link. */
+/* Sending, acknowledging and answering the farewell on one link. */
 #include "link.h"
 
-void rcmi_link_say_bye(struct rcmi_link *link) {
+void rcmi_link_send_bye(struct rcmi_link *link) {
     if (link->bye_sent || rcmi_link_state(link) != RCMI_LINK_UP ||
         link->peer == link->node->config.rank)
         return;
@@ -10,9 +10,9 @@ void rcmi_link_say_bye(struct rcmi_link *link) {
     rcmi_control_send(link, rcmi_frame_new(RCMI_FRAME_BYE, 0));
 }
 
-/* What lies in a socket is lost if its end is closed before the other side has acknowledged it, as
- * after a cut of the network, and something has come that was not read. So a farewell is answered,
- * and its sender stays until then. */
+/* A farewell is acknowledged, and its sender stays until then. Without it, the farewell could be
+ * lost: the kernel drops queued bytes if a socket is closed with unread data, for example after a
+ * network outage. */
 void rcmi_link_bye_acked(struct rcmi_link *link) {
     link->bye_acked = true;
     rcmi_node_check_settled(link->node);
@@ -32,6 +32,6 @@ bool rcmi_link_answer_bye(struct rcmi_link *link) {
         return true;
     if (!config->peer_done || !config->peer_done(config->arg, link->peer))
         return false;
-    rcmi_link_say_bye(link);
+    rcmi_link_send_bye(link);
     return true;
 }

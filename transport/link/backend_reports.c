@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rows report of links, on any thread; the loop thread takes it up (failed.c, link.c). */
+/* What backends report about links, on any thread. The loop thread processes it (plane_failure.c,
+ * link.c). */
 #include <sys/socket.h>
 #include "link.h"
 

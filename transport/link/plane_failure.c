@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Links that fail while their control streams work: a data plane says so, on any thread; the loop
- * thread tells the peer why, and loses the link. What the loss of a link is: link.c. */
+/* Links that fail while their control streams work. A backend reports the failure on any thread
+ * (backend_reports.c); the loop thread sends the reason to the peer and ends the link (link_end.c).
+ * */
 #include <errno.h>
 #include <string.h>
 #include "link.h"
@@ -15,7 +16,7 @@ void rcmi_node_isolate(struct rcmi_node *node, const char *why) {
     }
 }
 
-/* And was not forgiven meanwhile. */
+/* False if the failure was forgiven in the meantime (rcmi_link_forgive). */
 static bool link_has_failed(struct rcmi_link *link) {
     pthread_mutex_lock(&link->node->lock);
     const bool failed = link->failed;
@@ -23,9 +24,9 @@ static bool link_has_failed(struct rcmi_link *link) {
     return failed;
 }
 
-/* The peer may have noticed nothing yet, and its own link ends with this one. It is told why, if
- * the stream still takes that. */
-static void link_tell(struct rcmi_link *link) {
+/* Sends the reason to the peer, if the stream still accepts it. The peer may have noticed nothing
+ * yet, and its link ends with this one. */
+static void link_send_failure(struct rcmi_link *link) {
     const size_t len = strnlen(link->failure.text, RCMI_FAILED_MAX);
     if (rcmi_link_state(link) != RCMI_LINK_UP || link->control.fd < 0)
         return;
@@ -36,9 +37,9 @@ static void link_tell(struct rcmi_link *link) {
     rcmi_control_send(link, frame);
 }
 
-/* The kernel gave up a connection to a host that it still hears. */
+/* The data connection timed out, but the host still answers on the control stream. */
 static void link_explain(struct rcmi_link *link) {
-    if (link->failure.sys_errno != ETIMEDOUT || !rcmi_link_is_heard(link))
+    if (link->failure.sys_errno != ETIMEDOUT || !rcmi_link_is_alive(link))
         return;
     *rcmi_last_error() = link->failure;
     (void)rcmi_fail_context("short messages pass, long ones do not");
@@ -53,12 +54,12 @@ bool rcmi_links_take_failed(struct rcmi_node *node) {
     const bool any = link != NULL;
     for (struct rcmi_link *next; link; link = next) {
         next = link->failed_next;
-        /* A data socket that ends may be known here before the farewell that was sent earlier. */
+        /* The end of a data socket may be seen before the farewell that the peer sent earlier. */
         rcmi_control_drain(link);
         if (!link_has_failed(link))
             continue;
         link_explain(link);
-        link_tell(link);
+        link_send_failure(link);
         *rcmi_last_error() = link->failure;
         rcmi_setup_fail(link);
     }

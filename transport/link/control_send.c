@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sending side of control streams, and their end. Until the link is up only the frames of its
- * set-up (setup.c) and heartbeats travel; others wait in link->out. */
+/* The sending side of control streams, and their end. Until the link is up, only set-up frames
+ * (setup.c) and heartbeats are sent; other frames wait in link->out. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include "link.h"
@@ -8,7 +8,7 @@
 static rcm_status frame_write(const struct rcmi_link *link, struct rcmi_frame *frame) {
     size_t moved = 0;
     if (frame->nfds > 0 && frame->done == 0) {
-        /* Whole or not at all. */
+        /* Sent whole or not at all. */
         frame->bytes[offsetof(struct rcmi_frame_header, nfds)] = (uint8_t)frame->nfds;
         rcm_status status =
             rcmi_send_fds(link->control.fd, frame->bytes, frame->len, frame->fds, frame->nfds);
@@ -34,7 +34,7 @@ static bool may_carry_all(const struct rcmi_link *link) {
     return rcmi_link_state(link) == RCMI_LINK_UP;
 }
 
-/* The frames that may be sent now, and come first. */
+/* The queue whose head may be sent next. */
 static struct rcmi_frames *control_next(struct rcmi_link *link) {
     if (link->first.head)
         return &link->first;
@@ -61,7 +61,8 @@ void rcmi_control_flush(struct rcmi_link *link) {
     if (status == RCM_OK || status == RCM_AGAIN)
         status = rcmi_control_watch(link, rcmi_control_events(link));
     if (status != RCM_OK)
-        /* Later, because we may be inside a callback; the peer may have said farewell first. */
+        /* Deferred, because this may be inside a callback, and the peer's farewell may be unread.
+         * */
         rcmi_node_link_failed(link->node, link->peer);
     else if (!link->out.head)
         rcmi_node_check_settled(link->node);
