@@ -73,7 +73,8 @@ static void trace_wait(const struct rcmi_run *run, const struct rcmi_lane_state 
     event->unfinished = unfinished;
     rcmi_trace_publish(run->exec->config.trace);
     if (channel)
-        rcmi_count(&run->exec->config.trace->waited[channel->row], (uint64_t)(until - at->waited));
+        rcmi_count(&run->exec->config.trace->waited[channel->transport_number],
+                   (uint64_t)(until - at->waited));
 }
 
 /* The end that a step moves data by; NULL. */
@@ -97,7 +98,8 @@ static void trace_moved(const struct rcmi_run *run, const struct rcmi_lane_state
     event->bytes = rcmi_message_length(run, step, lane->offset);
     rcmi_trace_publish(run->exec->config.trace);
     if (end)
-        rcmi_count(&run->exec->config.trace->moved[end->channel->row], (uint64_t)(now - began));
+        rcmi_count(&run->exec->config.trace->moved[end->channel->transport_number],
+                   (uint64_t)(now - began));
 }
 
 /* The first track that is free. More operations than tracks do not run at a time. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../fakes/device/fake.h"
-#include "row.h"
+#include "backend.h"
 
 #define READY_MS 1
 #define NODES    16

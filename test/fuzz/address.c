@@ -39,8 +39,8 @@ static void check_again(const struct rcmi_address *a) {
 }
 
 static void check_rows(const uint8_t *data, size_t size) {
-    struct rcmi_address_rows rows;
-    if (rcmi_address_rows(data, size, &rows) != RCM_OK)
+    struct rcmi_address_summary rows;
+    if (rcmi_address_summary(data, size, &rows) != RCM_OK)
         return;
     const char *const texts[] = {rows.host_id, rows.transports, rows.lacks};
     for (size_t i = 0; i < 3; i++) {

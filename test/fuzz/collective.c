@@ -20,7 +20,7 @@
 #include "error.h"
 #include "exec.h"
 #include "operation.h"
-#include "row.h"
+#include "backend.h"
 
 enum { RANKS = 3, SLOT_BYTES = 256, SLOTS = 4, STEPS = 100, NO_RANK = RANKS };
 enum { FLAG_DEVICE = 1, FLAG_TWO_HOSTS = 2, FLAG_TWO_RUNS = 4, FLAG_COLLECTIVE = 8 };

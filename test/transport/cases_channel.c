@@ -6,7 +6,7 @@
 #include "cases.h"
 #include "harness.h"
 #include "payload.h"
-#include "row.h"
+#include "backend.h"
 
 static const size_t sizes[] = {0,  1,   39,  40,  41,  48,   63,   64,      65,
                                87, 104, 105, 128, 129, 1000, 4095, SIZE_MAX};

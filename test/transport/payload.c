@@ -5,7 +5,7 @@
 #include <string.h>
 #include "harness.h"
 #include "operation.h"
-#include "row.h"
+#include "backend.h"
 
 static bool of_device(void) {
     return transport_row()->kind == RCMI_MEM_DEVICE;

@@ -2,7 +2,7 @@
 /* Slots of the rows of transports that have no connection of their own to make, no memory to share,
  * no posted receives, cannot get, or do not know what has become of a message.
  */
-#include "row.h"
+#include "backend.h"
 
 rcm_status rcmi_ready_at_once(void *link) {
     (void)link;

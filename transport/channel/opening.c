@@ -139,7 +139,7 @@ static rcm_status end_begin(struct rcmi_channel_end *end, const struct rcmi_doma
     node->slot_memory += bytes;
     end->slot_memory = bytes;
     channel->transport = transport;
-    channel->row = domain->number;
+    channel->transport_number = domain->number;
     end->inited = true;
     return RCM_OK;
 }

@@ -151,5 +151,5 @@ static const struct rcmi_transport *chaos_wrap(const struct rcmi_transport *inne
 
 /* A program that links this has rows of that name. */
 __attribute__((constructor)) static void chaos_enter(void) {
-    rcmi_rows_wrap("chaos", chaos_wrap);
+    rcmi_backends_wrap("chaos", chaos_wrap);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * transport/chaos/: a row around another row, which delays, spoils or cuts what that carries, for
- * tests. This is what its files share; the registry is handed the wrapper (rcmi_rows_wrap,
- * ../row.h).
+ * tests. This is what its files share; the registry is handed the wrapper (rcmi_backends_wrap,
+ * ../backend.h).
  *
  *   writer --> inner row ~~~> inner row's peek --> [delay | fault] --> reader
  *
@@ -28,7 +28,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "../row.h"
+#include "../backend.h"
 
 enum chaos_fault {
     CHAOS_NONE,

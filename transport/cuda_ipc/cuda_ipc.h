@@ -42,7 +42,7 @@
 #include <pthread.h>
 #include "../channel/fifo.h"
 #include "../channel/ranges.h"
-#include "../row.h"
+#include "../backend.h"
 #include "device_share.h"
 #include "operation.h"
 

@@ -34,14 +34,15 @@ static struct rcmi_domain *plane_find(const struct rcmi_plane *plane, const char
 static struct rcmi_domain *plane_domain(const struct rcmi_plane *plane) {
     const struct rcmi_link *link = plane->link;
     const struct rcmi_node_config *config = &link->node->config;
-    struct rcmi_address_rows rows;
+    struct rcmi_address_summary peer;
     const void *blob = NULL;
     size_t len = 0;
     if (!link->same_host || link->peer == config->rank ||
         config->lookup(config->arg, link->peer, &blob, &len) != RCM_OK ||
-        rcmi_address_rows(blob, len, &rows) != RCM_OK || strcmp(rows.host_id, config->host_id) != 0)
+        rcmi_address_summary(blob, len, &peer) != RCM_OK ||
+        strcmp(peer.host_id, config->host_id) != 0)
         return NULL;
-    return plane_find(plane, rows.transports);
+    return plane_find(plane, peer.transports);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

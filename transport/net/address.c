@@ -288,41 +288,42 @@ rcm_status rcmi_address_host(const void *blob, size_t len, const char **ret_host
     return find_string(blob, len, TAG_HOST_ID, ret_host_id);
 }
 
-static void row_take(const struct field *field, struct rcmi_address_rows *rows) {
+static void summary_take(const struct field *field, struct rcmi_address_summary *summary) {
     const char *text = (const char *)field->bytes;
     struct rcmi_sockaddr addr;
     if ((field->tag == TAG_TCP4 || field->tag == TAG_TCP6) && get_tcp(field, &addr))
-        rows->reach |= rcmi_sockaddr_loopback(&addr)    ? RCMI_REACH_LOOPBACK
-                       : addr.addr.ss_family == AF_INET ? RCMI_REACH_IPV4
-                                                        : RCMI_REACH_IPV6;
+        summary->reach |= rcmi_sockaddr_loopback(&addr)    ? RCMI_REACH_LOOPBACK
+                          : addr.addr.ss_family == AF_INET ? RCMI_REACH_IPV4
+                                                           : RCMI_REACH_IPV6;
     else if (field->tag == TAG_WHERE)
-        (void)get_number(field, rows->where, 2);
+        (void)get_number(field, summary->where, 2);
     else if (!field_is_string(field))
         return;
     if (field->tag == TAG_HOST_ID)
-        rows->host_id = text;
+        summary->host_id = text;
     else if (field->tag == TAG_TRANSPORTS)
-        rows->transports = text;
+        summary->transports = text;
     else if (field->tag == TAG_LACKS)
-        rows->lacks = text;
+        summary->lacks = text;
 }
 
-rcm_status rcmi_address_rows(const void *blob, size_t len, struct rcmi_address_rows *ret_rows) {
-    struct rcmi_address_rows rows = {.lacks = ""};
+rcm_status rcmi_address_summary(const void *blob, size_t len,
+                                struct rcmi_address_summary *ret_summary) {
+    struct rcmi_address_summary summary = {.lacks = ""};
     size_t offset = sizeof address_magic;
     struct field field = {.len = 0};
     rcm_status status = check_magic(blob, len);
     while (status == RCM_OK) {
         status = next_field(blob, len, &offset, &field);
         if (status == RCM_OK)
-            row_take(&field, &rows);
+            summary_take(&field, &summary);
     }
     if (status != RCM_AGAIN)
         return status;
-    if (!rows.host_id || !rows.transports)
+    if (!summary.host_id || !summary.transports)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "an address of %zu bytes lacks host or transports",
                          len);
-    *ret_rows = rows;
+    *ret_summary = summary;
     return RCM_OK;
 }
 

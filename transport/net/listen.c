@@ -224,15 +224,15 @@ static void listener_close(struct rcmi_listener *listener) {
 /* Do all ranks share this network namespace? */
 static bool all_are_here(const struct rcmi_node *node) {
     const struct rcmi_node_config *config = &node->config;
-    struct rcmi_address_rows own, rows;
+    struct rcmi_address_summary own, peer;
     const void *blob = NULL;
     size_t len = 0;
-    if (rcmi_address_rows(node->address, node->address_len, &own) != RCM_OK)
+    if (rcmi_address_summary(node->address, node->address_len, &own) != RCM_OK)
         return false;
     for (int r = 0; r < config->nranks; r++)
         if (config->lookup(config->arg, r, &blob, &len) != RCM_OK ||
-            rcmi_address_rows(blob, len, &rows) != RCM_OK ||
-            !rcmi_where_is(rows.where, own.where) || !(rows.reach & RCMI_REACH_LOOPBACK))
+            rcmi_address_summary(blob, len, &peer) != RCM_OK ||
+            !rcmi_where_is(peer.where, own.where) || !(peer.reach & RCMI_REACH_LOOPBACK))
             return false;
     return true;
 }

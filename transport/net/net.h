@@ -65,12 +65,13 @@ rcm_status rcmi_address_parse(const void *blob, size_t len, struct rcmi_address 
 #define RCMI_REACH_IPV6     2u
 #define RCMI_REACH_OTHERS   (RCMI_REACH_IPV4 | RCMI_REACH_IPV6) /* reachable from other hosts */
 #define RCMI_REACH_LOOPBACK 4u
-struct rcmi_address_rows {
+struct rcmi_address_summary {
     const char *host_id, *transports, *lacks;
     unsigned reach;
     uint64_t where[2];
 };
-rcm_status rcmi_address_rows(const void *blob, size_t len, struct rcmi_address_rows *ret_rows);
+rcm_status rcmi_address_summary(const void *blob, size_t len,
+                                struct rcmi_address_summary *ret_summary);
 /* Identity of this network namespace; zeros if unknown. */
 void rcmi_address_where(uint64_t ret_where[2]);
 /* Are both in one network namespace? _may_be: true also if one of them is unknown. */

@@ -36,7 +36,7 @@
 #include <pthread.h>
 #include "../channel/fifo.h"
 #include "../channel/ranges.h"
-#include "../row.h"
+#include "../backend.h"
 
 #define SHM_PAGE       RCMI_STATUS_PAGE_AT
 #define SHM_HEAD_BYTES (SHM_PAGE + RCMI_STATUS_PAGE_BYTES)

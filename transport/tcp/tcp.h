@@ -41,7 +41,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
-#include "../row.h"
+#include "../backend.h"
 
 #define TCP_STREAMS 1
 /* Messages of bulk channels are mostly sent without a copy and received into place, so that their

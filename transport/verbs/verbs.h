@@ -62,7 +62,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "../row.h"
+#include "../backend.h"
 #include "choice.h"
 #include "table.h"
 
