@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of this node that is to be freed, and the end of its peers: both wait until peers have
- * closed what they have open, by what the two ends tell each other (side_socket.c).
+ * Closing this node's memory at its peers before it is freed, and the end of the peers. Both wait
+ * until peers confirm by notices (side_socket.c) that they have closed it.
  */
 #include <stdlib.h>
 #include <time.h>
 #include "cuda_ipc.h"
 
-/* ---- Taking back ----------------------------------------------------------------------------- */
+/* ---- One allocation -------------------------------------------------------------------------- */
 
 static void pause_a_moment(void) {
     const struct timespec pause = {.tv_nsec = 100000};
@@ -35,9 +35,9 @@ static bool settle(struct ipc_peer *first, struct ipc_debt *debts) {
     return all;
 }
 
-/* debts: one of each peer. */
-static bool take_back(struct ipc_peer *first, struct ipc_debt *debts, uint64_t buffer,
-                      rcmi_deadline deadline) {
+/* debts: one element per peer. */
+static bool reclaim(struct ipc_peer *first, struct ipc_debt *debts, uint64_t buffer,
+                    rcmi_deadline deadline) {
     struct ipc_debt *debt = debts;
     for (struct ipc_peer *peer = first; peer; peer = peer->next)
         ipc_peer_demand(peer, buffer, debt++);
@@ -46,35 +46,35 @@ static bool take_back(struct ipc_peer *first, struct ipc_debt *debts, uint64_t b
     return settle(first, debts);
 }
 
-bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline deadline) {
+bool ipc_reclaim(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline deadline) {
     struct ipc_peer *const first = peers_first(domain);
     size_t n = 0;
     for (const struct ipc_peer *peer = first; peer; peer = peer->next)
         n++;
     struct ipc_debt *debts = n > 0 ? rcmi_zalloc(n * sizeof *debts) : NULL;
-    const bool back = n == 0 || (debts && take_back(first, debts, buffer, deadline));
+    const bool back = n == 0 || (debts && reclaim(first, debts, buffer, deadline));
     free(debts);
     return back;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static bool peer_is_through(struct ipc_peer *peer) {
-    (void)ipc_peer_hear(peer);
+static bool peer_is_finished(struct ipc_peer *peer) {
+    (void)ipc_peer_receive(peer);
     pthread_mutex_lock(&peer->lock);
-    const bool through = peer->said && (peer->left || peer->sock < 0);
+    const bool finished = peer->gone_sent && (peer->left || peer->sock < 0);
     pthread_mutex_unlock(&peer->lock);
-    return through;
+    return finished;
 }
 
-static bool peers_are_through(struct ipc_peer *first) {
+static bool peers_are_finished(struct ipc_peer *first) {
     bool all = true;
     for (struct ipc_peer *peer = first; peer; peer = peer->next)
-        all &= peer_is_through(peer);
+        all &= peer_is_finished(peer);
     return all;
 }
 
-/* The device's thread, which may be in what it was told to call, finds none from here on. */
+/* The device's thread may be running a callback of the proof; from here on it finds none. */
 static struct ipc_proof *proof_take(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
     struct ipc_proof *proof = peer->proof;
@@ -83,7 +83,7 @@ static struct ipc_proof *proof_take(struct ipc_peer *peer) {
     return proof;
 }
 
-/* The device's thread may touch it still. */
+/* The device's thread may still use the peer, so its arena is never freed. */
 static void peer_leave(const struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->home->lock);
     peer->home->stays = true;
@@ -92,12 +92,12 @@ static void peer_leave(const struct ipc_peer *peer) {
 
 static bool peer_end(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
-    const bool said = peer->said;
-    const bool clean = said && peer->keeps == 0 && (peer->left || peer->sock < 0);
+    const bool gone_sent = peer->gone_sent;
+    const bool clean = gone_sent && peer->keeps == 0 && (peer->left || peer->sock < 0);
     rcmi_fd_close(&peer->sock);
     rcmi_fd_close(&peer->other);
     pthread_mutex_unlock(&peer->lock);
-    if (!said || !ipc_proof_end(proof_take(peer))) {
+    if (!gone_sent || !ipc_proof_end(proof_take(peer))) {
         peer_leave(peer);
         return false;
     }
@@ -107,7 +107,7 @@ static bool peer_end(struct ipc_peer *peer) {
     return clean;
 }
 
-/* The device's thread, which tells peers that the arena has grown, finds none from here on. */
+/* Removes all peers, so that the device's thread no longer notifies them when the arena grows. */
 static struct ipc_peer *peers_take(struct ipc_domain *domain) {
     pthread_mutex_lock(&domain->arena->lock);
     struct ipc_peer *first = domain->peers;
@@ -118,7 +118,7 @@ static struct ipc_peer *peers_take(struct ipc_domain *domain) {
 
 static void peer_closes(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
-    rcmi_fd_close(&peer->other); /* no control stream carries it any more */
+    rcmi_fd_close(&peer->other); /* no control stream needs it any more */
     pthread_mutex_unlock(&peer->lock);
     ipc_peer_down(peer);
 }
@@ -128,7 +128,7 @@ bool ipc_peers_end(struct ipc_domain *domain, rcmi_deadline deadline) {
     bool clean = true;
     for (struct ipc_peer *peer = first; peer; peer = peer->next)
         peer_closes(peer);
-    while (!peers_are_through(first) && !rcmi_deadline_passed(deadline))
+    while (!peers_are_finished(first) && !rcmi_deadline_passed(deadline))
         pause_a_moment();
     while (first) {
         struct ipc_peer *peer = first;
