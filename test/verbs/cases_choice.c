@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../../transport/verbs/choice.h"
-#include "../../transport/verbs/place.h"
+#include "../../transport/verbs/port_choice.h"
+#include "../../transport/verbs/locality.h"
 #include "../transport/harness.h"
 #include "cases.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../../transport/verbs/fault.h"
+#include "../../transport/verbs/device_faults.h"
 #include "../transport/harness.h"
 #include "cases.h"
 #include "transport.h"

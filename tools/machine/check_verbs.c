@@ -15,7 +15,7 @@
 #include "rank_device.h"
 #include "ringcomm.h"
 #include "settings.h"
-#include "verbs/fault.h"
+#include "verbs/device_faults.h"
 
 enum { LOCATE_MS = 10000 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What arrives by a link's queue pair. Nothing of a notice is used unchecked. */
+/* Completions of a link's queue pair. Each field of a received notice is checked before use. */
 #include <inttypes.h>
 #include <string.h>
 #include "verbs.h"
 
-/* ---- By kind --------------------------------------------------------------------------------- */
+/* ---- Notices by kind ------------------------------------------------------------------------- */
 
-/* The notice's end, which must be one and play that part. *ret_end NULL: the late word of one that
- * is gone. */
+/* Finds the notice's end, which must be of the expected kind. *ret_end NULL: a late notice for a
+ * writer that is already freed. */
 static rcm_status end_of(const struct verbs_link *link, const struct verbs_notice *notice,
                          bool writer, struct verbs_end **ret_end) {
     *ret_end = verbs_end_find(link, notice->end);
@@ -18,13 +18,13 @@ static rcm_status end_of(const struct verbs_link *link, const struct verbs_notic
     return RCM_OK;
 }
 
-/* Where the message lies that has arrived, if not in its slot. */
+/* Returns the location of a message that did not arrive in its slot; NULL if it is in its slot. */
 static rcm_status data_place(struct verbs_end *end, const struct verbs_notice *notice,
                              uint64_t number, uint8_t **ret_bytes) {
     *ret_bytes = NULL;
     if (notice->kind == VERBS_PUT) {
         const struct verbs_post *post = verbs_put_post(end, number, notice->len);
-        if (!post || !post->told)
+        if (!post || !post->announced)
             return verbs_link_refuse(end->link, "to memory that is not posted a message of length",
                                      notice->len);
         *ret_bytes = (uint8_t *)(uintptr_t)post->is.address;
@@ -42,7 +42,7 @@ static rcm_status take_data(struct verbs_link *link, const struct verbs_notice *
     const uint64_t arrived = atomic_load_explicit(&end->arrived, memory_order_relaxed);
     const uint64_t released = atomic_load_explicit(&end->released, memory_order_acquire);
     if (end->ended)
-        return verbs_link_refuse(link, "a message after the channel's last word, of length",
+        return verbs_link_refuse(link, "a message after the end of a channel, of length",
                                  notice->len);
     if (notice->len > end->slot_bytes || bytes != (notice->len <= RCMI_TINY ? notice->len : 0))
         return verbs_link_refuse(link, "a length", notice->len);
@@ -66,7 +66,7 @@ static rcm_status take_data(struct verbs_link *link, const struct verbs_notice *
     return RCM_OK;
 }
 
-/* The writer gets slots back. */
+/* Returns credits to the writer. */
 static rcm_status credits_add(struct verbs_end *end, uint64_t credits, bool *ret_rang) {
     const uint64_t returned = atomic_load_explicit(&end->returned, memory_order_relaxed);
     if (credits > end->posted - returned)
@@ -92,7 +92,7 @@ static rcm_status take_posted(struct verbs_link *link, const struct verbs_notice
     struct verbs_end *end = NULL;
     struct verbs_posted posted;
     if (bytes != sizeof posted)
-        return verbs_link_refuse(link, "bytes that tell of posted memory", bytes);
+        return verbs_link_refuse(link, "bytes in a notice of posted memory", bytes);
     memcpy(&posted, notice->bytes, sizeof posted);
     rcm_status status = end_of(link, notice, true, &end);
     if (status != RCM_OK || !end)
@@ -106,7 +106,7 @@ static rcm_status take_withdraw(struct verbs_link *link, const struct verbs_noti
     struct verbs_end *end = NULL;
     const rcm_status status = end_of(link, notice, true, &end);
     if (status != RCM_OK || !end || end->ended)
-        return status; /* its last word is an answer, too */
+        return status; /* the end of stream counts as the answer */
     verbs_put_forget(end);
     end->answers = true;
     verbs_post_later(link, end);
@@ -118,8 +118,8 @@ static rcm_status take_withdrawn(struct verbs_link *link, const struct verbs_not
     const rcm_status status = end_of(link, notice, false, &end);
     if (status != RCM_OK)
         return status;
-    if (end->withdraw != VERBS_WITHDRAW_SAID)
-        return verbs_link_refuse(link, "an answer that was not asked for, about channel",
+    if (end->withdraw != VERBS_WITHDRAW_SENT)
+        return verbs_link_refuse(link, "an unexpected answer to a withdrawal, for channel",
                                  notice->end);
     verbs_put_forget(end);
     return RCM_OK;
@@ -131,7 +131,7 @@ static rcm_status take_end(struct verbs_link *link, const struct verbs_notice *n
     if (status != RCM_OK)
         return status;
     if (end->ended)
-        return verbs_link_refuse(link, "a second last word of channel", notice->end);
+        return verbs_link_refuse(link, "a second end of channel", notice->end);
     end->ended = true;
     if (end->closed)
         verbs_end_free(end);
@@ -148,7 +148,7 @@ static rcm_status take_hello(struct verbs_link *link, const struct verbs_notice 
     return RCM_OK;
 }
 
-/* bytes: that came behind the head. */
+/* bytes: number of bytes after the header. */
 static rcm_status take(struct verbs_link *link, const struct verbs_notice *notice, size_t bytes,
                        bool *ret_rang) {
     if (notice->receives > VERBS_RECEIVES - link->credits)
@@ -193,27 +193,26 @@ static rcm_status received(struct verbs_link *link, uint32_t i, uint32_t len, bo
     return status;
 }
 
-/* The entry of the send queue of that number, modulo 2^32, which is none of the future; 0: it
- * is. */
+/* The send queue entry with that number modulo 2^32. 0: no entry that was posted. */
 static uint64_t entry_of(const struct verbs_link *link, uint32_t number) {
     const uint32_t ago = (uint32_t)link->posted - number;
     return ago <= VERBS_SENDS ? link->posted - ago : 0;
 }
 
-/* That of the probe that is under way, which may be longer ago than the queue has entries: a read
- * may end later than all that was posted behind it. 0: there is none of that number. */
+/* The probe in progress, if that is its number; else 0. Its entry may be older than the send queue
+ * is long, because a read may end later than everything posted after it. */
 static uint64_t probe_of(const struct verbs_link *link, uint32_t number) {
     return link->probing && (uint32_t)link->probe == number ? link->probe : 0;
 }
 
-/* What has ended, with all entries before it. Where sends end before they have arrived, only that
- * of a probe tells that (`reached`). */
+/* A send has completed, and all entries before it. If sends complete before they have arrived, only
+ * the completion of a probe proves arrival (`reached`). */
 static rcm_status sent(struct verbs_link *link, uint64_t id, bool *ret_rang) {
     const bool probe = id & VERBS_ID_PROBE;
     const uint64_t entry = probe ? probe_of(link, (uint32_t)id) : entry_of(link, (uint32_t)id);
     if (entry == 0 || entry <= link->reached)
         return rcmi_fail_peer(RCM_ERR_SYSTEM, link->peer,
-                              "%s reports a send to rank %d that there was not", link->port->name,
+                              "%s reports a send to rank %d that was not posted", link->port->name,
                               link->peer);
     if (entry > link->done)
         link->done = entry;
@@ -227,23 +226,23 @@ static rcm_status sent(struct verbs_link *link, uint64_t id, bool *ret_rang) {
     return RCM_OK;
 }
 
-/* What may be done about it. */
+/* The explanation and remedy for a completion status. */
 static const char *remedy_of(enum ibv_wc_status status) {
     switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
-        return ": its host, its port or the network to it is down (RINGCOMM_PEER_TIMEOUT says how "
-               "long it is tried)";
+        return ": its host, its port or the network to it is down (RINGCOMM_PEER_TIMEOUT limits "
+               "the retries)";
     case IBV_WC_RNR_RETRY_EXC_ERR:
-        return ": it has no receive for what it gave credits for";
+        return ": it granted credits but posted no receive";
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
-        return ": it does not take what was written to its memory";
+        return ": it does not accept what was written to its memory";
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
         return ": memory of this process is not registered any more";
     case IBV_WC_WR_FLUSH_ERR:
-        return ": the device gave up their queue pair, and not why";
+        return ": the device stopped the queue pair without a reason";
     default:
         return "";
     }
@@ -279,7 +278,7 @@ static rcm_status failed(const struct verbs_link *link, enum ibv_wc_status word,
                           link->port->name, verbs_status_word(word), vendor, remedy_of(word));
 }
 
-/* A device that acknowledges gives up by itself. */
+/* Only for devices without acknowledgements; others report a timeout themselves. */
 static bool unanswered(const struct verbs_link *link) {
     return link->probing && !link->port->method->acknowledges &&
            rcmi_deadline_passed(link->answer_by);
@@ -300,8 +299,8 @@ void verbs_link_beat(struct verbs_link *link) {
     verbs_link_break(link);
 }
 
-/* That a request was flushed is the consequence of something, and a device may tell of it first
- * (rxe does): the link ends with the cause, or at the second beat without one. */
+/* A flushed request is a consequence of another error, and a device may report it first (rxe does).
+ * The link ends with the cause when it arrives, or at the second beat without one. */
 static rcm_status unsuccessful(struct verbs_link *link, const struct ibv_wc *wc) {
     if (wc->status != IBV_WC_WR_FLUSH_ERR)
         return failed(link, wc->status, wc->vendor_err);
@@ -309,7 +308,7 @@ static rcm_status unsuccessful(struct verbs_link *link, const struct ibv_wc *wc)
     return RCM_AGAIN;
 }
 
-/* What waits tells of the receives that are owed; else, once there is room, a notice of its own. */
+/* Posts waiting notices, which return the owed receives; else sends a separate notice for these. */
 static void post_more(struct verbs_link *link) {
     verbs_post_waiting(link);
     if (link->owed >= VERBS_RECEIVES / 2)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posted receives: the reader of a channel tells its writer of registered memory for a message, by
- * the message's number, and the writer puts the message there if it has not written it to a slot by
- * then. Which of the two it was is said by the notice behind it.
+ * Posted receives: the reader of a channel announces registered memory for a message, by the
+ * message's number. The writer puts the message there, unless it has written it to a slot already.
+ * The notice after the message has the kind PUT or DATA accordingly.
  *
  *   writer                                               reader
  *   posts[number] <------------ POSTED {address, key} ---- posts[number]
  *         '------ RDMA write, PUT ----------------------> the memory
  *
- * Withdrawing: the writer is told, and answers behind all that it has written. Until then it may
- * still write there, and what comes moves to its slot; nothing more is posted. The answer is waited
- * for where the memory ends (memory_regions.c), never here: the loop withdraws, too.
+ * Withdrawal: the reader sends a notice, and the writer answers after all its writes. Until then it
+ * may still write to the memory, and arriving messages are copied to their slots; nothing more is
+ * posted. Unregistering waits for the answer (memory_regions.c). This file never waits for it,
+ * because the loop thread withdraws, too.
  */
 #include "verbs.h"
 
@@ -27,7 +28,7 @@ static void post_put(struct verbs_end *end, uint64_t number, const struct rcmi_m
         .live = true,
         .is = {
             .number = number, .address = (uintptr_t)mem->bytes, .len = mem->len, .rkey = mr->rkey}};
-    end->untold++;
+    end->unannounced++;
 }
 
 static bool offer(struct verbs_end *end, uint64_t number, const struct rcmi_mem *mem,
@@ -38,7 +39,7 @@ static bool offer(struct verbs_end *end, uint64_t number, const struct rcmi_mem 
     if (post_of(end, number)->live || end->withdraw != VERBS_WITHDRAW_NONE)
         taken = false;
     else if (number >= atomic_load_explicit(&end->arrived, memory_order_relaxed) && link->qp &&
-             !end->ended) { /* else it came before */
+             !end->ended) { /* else the message has arrived already */
         post_put(end, number, mem, mr);
         verbs_post_later(link, end);
     }
@@ -49,7 +50,7 @@ static bool offer(struct verbs_end *end, uint64_t number, const struct rcmi_mem 
 
 bool verbs_put_offer(struct rcmi_channel *base, const struct rcmi_posted *posted) {
     struct verbs_end *end = verbs_end_of(base);
-    if (!end) /* of a channel that could not be made */
+    if (!end) /* writer_init or reader_init failed */
         return false;
     if (!posted) {
         verbs_put_withdraw(end);
@@ -62,19 +63,19 @@ bool verbs_put_offer(struct rcmi_channel *base, const struct rcmi_posted *posted
     return mr && offer(end, released + posted->ahead, &posted->mem, mr);
 }
 
-/* What the writer was not told of is void; true if it was told of others. */
+/* Drops posts that were not announced; true if others were announced. */
 static bool posts_drop(struct verbs_end *end) {
-    bool told = false;
+    bool announced = false;
     for (uint32_t i = 0; i < end->slots; i++) {
         struct verbs_post *post = &end->posts[i];
-        post->live = post->live && post->told;
-        told = told || post->live;
+        post->live = post->live && post->announced;
+        announced = announced || post->live;
     }
-    end->untold = 0;
-    return told;
+    end->unannounced = 0;
+    return announced;
 }
 
-/* Messages that came there, and were not looked at, move to their slots. */
+/* Copies messages that arrived in posted memory and were not peeked yet to their slots. */
 static void posts_rescue(struct verbs_end *end) {
     const uint64_t arrived = atomic_load_explicit(&end->arrived, memory_order_relaxed);
     for (uint64_t n = end->peeked; n < arrived; n++)
@@ -99,7 +100,7 @@ void verbs_put_withdraw(struct verbs_end *end) {
 void verbs_put_forget(struct verbs_end *end) {
     for (uint32_t i = 0; i < end->slots; i++)
         end->posts[i].live = false;
-    end->untold = 0;
+    end->unannounced = 0;
     end->withdraw = VERBS_WITHDRAW_NONE;
 }
 
@@ -112,14 +113,14 @@ struct verbs_post *verbs_put_post(const struct verbs_end *end, uint64_t number, 
 
 void verbs_put_pass(struct verbs_end *end, uint64_t number) {
     struct verbs_post *post = post_of(end, number);
-    if (post->live && !post->told)
-        end->untold--;
+    if (post->live && !post->announced)
+        end->unannounced--;
     post->live = false;
 }
 
-struct verbs_post *verbs_put_untold(const struct verbs_end *end) {
-    for (uint32_t i = 0; end->untold > 0 && i < end->slots; i++)
-        if (end->posts[i].live && !end->posts[i].told)
+struct verbs_post *verbs_put_unannounced(const struct verbs_end *end) {
+    for (uint32_t i = 0; end->unannounced > 0 && i < end->slots; i++)
+        if (end->posts[i].live && !end->posts[i].announced)
             return &end->posts[i];
     return NULL;
 }
@@ -129,9 +130,10 @@ struct verbs_post *verbs_put_untold(const struct verbs_end *end) {
 rcm_status verbs_put_take(struct verbs_end *end, const struct verbs_posted *posted) {
     const uint64_t returned = atomic_load_explicit(&end->returned, memory_order_relaxed);
     if (posted->number < end->posted)
-        return RCM_OK; /* the message was faster */
+        return RCM_OK; /* the message was sent before */
     if (posted->number - returned >= end->slots)
         return verbs_link_refuse(end->link, "memory for message number", posted->number);
-    *post_of(end, posted->number) = (struct verbs_post){.is = *posted, .live = true, .told = true};
+    *post_of(end, posted->number) =
+        (struct verbs_post){.is = *posted, .live = true, .announced = true};
     return RCM_OK;
 }

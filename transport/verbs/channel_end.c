@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ends of channels, as the link knows them: by a number that is an index and, in the upper half, a
- * generation that changes with each use of the index, so that what comes late for an earlier end is
+ * Channel ends as seen by the link. Each has a number: an index and, in the upper half, a
+ * generation that changes with each use of the index. So a late notice for an earlier end is
  * recognised.
  *
- * A writer's end is freed when its last word (VERBS_END) has reached the reader, and with it all
- * that was posted before; a reader's when it is closed and has heard that word. When the link is
- * down all are.
+ * A writer's end is freed when its end of stream (VERBS_END), and with it everything posted before,
+ * has reached the reader. A reader's end is freed when it is closed and has received the end of
+ * stream. When the link is down, all ends are freed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static rcm_status end_enter(struct verbs_link *link, struct verbs_end *end) {
             return status;
     }
     link->generation += VERBS_ENDS_MAX;
-    if (link->generation == 0) /* 0 is no number */
+    if (link->generation == 0) /* 0 is not a valid number */
         link->generation = VERBS_ENDS_MAX;
     end->number = link->generation | i;
     end->listed = true;

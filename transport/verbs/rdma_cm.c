@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs of iWARP, which only rdma_cm connects: by a TCP connection of the devices.
+ * Queue pairs of iWARP, which only rdma_cm can connect: by a TCP connection between the devices.
  *
  *   dialled side                                          other side
  *                <-- offer: address, TCP port, token ---  listens at each of its ports
  *   connect  -----------> its rank, that token ------->   the link that has offered it accepts
  *            <----------- its rank, the token that the dialled side has offered
- *   says hello, the first message, as MPA demands
+ *   sends hello, the first message, as MPA requires
  *
- * Offers are authenticated, and a token is good for one link, so a stranger's connection is refused
- * on either side. Each such step may wait for the other side, so the dialled side connects in the
- * connector's thread (connect.c), and requests are answered by the loop's, which does not wait:
- * connectors of two ranks that wait for each other's loops both go on.
+ * Offers are authenticated, and a token is valid for one link, so connections of unauthenticated
+ * peers are refused on either side. A step may wait for the other side. Therefore the dialled side
+ * connects in the connector's thread (connect.c), and the loop thread answers requests without
+ * waiting: two ranks whose connectors wait for each other's loops both make progress.
  *
- * A queue pair stays connected as long as its rdma_cm_id is there. That a peer closed it is told by
- * completions of the queue pair, as with other devices.
+ * A queue pair stays connected as long as its rdma_cm_id exists. If a peer closes it, completions
+ * of the queue pair report that, as with other devices.
  */
-#include "cm.h"
+#include "rdma_cm.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include "fault.h"
+#include "device_faults.h"
 #include "log.h"
 #include "verbs.h"
 
@@ -33,15 +33,15 @@ enum { BACKLOG_LEAST = 128, EVENTS_AT_ONCE = 16 };
 
 struct verbs_connection {
     const struct verbs_cm_table *cm;
-    struct rdma_event_channel *channel; /* its own; NULL: that of the port's listener */
+    struct rdma_event_channel *channel; /* own channel; NULL: uses the one of the port's listener */
     struct rdma_cm_id *id;
 };
 
-/* What either side says of itself when it connects; on the wire. */
+/* Sent by either side when it connects; on the wire. */
 struct verbs_introduction {
     uint32_t magic;
     uint32_t rank;
-    uint64_t token; /* that the other side has offered */
+    uint64_t token; /* the token from the receiver's offer */
 };
 _Static_assert(sizeof(struct verbs_introduction) == 16, "no padding on the wire");
 
@@ -55,7 +55,7 @@ static void cm_disconnect(struct verbs_connection *connection) {
     free(connection);
 }
 
-/* With an id, and a channel of its own that does not block. NULL: errno says why. */
+/* A connection with an id and its own non-blocking channel. NULL: see errno. */
 static struct verbs_connection *connection_make(const struct verbs_cm_table *cm) {
     struct verbs_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
@@ -71,11 +71,11 @@ static struct verbs_connection *connection_make(const struct verbs_cm_table *cm)
     return NULL;
 }
 
-static struct rdma_conn_param param_of(const struct verbs_introduction *said, uint32_t qp_num) {
-    return (struct rdma_conn_param){.private_data = said,
-                                    .private_data_len = sizeof *said,
-                                    /* Probes are reads: as many as the device can. siw, with 1,
-                                     * ends no read at times. */
+static struct rdma_conn_param param_of(const struct verbs_introduction *own, uint32_t qp_num) {
+    return (struct rdma_conn_param){.private_data = own,
+                                    .private_data_len = sizeof *own,
+                                    /* Probes are reads: as many as the device supports. With 1, siw
+                                     * sometimes never completes a read. */
                                     .responder_resources = RDMA_MAX_RESP_RES,
                                     .initiator_depth = RDMA_MAX_INIT_DEPTH,
                                     .retry_count = 7,
@@ -87,7 +87,7 @@ static bool introduction_take(const struct rdma_cm_event *event,
                               struct verbs_introduction *ret_call) {
     const struct rdma_conn_param *param = &event->param.conn;
     if (!param->private_data || param->private_data_len < sizeof *ret_call)
-        return false; /* there may be padding behind it */
+        return false; /* longer is valid: padding may follow */
     memcpy(ret_call, param->private_data, sizeof *ret_call);
     return ret_call->magic == VERBS_MAGIC;
 }
@@ -115,7 +115,7 @@ static union address address_of(const struct verbs_offered *port, uint16_t tcp_p
     return address;
 }
 
-/* As a GID has it. False: no address that a peer could connect to. */
+/* Converts an interface's address to a GID. False: peers cannot connect to that address. */
 static bool address_offer(const struct ifaddrs *from, struct verbs_offered *offered) {
     if (!from->ifa_addr || !from->ifa_netmask || !(from->ifa_flags & IFF_UP) ||
         (from->ifa_flags & IFF_LOOPBACK))
@@ -144,15 +144,15 @@ static bool bound_to(const struct rdma_cm_id *id, const struct verbs_port *port)
            id->port_num == port->number;
 }
 
-/* Listens at the address, if it is that of the port's own interface. An error number; 0 also if it
- * is another one's. */
+/* Listens at the address if it belongs to the port's own interface. Returns an error number; 0 also
+ * if it belongs to another interface. */
 static int listen_at(struct verbs_port *port, const struct verbs_offered *at) {
     struct verbs_connection *listener = connection_make(port->domain->table->cm());
     if (!listener)
         return errno;
     union address address = address_of(at, 0);
     struct rdma_cm_id *id = listener->id;
-    const int nranks = port->domain->nranks; /* all may connect at once */
+    const int nranks = port->domain->nranks; /* all may connect at the same time */
     const int backlog = nranks > BACKLOG_LEAST ? nranks : BACKLOG_LEAST;
     int error = listener->cm->bind_addr(id, &address.any) == 0 ? 0 : errno;
     const bool own = error == 0 && bound_to(id, port);
@@ -160,7 +160,7 @@ static int listen_at(struct verbs_port *port, const struct verbs_offered *at) {
         error = errno;
     if (!own || error) {
         cm_disconnect(listener);
-        return error == ENODEV || error == EADDRNOTAVAIL ? 0 : error; /* no RDMA there */
+        return error == ENODEV || error == EADDRNOTAVAIL ? 0 : error; /* not an RDMA interface */
     }
     port->listener = listener;
     port->offered = *at;
@@ -168,7 +168,8 @@ static int listen_at(struct verbs_port *port, const struct verbs_offered *at) {
     return 0;
 }
 
-/* At the first address at which that works, IPv4 first, as with RoCE. The first error number. */
+/* Listens at the first address that works, IPv4 first, as for RoCE. Returns the first error number.
+ * */
 static int listen_at_any(struct verbs_port *port, const struct ifaddrs *all) {
     static const int families[] = {AF_INET, AF_INET6};
     int first = 0;
@@ -185,7 +186,7 @@ static int listen_at_any(struct verbs_port *port, const struct ifaddrs *all) {
     return first;
 }
 
-/* Can this process have a channel to rdma_cm at all? */
+/* Can this process open a channel to rdma_cm at all? */
 static rcm_status cm_reach(const struct verbs_port *port, const struct verbs_cm_table *cm) {
     struct rdma_event_channel *channel = cm->create_event_channel();
     if (!channel)
@@ -226,22 +227,22 @@ static void cm_close(struct verbs_port *port) {
     port->listener = NULL;
 }
 
-/* ---- The side that dialled ------------------------------------------------------------------- */
+/* ---- The dialling side ----------------------------------------------------------------------- */
 
-/* Of an event that is not the one that was waited for. */
+/* The error number of an unexpected event. */
 static int error_of(const struct rdma_cm_event *event) {
     if (event->event == RDMA_CM_EVENT_REJECTED)
         return ECONNREFUSED;
     return event->status < 0 ? -event->status : ECONNABORTED;
 }
 
-/* Was the answer given by the rank whose offer this is? */
+/* Was the answer sent by the rank whose offer this is? */
 static bool answer_is_right(const struct verbs_job *job, const struct rdma_cm_event *event) {
     struct verbs_introduction answer;
     return introduction_take(event, &answer) && answer.token == job->token;
 }
 
-/* The next event of the job's connection, which is to be that one. */
+/* Waits for the next event of the job's connection, which must be of that type. */
 static int wait_for(struct verbs_job *job, enum rdma_cm_event_type type) {
     const struct verbs_cm_table *cm = job->connection->cm;
     struct rdma_event_channel *channel = job->connection->channel;
@@ -260,7 +261,7 @@ static int wait_for(struct verbs_job *job, enum rdma_cm_event_type type) {
     return error;
 }
 
-/* What is left for a step; 0 would be none. */
+/* Remaining time for a step; at least 1, because 0 would mean no limit. */
 static int left_ms(const struct verbs_job *job) {
     const int left = rcmi_deadline_left_ms(job->until);
     return left > 0 ? left : 1;
@@ -271,11 +272,11 @@ static int connect_steps(struct verbs_job *job) {
     struct rdma_cm_id *id = job->connection->id;
     union address from = address_of(&job->port->offered, 0),
                   to = address_of(&job->far, job->far.tcp_port);
-    const struct verbs_introduction said = {.magic = VERBS_MAGIC,
-                                            .rank =
-                                                (uint32_t)rcmi_node_rank(job->port->domain->node),
-                                            .token = job->far_token};
-    struct rdma_conn_param param = param_of(&said, job->qp->qp_num);
+    const struct verbs_introduction own = {.magic = VERBS_MAGIC,
+                                           .rank =
+                                               (uint32_t)rcmi_node_rank(job->port->domain->node),
+                                           .token = job->far_token};
+    struct rdma_conn_param param = param_of(&own, job->qp->qp_num);
     if (cm->resolve_addr(id, &from.any, &to.any, left_ms(job)) != 0)
         return errno;
     int error = wait_for(job, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -293,14 +294,14 @@ static int cm_connect(struct verbs_job *job) {
     return job->connection ? connect_steps(job) : errno;
 }
 
-/* ---- The other side, on the loop's thread ---------------------------------------------------- */
+/* ---- The other side, on the loop thread ------------------------------------------------------ */
 
-/* The link that has offered the token, and waits for such a request; NULL. */
+/* The link that has offered the token and waits for such a request; NULL if there is none. */
 static struct verbs_link *link_introduced(const struct verbs_port *port,
-                                          const struct verbs_introduction *said) {
+                                          const struct verbs_introduction *theirs) {
     struct verbs_link *link =
-        said->rank < (uint32_t)port->domain->nranks ? port->links[said->rank] : NULL;
-    if (!link || link->initiator || link->connection || link->token != said->token)
+        theirs->rank < (uint32_t)port->domain->nranks ? port->links[theirs->rank] : NULL;
+    if (!link || link->initiator || link->connection || link->token != theirs->token)
         return NULL;
     verbs_lock_take(&link->lock);
     const bool waits = link->state == VERBS_NEW;
@@ -335,9 +336,9 @@ static void request_accept(struct verbs_link *link, struct rdma_cm_id *id) {
 }
 
 static void request_answer(struct verbs_port *port, struct rdma_cm_id *id, bool whole,
-                           const struct verbs_introduction *said) {
+                           const struct verbs_introduction *theirs) {
     const struct verbs_cm_table *cm = port->listener->cm;
-    struct verbs_link *link = whole ? link_introduced(port, said) : NULL;
+    struct verbs_link *link = whole ? link_introduced(port, theirs) : NULL;
     if (link) {
         request_accept(link, id);
         return;
@@ -349,7 +350,7 @@ static void request_answer(struct verbs_port *port, struct rdma_cm_id *id, bool 
     (void)cm->destroy_id(id);
 }
 
-/* Events after that tell nothing that the queue pair's completions do not. */
+/* Later events add nothing to what the queue pair's completions report. */
 static void request_goes_on(struct verbs_link *link, enum rdma_cm_event_type type, int error) {
     verbs_lock_take(&link->lock);
     const bool waits = link->state == VERBS_NEW;
@@ -362,16 +363,16 @@ static void event_take(struct verbs_port *port, struct rdma_cm_event *event) {
     const enum rdma_cm_event_type type = event->event;
     struct rdma_cm_id *id = event->id;
     const int error = error_of(event);
-    struct verbs_introduction said;
-    const bool whole = type == RDMA_CM_EVENT_CONNECT_REQUEST && introduction_take(event, &said);
+    struct verbs_introduction theirs;
+    const bool whole = type == RDMA_CM_EVENT_CONNECT_REQUEST && introduction_take(event, &theirs);
     (void)port->listener->cm->ack_cm_event(event); /* before its id may be destroyed */
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
-        request_answer(port, id, whole, &said);
+        request_answer(port, id, whole, &theirs);
     else if (id->context)
         request_goes_on(id->context, type, error);
 }
 
-/* Links that are there need the channel until they are down; the port is offered no more. */
+/* Existing links need the channel until they are down. The port is not offered any more. */
 static void port_deafen(struct verbs_port *port, int error) {
     char text[160];
     rcmi_loop_unwatch(rcmi_node_loop(port->domain->node), &port->requests);

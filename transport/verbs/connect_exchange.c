@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs of RoCE and InfiniBand. What connects two of them are their numbers and their ports'
- * addresses, which stand in the link's offers: each side takes its own to the other's.
+ * Queue pairs of RoCE and InfiniBand. Two of them are connected by their numbers and their ports'
+ * addresses, which the link's offers contain: each side connects its own to the other's.
  */
 #include <string.h>
 #include "settings.h"
 #include "verbs.h"
 
-enum { GIDS_LOOKED_AT = 256 };
+enum { GIDS_MAX = 256 };
 
 #define RTR_MASK                                                                                   \
     (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                \
@@ -16,7 +16,7 @@ enum { GIDS_LOOKED_AT = 256 };
     (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |         \
      IBV_QP_MAX_QP_RD_ATOMIC)
 
-/* With 7 some devices retry for ever. */
+/* 6, because with 7 some devices retry for ever. */
 enum { RETRIES = 6, HOPS = 64, MIN_RNR_TIMER = 12 /* 0.64 ms */, RNR_RETRIES = 6 };
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
@@ -26,8 +26,8 @@ static bool gid_is_empty(const union ibv_gid *gid) {
     return memcmp(gid, &empty, sizeof empty) == 0;
 }
 
-/* How good an entry of the table of a RoCE port is: less than GID_FIT not at all, else RoCE v2, by
- * IPv4 best, by an address that tells of no network worst. */
+/* Quality of a GID of a RoCE port. Below GID_FIT: unusable. Otherwise RoCE v2: IPv4 is best, a
+ * link-local address, which identifies no network, is worst. */
 enum { GID_FIT = 3 };
 static int gid_rank(const union ibv_gid *gid, const struct verbs_gid *about) {
     const bool link_local = gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
@@ -41,7 +41,7 @@ static void gid_take(struct verbs_port *port, int index, const union ibv_gid *gi
     port->offered.ipv4 = (uint8_t)about->ipv4_prefix;
 }
 
-/* RINGCOMM_VERBS_GID_INDEX, or the best there is. */
+/* Uses RINGCOMM_VERBS_GID_INDEX, or the best GID. */
 static rcm_status exchange_open(struct verbs_port *port, int n) {
     const struct verbs_table *table = port->domain->table;
     int64_t wanted = -1;
@@ -53,7 +53,7 @@ static rcm_status exchange_open(struct verbs_port *port, int n) {
     for (int i = wanted < 0 ? 0 : (int)wanted; i < (wanted < 0 ? n : (int)wanted + 1); i++) {
         union ibv_gid gid;
         struct verbs_gid about = {.roce_v2 = false};
-        if (i >= GIDS_LOOKED_AT || table->query_gid(port->context, port->number, i, &gid) != 0 ||
+        if (i >= GIDS_MAX || table->query_gid(port->context, port->number, i, &gid) != 0 ||
             gid_is_empty(&gid))
             continue;
         if (roce)
@@ -63,7 +63,7 @@ static rcm_status exchange_open(struct verbs_port *port, int n) {
         best = gid_rank(&gid, &about);
         gid_take(port, i, &gid, &about);
         if (!roce)
-            break; /* the first is the port's own */
+            break; /* the first GID is the port's own */
     }
     if (best < (roce ? GID_FIT : 0))
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s has no %s address%s", port->name,
@@ -74,8 +74,8 @@ static rcm_status exchange_open(struct verbs_port *port, int n) {
 
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
-/* The exponent of the time after which a send is tried again, 4.096 us * 2^n, so that all tries
- * together take between half of the time and all of it. */
+/* The exponent n of the retry time 4.096 us * 2^n, such that all retries together take between half
+ * of `ms` and all of it. */
 static uint8_t retry_exponent(int64_t ms) {
     const double most = (double)ms * 1e3 / 4.096 / (RETRIES + 1);
     uint8_t n = 1;
@@ -91,7 +91,7 @@ static struct ibv_ah_attr address_of(const struct verbs_port *port,
         .sl = (uint8_t)port->domain->service_level,
         .port_num = port->number,
     };
-    /* Between subnets of InfiniBand, and always in RoCE, a packet has global addresses. */
+    /* RoCE packets always have global addresses; InfiniBand packets only between subnets. */
     path.is_global = peer->layer == IBV_LINK_LAYER_ETHERNET;
     path.grh = (struct ibv_global_route){.sgid_index = (uint8_t)port->gid_index,
                                          .hop_limit = HOPS,
@@ -141,7 +141,7 @@ static rcm_status exchange_watch(struct verbs_port *port) {
 }
 
 static void exchange_disconnect(struct verbs_connection *connection) {
-    (void)connection; /* there is none */
+    (void)connection; /* never called: connect makes no connection object */
 }
 
 const struct verbs_method verbs_by_exchange = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of librdmacm that connect queue pairs of iWARP, as a table like that of table.h:
- * filled from the library at run time, or by a test. They have the names and contracts of
- * <rdma/rdma_cma.h>, but for the last two, which are those of <ifaddrs.h>.
+ * The functions of librdmacm that connect queue pairs of iWARP, as a function table like that of
+ * table.h: filled from the library at run time, or by a test. Names and contracts are those of
+ * <rdma/rdma_cma.h>; the last two are those of <ifaddrs.h>.
  */
-#ifndef RCMI_VERBS_CM_H
-#define RCMI_VERBS_CM_H
+#ifndef RCMI_VERBS_RDMA_CM_H
+#define RCMI_VERBS_RDMA_CM_H
 
 #include <ifaddrs.h>
 #include <rdma/rdma_cma.h>
@@ -33,7 +33,7 @@ struct verbs_cm_table {
     void (*freeifaddrs)(struct ifaddrs *list);
 };
 
-/* The library's, loaded once for the process. NULL: there is none of use. */
+/* The table of the library, which is loaded once per process. NULL: librdmacm is not usable. */
 const struct verbs_cm_table *verbs_cm_library(void);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What leaves by a link's queue pair. Entries of the send queue come free only when a completion
- * says so that was asked for, one for VERBS_SIGNAL of them; so they are counted here, and nothing
- * is posted that might find the queue full. What finds no room waits, end by end, until completions
- * or the peer's credits make some.
+ * The send queue of a link. Its entries are freed only by completions that were requested, one for
+ * every VERBS_SIGNAL entries. Therefore entries are counted here, and nothing is posted that might
+ * find the queue full. Ends without room wait in a list until completions or the peer's credits
+ * make room.
  */
 #include <sched.h>
 #include <string.h>
 #include "verbs.h"
 
-/* Of the send queue; a probe always finds room. */
+/* Entries of the send queue; one is always left for a probe. */
 enum { MESSAGE_ENTRIES = 2 /* at most */, PROBE_ENTRIES = 1 };
 
 void verbs_lock_take(struct verbs_lock *lock) {
@@ -23,7 +23,7 @@ static uint32_t entries_free(const struct verbs_link *link) {
     return VERBS_SENDS - (uint32_t)(link->posted - link->done);
 }
 
-/* `reserve` receives are left to the peer's credits. */
+/* `reserve`: number of the peer's receives that must stay unused. */
 static bool has_room(const struct verbs_link *link, uint32_t reserve) {
     return link->qp && link->state != VERBS_BROKEN &&
            entries_free(link) >= MESSAGE_ENTRIES + PROBE_ENTRIES && link->credits > reserve;
@@ -52,7 +52,7 @@ rcm_status verbs_post_receive(struct verbs_link *link, uint32_t i) {
     return RCM_OK;
 }
 
-/* Posts what begins at wr and ends at last, of n entries. */
+/* Posts the list from wr to last, of n entries. */
 static bool post(struct verbs_link *link, struct ibv_send_wr *wr, struct ibv_send_wr *last,
                  uint32_t n, bool signal) {
     struct ibv_send_wr *bad;
@@ -72,7 +72,7 @@ static bool post(struct verbs_link *link, struct ibv_send_wr *wr, struct ibv_sen
     return false;
 }
 
-/* The notice, behind `before`, an RDMA write, if there is one. */
+/* Posts the notice, after `before`, an RDMA write, unless that is NULL. */
 static bool post_with(struct verbs_link *link, struct ibv_send_wr *before,
                       const struct verbs_notice *notice, size_t bytes, bool signal) {
     const size_t len = VERBS_NOTICE_HEAD + bytes;
@@ -111,7 +111,7 @@ void verbs_post_probe(struct verbs_link *link) {
         return;
     if (!link->port->method->acknowledges) {
         if (!link->hello_received)
-            return; /* which tells where to read */
+            return; /* the hello contains the address to read */
         to = (struct ibv_sge){.addr = (uintptr_t)link->probed.memory + VERBS_PROBED,
                               .length = VERBS_PROBED,
                               .lkey = link->probed.mr->lkey};
@@ -128,7 +128,7 @@ void verbs_post_probe(struct verbs_link *link) {
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
-/* From where it lies to what the reader has posted for it, or from slot to slot. */
+/* Writes the message to posted memory, or to its slot; the source is its memory or its slot. */
 static bool post_message(struct verbs_link *link, struct verbs_end *end) {
     const uint32_t slot = (uint32_t)(end->posted % end->slots);
     struct verbs_message *message = &end->messages[slot];
@@ -165,7 +165,7 @@ static bool post_credit(struct verbs_link *link, struct verbs_end *end) {
     return owed == 0 || end->closed || post_with(link, NULL, &notice, 0, false);
 }
 
-/* The writer's last word, and from there on it is done when that is. */
+/* Posts the end of stream. The end is done when its entry is. */
 static bool post_end(struct verbs_link *link, struct verbs_end *end) {
     const struct verbs_notice notice = {.kind = VERBS_END, .end = end->far};
     if (!post_with(link, NULL, &notice, 0, true))
@@ -175,13 +175,13 @@ static bool post_end(struct verbs_link *link, struct verbs_end *end) {
     return true;
 }
 
-/* A word without more about the end. */
-static bool post_word(struct verbs_link *link, const struct verbs_end *end, enum verbs_kind kind) {
+/* Posts a notice without data for the end. */
+static bool post_empty(struct verbs_link *link, const struct verbs_end *end, enum verbs_kind kind) {
     const struct verbs_notice notice = {.kind = kind, .end = end->far};
     return has_room(link, 1) && post_with(link, NULL, &notice, 0, false);
 }
 
-/* With the credits that are owed. */
+/* Announces a posted receive, with the owed credits. */
 static bool post_posted(struct verbs_link *link, struct verbs_end *end, struct verbs_post *post) {
     struct verbs_notice notice = {.kind = VERBS_POSTED, .end = end->far};
     if (!has_room(link, 1))
@@ -190,30 +190,30 @@ static bool post_posted(struct verbs_link *link, struct verbs_end *end, struct v
     notice.meta = atomic_exchange(&end->owed, 0);
     if (!post_with(link, NULL, &notice, sizeof post->is, false))
         return false;
-    post->told = true;
-    end->untold--;
+    post->announced = true;
+    end->unannounced--;
     return true;
 }
 
 static bool reader_post(struct verbs_link *link, struct verbs_end *end) {
     struct verbs_post *post;
-    while ((post = verbs_put_untold(end)))
+    while ((post = verbs_put_unannounced(end)))
         if (!post_posted(link, end, post))
             return false;
     if (end->withdraw == VERBS_WITHDRAW_WANTED) {
-        if (!post_word(link, end, VERBS_WITHDRAW))
+        if (!post_empty(link, end, VERBS_WITHDRAW))
             return false;
-        end->withdraw = VERBS_WITHDRAW_SAID;
+        end->withdraw = VERBS_WITHDRAW_SENT;
     }
     return has_room(link, 1) && post_credit(link, end);
 }
 
-/* All that it has to tell, as far as there is room. False: there is none left. */
+/* Posts everything that the end has to send, as far as there is room. False: no room left. */
 static bool end_post(struct verbs_link *link, struct verbs_end *end) {
     const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_acquire);
     if (!end->is_writer)
         return reader_post(link, end);
-    if (end->answers && !post_word(link, end, VERBS_WITHDRAWN))
+    if (end->answers && !post_empty(link, end, VERBS_WITHDRAWN))
         return false;
     end->answers = false;
     while (end->posted < committed)
@@ -269,12 +269,12 @@ void verbs_post_later(struct verbs_link *link, struct verbs_end *end) {
     verbs_post_waiting(link);
 }
 
-/* ---- With the next progress ------------------------------------------------------------------ */
+/* ---- Deferred to the next progress ----------------------------------------------------------- */
 
 void verbs_owe(struct verbs_link *link, struct verbs_end *end) {
     struct verbs_domain *domain = link->domain;
     if (!link->qp)
-        return; /* it is down, and is not listed again: it may be freed */
+        return; /* the link is down and may be freed: it is not listed again */
     waiting_add(link, end);
     verbs_lock_take(&domain->owing_lock);
     if (!link->listed) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* librdmacm, loaded when a device is there that needs it. */
+/* Loads librdmacm when a device needs it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
-#include "cm.h"
+#include "rdma_cm.h"
 
 static struct verbs_cm_table library = {.getifaddrs = getifaddrs, .freeifaddrs = freeifaddrs};
 static bool library_works;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fault.h"
+#include "device_faults.h"
 #include "fd.h"
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The first devices' names, "mlx5_0, mlx5_1"; false: there are none. */
+/* Lists the first devices, "mlx5_0, mlx5_1"; false: there are none. */
 static bool devices_name(const char *sys, char *text, size_t cap) {
     size_t used = 0;
     DIR *folder = rcmi_opendir(sys);
@@ -34,7 +34,7 @@ void verbs_explain_none(const char *sys, const char *dev, char *text, size_t cap
     else
         snprintf(text, cap,
                  "there are RDMA devices (%s), but libibverbs has no driver for them: install "
-                 "ibverbs-providers, or what of rdma-core the devices need",
+                 "ibverbs-providers, or the package of rdma-core that the devices need",
                  names);
 }
 
@@ -75,7 +75,7 @@ const char *verbs_port_fault(const struct ibv_port_attr *attr) {
                : "it is down: no cable, or the other end is off";
 }
 
-/* Without the bits behind it. */
+/* The port's network and prefix length, as text. */
 static void network_text(const struct verbs_offered *port, char *text, size_t cap) {
     const uint64_t subnet = verbs_subnet(port);
     const uint32_t ipv4 = htonl((uint32_t)subnet);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "choice.h"
+#include "port_choice.h"
 #include <arpa/inet.h>
 #include <string.h>
 
-enum { LAYER_ETHERNET = 2 }; /* IBV_LINK_LAYER_ETHERNET, of a header that this file does without */
+enum { LAYER_ETHERNET = 2 }; /* IBV_LINK_LAYER_ETHERNET, without including that header */
 
 uint64_t verbs_subnet(const struct verbs_offered *port) {
     uint64_t half;
@@ -17,14 +17,14 @@ uint64_t verbs_subnet(const struct verbs_offered *port) {
     return (uint64_t)port->ipv4 << 32 | (ntohl(address) & mask);
 }
 
-/* An Ethernet port that has no address but one that is made of its MAC address: all of these share
- * fe80::/64, whatever they are connected to. */
+/* An Ethernet port whose only address is derived from its MAC address. All such addresses share
+ * fe80::/64, whatever network they are connected to. */
 static bool is_link_local(const struct verbs_offered *port) {
     return port->layer == LAYER_ETHERNET && port->ipv4 == 0 && port->gid[0] == 0xfe &&
            (port->gid[1] & 0xc0) == 0x80;
 }
 
-/* Which of its side's link-local ports it is; 0 for others. */
+/* The index of the port among its side's link-local ports; 0 for other ports. */
 static int rail_of(const struct verbs_side *side, int i) {
     int rail = 0;
     for (int k = 0; k < i && is_link_local(&side->ports[i]); k++)
@@ -38,13 +38,13 @@ static bool ports_match(const struct verbs_side *x, int i, const struct verbs_si
            verbs_subnet(a) == verbs_subnet(b) && rail_of(x, i) == rail_of(y, k);
 }
 
-/* Less is better: the slower port's speed, then how far the data are from both. */
+/* Lower is better: speed of the slower port first, then the distance of the data from both. */
 static uint32_t pair_cost(const struct verbs_offered *a, const struct verbs_offered *b) {
     const uint32_t speed = a->speed < b->speed ? a->speed : b->speed;
     return (UINT16_MAX - speed) << 16 | ((uint32_t)a->distance + b->distance);
 }
 
-/* The n-th of the bits that are set, counted around. */
+/* The n-th set bit, modulo the number of set bits. */
 static int bit_of(unsigned bits, unsigned n) {
     for (n %= (unsigned)__builtin_popcount(bits); n > 0; n--)
         bits &= bits - 1;
@@ -53,7 +53,7 @@ static int bit_of(unsigned bits, unsigned n) {
 
 bool verbs_choose(const struct verbs_side *dialler, const struct verbs_side *other,
                   struct verbs_choice *ret_choice) {
-    unsigned with[VERBS_PORTS_MAX] = {0}, first = 0; /* bits of the ports of the best pairs */
+    unsigned with[VERBS_PORTS_MAX] = {0}, first = 0; /* bit sets: ports of the best pairs */
     uint32_t best = UINT32_MAX;
     for (int i = 0; i < dialler->nports; i++)
         for (int k = 0; k < other->nports; k++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "place.h"
+#include "locality.h"
 #include "fd.h"
 #include <dirent.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 /* ---- How far --------------------------------------------------------------------------------- */
 
-/* Names at the beginning of both paths that are the same. */
+/* Number of leading path components that are equal. */
 static int names_shared(const char *a, const char *b) {
     int n = 0;
     for (size_t i = 0;; i++) {
@@ -65,7 +65,7 @@ int verbs_node_distance(int a, int b) {
     return distance > 0 && distance < INT_MAX ? (int)distance : NODE_DISTANCE;
 }
 
-/* Does a list like "0-3,8" have one of these CPUs? */
+/* Does a list like "0-3,8" contain one of these CPUs? */
 static bool list_has(const char *list, const cpu_set_t *cpus) {
     char *end;
     for (const char *at = list; *at; at = *end == ',' ? end + 1 : end) {
