@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that the user gave for a message and that cannot be read, or written. The kernel says so
- * (EFAULT) in the middle of things; it is this process's fault, and neither the peer's nor the
- * link's. The channel fails. What other channels have on the stream goes on:
- *   - What comes in goes to the message's slot instead.
- *   - A message that has not begun to go out does not. Of one that has, the peer waits for the
- *     rest, and would take whatever came for the message. So the stream is held there until the
- *     peer has closed its end of the channel, as it does on hearing of the failure, and drops what
- *     comes.
+ * User memory of a message that cannot be read or written. The kernel reports it (EFAULT) while
+ * data are being moved. It is an error of this process, not of the peer or the link. The channel
+ * fails; other channels of the stream continue:
+ *   - A message being received goes to its slot instead.
+ *   - A message that has not started to be sent is dropped. If it has started, the peer waits for
+ *     the rest and would take any following bytes for it. So the stream is held until the peer has
+ *     closed its end of the channel, which it does when it is informed of the failure; then the
+ *     peer drops the rest.
+ */
+/*
+ * User memory of a message that cannot be read or written. The kernel reports it (EFAULT) while
+ * data are being moved. It is an error of this process, not of the peer or the link. The channel
+ * fails; other channels of the stream continue:
+ *   - A message being received goes to its slot instead.
+ *   - A message that has not started to be sent is dropped. If it has started, the peer waits for
+ * the rest and would take any following bytes for it. So the stream is held until the peer has
+ * closed its end of the channel, which it does when it is informed of the failure; then the peer
+ * drops the rest.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +29,7 @@
 
 void tcp_fault_withdraw(struct tcp_stream *stream, struct tcp_channel *channel) {
     const struct tcp_frame *first = stream->first;
-    /* In sending order only the first can have begun. */
+    /* Frames are sent in order, so only the first can have started. */
     stream->held = stream->held || (first && first->owner == channel && first->done > 0);
     struct tcp_frame *frame = tcp_frames_all(stream);
     while (frame) {
@@ -31,9 +41,9 @@ void tcp_fault_withdraw(struct tcp_stream *stream, struct tcp_channel *channel) 
 }
 
 bool tcp_fault_send(struct tcp_stream *stream) {
-    const struct tcp_frame *frame = stream->first; /* only the holder of tx_lock takes it out */
+    const struct tcp_frame *frame = stream->first; /* only the holder of tx_lock removes it */
     struct tcp_channel *channel = frame->owner;
-    if (!stream->single) { /* one of many, perhaps another one */
+    if (!stream->single) { /* several frames were sent: find the faulty one */
         stream->single = true;
         return true;
     }
@@ -53,11 +63,11 @@ bool tcp_fault_send(struct tcp_stream *stream) {
     return true;
 }
 
-/* The kernel copies, and may refuse. */
+/* Lets the kernel copy, which returns an error instead of a signal. */
 bool tcp_fault_copy(void *to, const void *from, size_t len) {
     const struct iovec mine = {to, len}, users = {(void *)(uintptr_t)from, len};
     const ssize_t copied = len ? process_vm_readv(getpid(), &mine, 1, &users, 1, 0) : 0;
-    if (copied < 0 && errno != EFAULT) /* not where it is forbidden */
+    if (copied < 0 && errno != EFAULT) /* the system call is forbidden */
         memcpy(to, from, len);
     return copied < 0 ? errno != EFAULT : (size_t)copied == len;
 }
