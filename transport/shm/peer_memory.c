@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peer's process: reading its memory, wherever that lies there (process_vm_readv). A process
- * may where it could debug the other (ptrace(2): the same user, and no system that forbids it).
+ * Reading the memory of the peer's process by process_vm_readv. A process may do that if it could
+ * debug the other (ptrace(2): the same user, and no policy that forbids it).
  *
- * A process number is good in one namespace only, and for one life. So both must be in one, and the
- * head of the peer's segment is read as well, where that has mapped it, unless that was done a
- * moment before the call ended: a number is used again only once all others have been. (A program
- * that is replaced by execve while it sends is found out a moment late.)
+ * A pid is valid in one namespace and for one process. Therefore both processes must be in one
+ * namespace. The head of the peer's segment is read too, where the peer has mapped it, unless that
+ * was done within SEEN_NS before the call ended: a pid is reused only after all others have been
+ * used. (A program that is replaced by execve while it sends is detected with that delay.)
  */
 #include "process.h"
 #include "shm.h"
@@ -29,7 +29,7 @@ bool shm_self_reads(const struct shm_self *self, const struct shm_self *peer) {
     return self->pid_ns != 0 && self->pid_ns == peer->pid_ns;
 }
 
-/* What stands at the beginning of a head. */
+/* The first fields of a head. */
 struct identity {
     uint64_t magic, job;
     uint32_t rank;
@@ -41,23 +41,23 @@ static bool is_peer(const struct shm_link *link, const struct identity *seen) {
            seen->job == rcmi_node_job(link->domain->node);
 }
 
-/* So long a look holds, for messages so small that it matters. */
+/* A check is valid for this long, for messages so small that its cost matters. */
 #define SEEN_NS    INT64_C(300000)
 #define SEEN_BYTES ((size_t)128 << 10)
 
-/* Was the identity of the peer's process read long ago? Reading it costs as much as some KiB of a
+/* Must the identity of the peer's process be read again? Reading it costs as much as a few KiB of a
  * message. */
 static bool must_look(const struct shm_link *link) {
     return rcmi_now_ns() - atomic_load_explicit(&link->seen_ns, memory_order_relaxed) >= SEEN_NS;
 }
 
-/* For good: this pair has no get. */
+/* Disables get for this pair permanently. */
 static rcm_status get_never(struct shm_link *link) {
     atomic_store_explicit(&link->ungettable, true, memory_order_relaxed);
     return RCM_ERR_UNSUPPORTED;
 }
 
-/* Reads len bytes, and the identity of the peer's process. */
+/* Reads len bytes together with the identity of the peer's process. */
 static rcm_status read_and_look(struct shm_link *link, void *dest, uint64_t from, size_t len) {
     const int64_t now = rcmi_now_ns();
     struct identity seen = {.magic = 0};
@@ -68,7 +68,7 @@ static rcm_status read_and_look(struct shm_link *link, void *dest, uint64_t from
     if (got < (ssize_t)sizeof seen || !is_peer(link, &seen))
         return get_never(link);
     atomic_store_explicit(&link->seen_ns, now, memory_order_relaxed);
-    /* Some memory cannot be read by others (of devices, say), or ours cannot be written. */
+    /* Some memory cannot be read by others (for example of devices), or ours cannot be written. */
     return (size_t)got == sizeof seen + len ? RCM_OK : RCM_ERR_UNSUPPORTED;
 }
 
@@ -79,7 +79,8 @@ bool shm_look(struct shm_link *link) {
     return !must_look(link) || read_and_look(link, &seen, link->self.head, sizeof seen) == RCM_OK;
 }
 
-/* The same without looking. False if that went wrong, or took so long that it is not known. */
+/* Reads without checking the identity. False: it failed, or took so long that the result is
+ * uncertain. */
 static bool read_only(const struct shm_link *link, void *dest, uint64_t from, size_t len) {
     const struct iovec to = {dest, len}, at = {(void *)(uintptr_t)from, len};
     return process_vm_readv(link->self.pid, &to, 1, &at, 1, 0) == (ssize_t)len && !must_look(link);
@@ -97,8 +98,8 @@ rcm_status shm_read(struct rcmi_channel *channel, void *dest, uint64_t from, siz
     rcm_status status = RCM_OK;
     if (len > SEEN_BYTES || must_look(link) || !read_only(link, dest, from, len))
         status = read_and_look(link, dest, from, len);
-    /* What was read, by the kernel, was read before this. Partner: the store in shm_writer_close.
-     * What cannot be read any more has perhaps gone since that. */
+    /* Orders the kernel's reads before this load. Partner: the store in shm_writer_close. A failed
+     * read may be due to memory that was freed after the close. */
     atomic_thread_fence(memory_order_acquire);
     return atomic_load(open) == shm->number ? status : RCM_AGAIN;
 }

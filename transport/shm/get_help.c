@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The writer's side of a get (get.c has the picture): a piece written into the reader's memory, or
- * brought to the message's slot. What the reader has written is read once, and checked here or by
- * the kernel.
+ * The writer's side of a get (see get.c): writes a piece into the reader's memory, or copies it to
+ * the message's slot. Values written by the reader are read once, and checked here or by the
+ * kernel.
  */
 #include "shm.h"
 
@@ -12,7 +12,7 @@ static struct shm_channel *shm_of(struct rcmi_channel *channel) {
     return (struct shm_channel *)channel;
 }
 
-/* One piece to the reader's memory, if it permits it. */
+/* Writes one piece to the reader's memory, if the permit allows it. */
 static bool push(const struct shm_link *link, const struct rcmi_fifo_request *request,
                  uint64_t piece) {
     const uint64_t dest = atomic_load_explicit(&request->dest, memory_order_acquire);
@@ -55,7 +55,7 @@ static bool help_by_copy(struct shm_channel *shm, struct rcmi_fifo_request *requ
     return did;
 }
 
-/* The message of this number that is to be got and is not taken yet; NULL: there is none. */
+/* The unreleased message with this number that is to be got; NULL if there is none. */
 static const struct shm_sent *sent_find(const struct shm_channel *shm, uint64_t number) {
     const struct rcmi_fifo_shape *shape = &shm->fifo.writer.shape;
     for (uint32_t i = 0; i < shape->slots; i++)
@@ -77,7 +77,7 @@ static bool help_by_slot(struct shm_channel *shm, struct rcmi_fifo_request *requ
     const struct shm_span span = shm_span(sent->len, shm->base.slot_bytes, piece);
     const uint32_t index = (uint32_t)(sent - shm->sent);
     if (index >= shm->nslots)
-        (void)!shm_slots_make(shm, index); /* else each page comes with its first write */
+        (void)!shm_slots_make(shm, index); /* on failure, pages are allocated by the first write */
     rcmi_copy(sent->slot, (const uint8_t *)sent->bytes + span.at, span.len);
     atomic_store_explicit(&request->bounced, word, memory_order_release);
     rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
