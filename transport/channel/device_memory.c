@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of a device for a user, in time: drivers wait for work on the device before they give some
- * away, or take it back (cuMemAlloc may, cuMemFree does), and that work may never end. So another
- * thread calls the driver (lasting.h), and the wait for it has a deadline.
+ * Device memory for a user, with a deadline. Drivers wait for work on the device before they
+ * allocate (cuMemAlloc may) or free memory (cuMemFree does), and that work may never end. So
+ * another thread calls the driver (lasting.h), and the wait for that thread has a deadline.
  */
 #include <stdlib.h>
 #include "channel.h"
@@ -12,7 +12,7 @@
 struct move {
     struct rcmi_lasting call; /* first */
     const struct rcmi_mem_row *row;
-    struct rcmi_device *device; /* held until it is through */
+    struct rcmi_device *device; /* held until the call has ended */
     void *memory;
     size_t bytes;
 };
@@ -53,7 +53,7 @@ static struct move *move_new(struct rcmi_device *device, size_t bytes, void *mem
     return move;
 }
 
-/* Of one that is still the caller's, whether its call was made or not. */
+/* Frees a move that the caller still owns, whether its call was made or not. */
 static void move_end(struct move *move) {
     move->row->close(move->device);
     free(move);
@@ -69,8 +69,8 @@ rcm_status rcmi_device_memory_take(struct rcmi_device *device, size_t bytes, rcm
     move->call.late = move_alloc_late;
     if (!rcmi_lasting_run(&move->call, deadline, &status))
         return rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                         "%zu bytes of %s were not there by the deadline: the driver waits, maybe "
-                         "for work on the device",
+                         "%zu bytes of %s were not allocated by the deadline: the driver waits, "
+                         "possibly for work on the device",
                          bytes, rcmi_mem_kind_row(RCMI_MEM_DEVICE)->label(device));
     *ret_memory = move->memory;
     move_end(move);
@@ -88,8 +88,8 @@ rcm_status rcmi_device_memory_give(struct rcmi_device *device, void *memory,
     if (!rcmi_lasting_run(&move->call, deadline, &status))
         return rcmi_fail(
             RCM_ERR_TIMEOUT, 0,
-            "%p of %s was not free by the deadline: it will be once the driver returns, "
-            "which waits, maybe for work on the device",
+            "%p of %s was not freed by the deadline: it will be freed when the driver returns, "
+            "which waits, possibly for work on the device",
             memory, rcmi_mem_kind_row(RCMI_MEM_DEVICE)->label(device));
     move_end(move);
     return status;

@@ -48,8 +48,8 @@ struct rcmi_frame_header {
 };
 _Static_assert(sizeof(struct rcmi_frame_header) == 8, "no padding on the wire");
 
-/* Calls from link/ up into the channels, on the loop thread. The table is in channel/for_links.c.
- * */
+/* Calls from link/ up into the channels, on the loop thread. The table is in
+ * channel/link_callbacks.c. */
 struct rcmi_link_above {
     /* Received frames. An error (thread's) loses the link. */
     rcm_status (*on_open)(struct rcmi_link *link, const uint8_t *body, size_t len,

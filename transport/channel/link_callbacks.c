@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What links call of channels: see link.h. */
+/* The table of channel functions that links call: see link.h. */
 #include "channel.h"
 
 const struct rcmi_link_above rcmi_channels_for_links = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slots of the rows of transports that have no connection of their own to make, no memory to share,
- * no posted receives, cannot get, or do not know what has become of a message.
- */
+/* Default functions for backends without their own connections, shared memory, posted receives or
+ * get, or that do not track messages. */
 #include "backend.h"
 
 rcm_status rcmi_ready_at_once(void *link) {
@@ -18,7 +17,7 @@ rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory) {
     (void)domain;
     (void)bytes;
     (void)ret_memory;
-    return RCM_ERR_UNSUPPORTED; /* no sentence: plain memory will do */
+    return RCM_ERR_UNSUPPORTED; /* no sentence: the caller uses plain memory */
 }
 
 void rcmi_no_memory_give(void *domain, void *memory) {
@@ -59,7 +58,7 @@ rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *dest
     (void)remote;
     (void)helped;
     (void)moved;
-    return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
+    return RCM_ERR_UNSUPPORTED; /* no sentence: the caller uses slots */
 }
 
 bool rcmi_no_help(struct rcmi_channel *channel) {
