@@ -56,7 +56,7 @@ bool rcmi_node_polled(const struct rcmi_node *node);
 
 /* A data plane to peer has failed; the reason is the thread's error. Returns at once; the loop
  * thread soon loses the link (link_down, peer_lost). Any thread, also under a backend's own locks.
- * */
+ */
 void rcmi_node_link_failed(struct rcmi_node *node, int peer);
 /* The result of link_ready may have changed; the loop thread soon calls it again. Any thread, also
  * under a backend's own locks. */

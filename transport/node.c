@@ -19,7 +19,7 @@ enum { TURNS = 16, HEAD_BYTES = RCMI_STATUS_PAGE_AT + RCMI_STATUS_PAGE_BYTES };
 /* ---- The loop's tick ------------------------------------------------------------------------- */
 
 /* Does the work that other threads and callbacks left for the loop thread. True if there was work.
- * */
+ */
 static bool node_turn(struct rcmi_node *node) {
     bool any = rcmi_links_take_failed(node);
     any = rcmi_links_take_changed(node) || any;

@@ -103,7 +103,7 @@ struct rcmi_node {
     struct rcmi_doorbell *doorbell;
     int poller_fd; /* wakes the thread that polls, see sleep.c */
     /* A thread polls. That thread sets it by exchange and clears it; seq_cst, guards no other data.
-     * */
+     */
     _Atomic bool polled;
     void *status_page;
     void *own_head; /* doorbell and status page if no backend placed them */

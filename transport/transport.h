@@ -110,7 +110,7 @@ struct rcmi_node_config {
      * peer_lost follows for all linked peers. Called once. Loop thread. */
     void (*broken)(void *arg, const struct rcmi_error *why);
     /* A message that a peer sent by rcmi_node_send. The callee must check the bytes. Loop thread.
-     * */
+     */
     void (*message)(void *arg, int peer, const void *bytes, size_t len);
     /* peer has opened a channel to us that is not open here yet. The callee must not open it inside
      * the call, which would re-enter the loop; it notes the request for a driver. Loop thread. */
@@ -327,7 +327,7 @@ static inline rcm_status rcmi_node_mem(struct rcmi_node *node, const void *bytes
 #define RCMI_ID_BULK 0x20000u
 /* The minimum slot bytes of such a channel between ranks that do not share memory (see
  * rcmi_address_memory). Depends only on the configured transports, so it is the same on all ranks.
- * */
+ */
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node);
 /* Marks a channel of messages whose sources and results are device memory. Its slots are device
  * memory too if the links to all its readers have a device plane that can carry it, which is
@@ -433,7 +433,7 @@ static inline void rcmi_channel_release(struct rcmi_channel *channel);
 
 /* Reader: a posted receive. The message after the next `ahead` unreleased ones may be written
  * directly to mem, if it fits, at any time from now on; peek then returns the same pointer. A hint.
- * */
+ */
 struct rcmi_posted {
     struct rcmi_mem mem;
     uint32_t ahead;

@@ -303,7 +303,7 @@ bool ipc_peer_settle(struct ipc_peer *peer, struct ipc_debt *debt);
 
 /* ---- descriptor.c ---------------------------------------------------------------------------- */
 /* Does the peer have the allocation open? The first call announces it, without waiting. Any thread.
- * */
+ */
 bool ipc_exported_is_open(struct ipc_peer *peer, const struct rcmi_export *export);
 /* These and the functions below run under the peer's lock. _answered: the peer answered. _end: the
  * peer must close it. */

@@ -62,7 +62,7 @@ void rcmi_control_flush(struct rcmi_link *link) {
         status = rcmi_control_watch(link, rcmi_control_events(link));
     if (status != RCM_OK)
         /* Deferred, because this may be inside a callback, and the peer's farewell may be unread.
-         * */
+         */
         rcmi_node_link_failed(link->node, link->peer);
     else if (!link->out.head)
         rcmi_node_check_settled(link->node);

@@ -189,7 +189,7 @@ void *rcmi_frame_body(struct rcmi_frame *frame);
 /* Marks a set-up frame as belonging to the plane of that kind. Default: the host plane. */
 void rcmi_frame_set_plane(struct rcmi_frame *frame, enum rcmi_mem_kind kind);
 /* Copies a peer's text and replaces unprintable bytes with '?'. ret_sentence has room for len + 1.
- * */
+ */
 void rcmi_frame_sentence(const uint8_t *text, size_t len, char *ret_sentence);
 void rcmi_frames_push(struct rcmi_frames *frames, struct rcmi_frame *frame);
 struct rcmi_frame *rcmi_frames_pop(struct rcmi_frames *frames);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Links that fail while their control streams work. A backend reports the failure on any thread
  * (backend_reports.c); the loop thread sends the reason to the peer and ends the link (link_end.c).
- * */
+ */
 #include <errno.h>
 #include <string.h>
 #include "link.h"

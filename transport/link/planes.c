@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations on all planes of a link; what follows once a plane is up or declined (device_plane.c).
- * */
+ */
 #include <stdlib.h>
 #include "link.h"
 

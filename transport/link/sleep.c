@@ -50,7 +50,7 @@ static bool sleep_begin_polling(struct rcmi_node *node, struct rcmi_sleep *sleep
     if (atomic_exchange(&node->polled, true))
         return false;
     /* Armed first: a transport that later stops using descriptors rings, which wakes this thread.
-     * */
+     */
     (void)rcmi_doorbell_arm(node->doorbell, RCMI_DOORBELL_POLLER);
     if (sleep_attend(node, sleep))
         return true;

@@ -123,7 +123,7 @@ static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *req
     if (f->alone)
         return;
     /* No piece can be claimed while the rest changes: a writer that saw some of it sees this too.
-     * */
+     */
     atomic_store_explicit(&request->claims, shm_claims(f->number, SHM_PIECES_MAX, 0),
                           memory_order_release);
     atomic_store_explicit(&request->dest, (uint64_t)(uintptr_t)dest, memory_order_release);

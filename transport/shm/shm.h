@@ -280,7 +280,7 @@ bool shm_help(struct rcmi_channel *channel);
 
 /* channel.c */
 /* Attributes the thread's error to that rank: invalid data in shared memory, or a lack of memory.
- * */
+ */
 rcm_status shm_peer_fault(int rank);
 /* Rings the readers after a message was added to the queue. */
 void shm_publish(const struct shm_channel *shm);

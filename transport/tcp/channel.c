@@ -263,7 +263,7 @@ static bool credit_is_overdue(struct tcp_channel *channel) {
 /* Returns `owed` slots to the writer, now or with the next data. Usually data follow soon, and a
  * system call costs more than the rest of a message of a few KiB. Therefore credits that are due
  * wait for the next progress: one follows if this side has nothing to send but waits for something.
- * */
+ */
 static void reader_credit(struct tcp_channel *channel) {
     struct tcp_stream *stream = channel->stream;
     bool now = credit_is_overdue(channel);

@@ -306,7 +306,7 @@ bool tcp_tx_move(struct tcp_stream *stream);
 /* Copies unsent zero-copy payloads of the channel to its slots, as far as they can be read. */
 void tcp_tx_stage(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Removes the channel's frames from the list; those that must still be sent are replaced by copies.
- * */
+ */
 void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Empties the list of a stream that is down. */
 void tcp_tx_drop(struct tcp_stream *stream);

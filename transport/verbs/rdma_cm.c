@@ -169,7 +169,7 @@ static int listen_at(struct verbs_port *port, const struct verbs_offered *at) {
 }
 
 /* Listens at the first address that works, IPv4 first, as for RoCE. Returns the first error number.
- * */
+ */
 static int listen_at_any(struct verbs_port *port, const struct ifaddrs *all) {
     static const int families[] = {AF_INET, AF_INET6};
     int first = 0;

@@ -361,7 +361,7 @@ bool verbs_link_flushed(void *link);
 void verbs_link_down(void *link);
 void verbs_link_fini(void *link);
 /* A queue pair of the port, with its largest inline size. Its completions are identified by peer.
- * */
+ */
 rcm_status verbs_qp_make(const struct verbs_port *port, int peer, struct ibv_qp **ret_qp,
                          uint32_t *ret_inline);
 /* Called at each beat, under link->lock. */
