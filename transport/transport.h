@@ -141,8 +141,8 @@ rcm_status rcmi_node_set_sharing(struct rcmi_node *node, const int *sets);
  * not work here; "" if it does. */
 bool rcmi_node_wants_sharing(const struct rcmi_node *node);
 const char *rcmi_node_lacks(const struct rcmi_node *node);
-/* The address that peers need to reach the node, to be published: at most 1 KiB. Lives as long as
- * the node. */
+/* The address blob that peers need to reach the node, to be published: at most 1.5 KiB
+ * (RCMI_ADDRESS_MAX). Lives as long as the node. */
 void rcmi_node_address(const struct rcmi_node *node, const void **ret_blob, size_t *ret_len);
 /* Returns host_id from an address blob, so that layers above can group ranks by host. Points into
  * blob, which is untrusted. */
@@ -183,9 +183,9 @@ rcm_status rcmi_node_start(struct rcmi_node *node);
 rcm_status rcmi_node_farewell(struct rcmi_node *node, rcmi_deadline deadline,
                               const _Atomic int *failed);
 void rcmi_node_farewell_look(struct rcmi_node *node);
-/* Sends a farewell on every link without waiting for the peers' farewells. Returns
- * once committed and queued data are sent and the peers' loop threads have acknowledged the
- * farewell, or at the deadline. Hence nothing is lost when the process ends. */
+/* Sends a farewell on every link without waiting for the peers' farewells. Returns once committed
+ * and queued data are sent and the peers' loop threads have acknowledged the farewell, or at the
+ * deadline. Hence nothing is lost when the process ends. */
 void rcmi_node_leave(struct rcmi_node *node, rcmi_deadline deadline);
 /* rcmi_node_farewell sends the farewell to peer but does not wait for peer's. */
 void rcmi_node_excuse(struct rcmi_node *node, int peer);
