@@ -258,8 +258,9 @@ struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node);
 const char *rcmi_node_transport(struct rcmi_node *node, int peer);
 
 /* This node's status page: RCMI_STATUS_PAGE_BYTES of memory that same-host peers can read. The
- * layers above define its content. It lies at offset RCMI_STATUS_PAGE_AT of a memory file of that
- * name, which is sealed against shrinking, so that tools find it in /proc/PID/fd. */
+ * layers above define its content. It lies at offset RCMI_STATUS_PAGE_AT of a memory file named
+ * RCMI_STATUS_FILE, which stays open, so that tools find it in /proc/PID/fd. The file is sealed
+ * against shrinking. */
 #define RCMI_STATUS_PAGE_BYTES 65536
 #define RCMI_STATUS_PAGE_AT    4096
 #define RCMI_STATUS_FILE       "ringcomm"
