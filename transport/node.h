@@ -83,7 +83,7 @@ struct rcmi_node {
     struct rcmi_node_config config; /* the node owns the strings */
     const struct rcmi_net_above *net_above;
     const struct rcmi_link_above *link_above;
-    struct rcmi_protocol protocol; /* for ranks of this host */
+    struct rcmi_protocol protocol; /* of ranks of this host */
     enum rcmi_sharing sharing;
     int64_t peer_timeout_ms;
     bool checks_memory;  /* RINGCOMM_CHECK_MEMORY */

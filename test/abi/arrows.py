@@ -3,7 +3,7 @@
 """The test of the arrows: arrows.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
 
 Each room (a folder of the source), and each part of a room that is a library of its own (a folder in
-it), may use only what is below it; the rows of transport/ see nothing of its framework but backend.h,
+it), may use only what is below it; the rows of transport/ see nothing of its framework but row.h,
 and no test includes a source of the library. Two things are read: the
 #include lines of each room's files, and the undefined symbols of each room's static archive, which
 must be defined in the room itself, in a room it may use, or outside of the library. Public
@@ -125,7 +125,7 @@ def check_includes(root):
                 lines += 1
                 where = f'{os.path.relpath(path, root)}:{number}'
                 if hidden_from_row(root, path, match[2]):
-                    broken.append(f'{where}: a row may not include {match[2]}, only backend.h and what '
+                    broken.append(f'{where}: a row may not include {match[2]}, only row.h and what '
                                   'it includes')
                 owners = rooms_of_include(root, room, path, match[2], headers)
                 if owners and not owners & {room, *allowed}:

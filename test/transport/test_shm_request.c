@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What each side of a get does with words in the queue that the other side cannot have meant
- * (transport/shm/get_help.c): the reader says so and writes nothing more, the writer leaves it, and
+ * (transport/shm/help.c): the reader says so and writes nothing more, the writer leaves it, and
  * what the writer could not do the reader does.
  */
 #include <setjmp.h>
