@@ -331,8 +331,8 @@ static inline rcm_status rcmi_node_mem(struct rcmi_node *node, const void *bytes
  */
 size_t rcmi_node_bulk_bytes(const struct rcmi_node *node);
 /* Marks a channel of messages whose sources and results are device memory. Its slots are device
- * memory too if the links to all its readers have a device plane that can carry it, which is
- * decided while it opens. Otherwise its slots are host memory (rcmi_channel_kind). */
+ * memory too if the links to all its readers have a device plane that can carry it. That is decided
+ * while it opens. Otherwise its slots are host memory (rcmi_channel_kind). */
 #define RCMI_ID_DEVICE 0x40000u
 /* Slots of such a channel are larger by this factor on either plane, so that all ranks know the
  * size. For a device, starting an operation and detecting its end cost as much as copying about 500

@@ -2,9 +2,9 @@
 /*
  * Registrations: memory that is used repeatedly, either allocated by the node (allocation.c) or
  * registered by its user, and the state of each backend for it. The table is sorted by address.
- * Registrations may overlap, so a buffer is searched among those that begin before it, and each
- * entry stores how far the entries up to it reach. Memory is registered only by calls: there are no
- * hooks into memory allocation.
+ * Registrations may overlap. Therefore a buffer is searched among those that begin before it, and
+ * each entry stores the largest end of the entries up to it. Memory is registered only by calls:
+ * there are no hooks into memory allocation.
  *
  * Not here: where memory comes from (allocation.c), whether it is in use (api/calls/memory.c).
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What happens to a message: it is taken from the inner transport when it has arrived, held until
- * it is due, possibly changed, and then shown to the reader until it is released. Random choices
- * depend on the seed, the two ranks, the channel and the number of the message, not on time.
+ * it is due, and possibly changed. Then it is shown to the reader until it is released. Random
+ * choices depend on the seed, the two ranks, the channel and the number of the message, not on
+ * time.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -7,10 +7,10 @@
  * this side; the other side decides by its own clock. Data traffic and data sockets are not
  * considered.
  *
- * Any packet of the connection counts as a sign of life, also a bare acknowledgement. A process
- * that is stopped, in a debugger or swapped out is therefore not lost, because its kernel answers,
- * on the same host and across hosts alike. Operations wait for it until their deadline, and the
- * error names it. The death of a process is detected by the end of its connections, not by silence.
+ * Any packet of the connection counts as a sign of life, also a bare acknowledgement. Therefore a
+ * process that is stopped, in a debugger or swapped out is not lost: its kernel answers, on the
+ * same host and across hosts alike. Operations wait for it until their deadline, and the error
+ * names it. The death of a process is detected by the end of its connections, not by silence.
  * Streams between processes of one host (Unix sockets) need no heartbeat.
  */
 #include <netinet/in.h>

@@ -6,9 +6,9 @@
  *
  * Both sides may dial at the same time, and a firewall may pass the connections of one side only.
  * The higher rank drops its own connection when the lower rank's arrives. The lower rank accepts
- * the higher rank's connection as long as its own has not sent HELLO, because until then the higher
- * rank cannot have accepted that one. Afterwards it answers BUSY, and accepts the other's if its
- * own fails. Each side decides alone and on one thread, so exactly one connection survives.
+ * the higher rank's connection as long as its own has not sent HELLO. Until then the higher rank
+ * cannot have accepted that one. Afterwards it answers BUSY, and accepts the other's if its own
+ * fails. Each side decides alone and on one thread, so exactly one connection survives.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,13 +3,13 @@
  * How long a host may be silent: the decision of heartbeat.c, without clocks and sockets.
  *
  * A host that receives nothing sends nothing, so silence alone proves little. A link is lost if
- * nothing arrived for the whole timeout, and at least PROBES_MIN probes were sent in that time,
- * each with an interval to answer.
+ * nothing arrived for the whole timeout. In that time at least PROBES_MIN probes must have been
+ * sent, each with an interval to answer.
  *
- * A late call means that this thread itself did not run (stopped, no processor, or the machine was
- * paused), perhaps together with a peer on the same machine. Then the probes start over; if only
- * the last call is slightly late, one more probe is sent. This is tolerated once, so that a machine
- * that is always late still detects a dead host.
+ * A late call means that this thread itself did not run (stopped, no processor, machine paused). A
+ * peer on the same machine may not have run either. Then the probes start over; if only the last
+ * call is slightly late, one more probe is sent. This is tolerated once, so that a machine that is
+ * always late still detects a dead host.
  */
 #include "link.h"
 

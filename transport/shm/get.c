@@ -19,11 +19,11 @@
  * last, so a writer that sees it sees the rest. Claims of another get are rejected, whatever else
  * was seen.
  *
- * The permit protects the reader's user. A reader that gives up must ensure that nothing is written
- * to its user's memory afterwards, even by a process that was stopped and continues much later.
- * Therefore each of the writer's calls first writes one byte to a page of the reader, the permit.
- * Once that page is read-only, the kernel refuses the whole call. A call in progress ends within
- * one piece, even if its process is being stopped, because processes stop between calls.
+ * The permit protects the reader's user. After a reader has given up, nothing may be written to its
+ * user's memory, even by a process that was stopped and continues much later. Therefore each of the
+ * writer's calls first writes one byte to a page of the reader, the permit. Once that page is
+ * read-only, the kernel refuses the whole call. A call in progress ends within one piece, even if
+ * its process is being stopped, because processes stop between calls.
  *
  * If the system denies the reader access to the writer's memory, a message to be got travels
  * through its own slot, piece by piece. It was already published, and a message of a collective has

@@ -17,9 +17,9 @@
  * node's doorbell, the following pages the status page. Behind them are the queues of the channels
  * that this node writes, and blocks allocated for the user. A peer receives the file's descriptor
  * with the link and keeps it. That and the eventfd that wakes the peer's engine are the only
- * descriptors per peer. A peer maps the head when the link is made (to ring the doorbell and read
- * the status page), the range of a channel when it opens it for reading, and a block when the first
- * message refers to it.
+ * descriptors per peer. A peer maps the head when the link is made, to ring the doorbell and read
+ * the status page. It maps the range of a channel when it opens the channel for reading, and a
+ * block when the first message refers to it.
  *
  *   writer's memory:  [header, doorbell][status page][queue][block][queue]...
  *                            ^ rung by readers     ^ counters written by readers, the rest by us

@@ -2,8 +2,8 @@
 /*
  * Reading small messages without forcing the kernel to acknowledge them.
  *
- * If a read takes the second of two small segments that were not answered, and leaves the socket
- * empty, the kernel sends an acknowledgement at once, before the read returns. That costs 2 to 3 us
+ * Assume that a read takes the second of two small unanswered segments and leaves the socket empty.
+ * Then the kernel sends an acknowledgement at once, before the read returns. That costs 2 to 3 us
  * in a message that takes 4 us. It is common wherever one side sends twice in a row, for example at
  * the end of a barrier and the beginning of a broadcast. Usually the reader is about to send
  * something itself, which would acknowledge for free.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending: the frames of all channels of a stream wait in one FIFO list, and the holder of tx_lock
+ * Sending: the frames of all channels of a stream wait in one FIFO list. The holder of tx_lock
  * passes as many as possible to the kernel in one call. Memory is allocated only for channels that
  * are closed while their frames still wait.
  *

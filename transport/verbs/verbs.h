@@ -46,8 +46,8 @@
  * Lock order: the connector's lock, or port.lock (polling); link.lock (posting, and the ends);
  * domain.owing_lock.
  *
- * With iWARP, a send completes when TCP has accepted it. If data must have reached the other side
- * (a registered buffer is reused, the last messages before a link ends), the writer waits for the
+ * With iWARP, a send completes when TCP has accepted it. Sometimes data must have reached the other
+ * side: before a registered buffer is reused, or before a link ends. Then the writer waits for the
  * answer to a read posted after it: the probe of such a link (send_queue.c).
  *
  * Not for: devices without RC queue pairs (EFA), which are rejected with a sentence; detecting that
