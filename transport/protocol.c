@@ -323,8 +323,9 @@ rcm_status rcmi_tuning_text(char **ret_text) {
     else if (file && ferror(file))
         status = rcmi_fail(RCM_ERR_CONFIG, errno, "cannot read RINGCOMM_TUNING=%s", path);
     else if (len > TUNING_MAX || strlen(text) < len)
-        status = rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_TUNING=%s is no text of at most %d bytes",
-                           path, TUNING_MAX);
+        status =
+            rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_TUNING=%s is not a text of at most %d bytes",
+                      path, TUNING_MAX);
     if (file)
         fclose(file);
     if (status != RCM_OK) {

@@ -69,8 +69,8 @@ static bool ipc_link_flushed(void *arg) {
 
 const struct rcmi_transport rcmi_transport_cuda_ipc = {
     .name = "cuda_ipc",
-    .description = "memory of GPUs shared between processes of one host: slots, or registered "
-                   "memory, read where it lies",
+    .description = "GPU memory shared between processes of one host: slots, or registered memory "
+                   "read in place",
     .kind = RCMI_MEM_DEVICE,
     .bulk_scale = 1,
     .pinned_slots = true,

@@ -59,7 +59,7 @@ rcm_status ipc_prove_possible(const struct ipc_link *link) {
     char why[160];
     if (self->pid != link->other.pid || self->process == link->other.process)
         return RCM_OK;
-    snprintf(why, sizeof why, "both processes have number %d, in two PID namespaces", self->pid);
+    snprintf(why, sizeof why, "both processes have pid %d, in two PID namespaces", self->pid);
     return refuse(link, why);
 }
 
@@ -123,7 +123,8 @@ static rcm_status proof_look(const struct ipc_link *link) {
     ipc_proof_fill(expected, link->other.seed);
     if (memcmp(expected, proof->bytes, IPC_PROOF) == 0)
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "wrong bytes, as by PCIe ACS or an IOMMU");
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "wrong bytes, possibly because of PCIe ACS or an IOMMU");
 }
 
 rcm_status ipc_prove(struct ipc_link *link) {

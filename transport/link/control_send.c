@@ -79,7 +79,8 @@ void rcmi_control_send(struct rcmi_link *link, struct rcmi_frame *frame) {
         rcmi_loop_wake(link->node->loop);
     } else if (link->out_bytes + frame->len > RCMI_QUEUE_MAX) {
         (void)rcmi_fail_peer(RCM_ERR_RESOURCE, link->peer,
-                             "it leaves control messages of %zu bytes unread", link->out_bytes);
+                             "it does not read its control messages (%zu bytes are queued)",
+                             link->out_bytes);
         rcmi_node_link_failed(link->node, link->peer);
         free(frame);
     } else {

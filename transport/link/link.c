@@ -195,7 +195,8 @@ void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, boo
     if (hello->job != config->job)
         reply_set(reply, RCMI_REPLY_REFUSED, "this process belongs to another job");
     else if (!rcmi_link_is_peer(node, hello))
-        reply_set(reply, RCMI_REPLY_REFUSED, "this process is another rank, or of another world");
+        reply_set(reply, RCMI_REPLY_REFUSED,
+                  "this process has another rank, or belongs to another world");
     else if (!domain)
         reply_set(reply, RCMI_REPLY_REFUSED, "the transport is not enabled here");
     else if (!(link = link_get(node, (int)hello->from)))

@@ -75,7 +75,7 @@ static rcm_status check_hello(const struct rcmi_hello *hello) {
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                          "the other side is not libringcomm, or has another byte order");
     if (memchr(hello->transport, 0, sizeof hello->transport) == NULL)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a greeting names no transport");
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a greeting contains no transport");
     return RCM_OK;
 }
 

@@ -152,8 +152,8 @@ static void shm_link_fini(void *arg) {
 
 const struct rcmi_transport rcmi_transport_shm = {
     .name = "shm",
-    .description = "memory shared between processes of one host: slots, or what lies in memory of "
-                   "rcm_mem_alloc",
+    .description = "memory shared between processes of one host: slots, or memory of rcm_mem_alloc "
+                   "in place",
     .shared_slots = true,
     .bulk_scale = 1,
     .same_host = true,

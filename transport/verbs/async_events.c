@@ -27,7 +27,7 @@ static const struct event_effect effects[] = {
     {IBV_EVENT_SM_CHANGE, EFFECT_INFO, "has another subnet manager"},
     {IBV_EVENT_DEVICE_FATAL, EFFECT_LINKS,
      "the device is broken, and its driver resets it (see the kernel's log)"},
-    {IBV_EVENT_CQ_ERR, EFFECT_LINKS, "its completion queue is broken (more came than fits)"},
+    {IBV_EVENT_CQ_ERR, EFFECT_LINKS, "its completion queue is broken (overflow)"},
     {IBV_EVENT_QP_FATAL, EFFECT_LINK, "the device gave up its queue pair"},
     {IBV_EVENT_QP_REQ_ERR, EFFECT_LINK, "the other side sent what its queue pair does not take"},
     {IBV_EVENT_QP_ACCESS_ERR, EFFECT_LINK, "the other side wrote where it may not"},

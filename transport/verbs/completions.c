@@ -25,7 +25,7 @@ static rcm_status data_place(struct verbs_end *end, const struct verbs_notice *n
     if (notice->kind == VERBS_PUT) {
         const struct verbs_post *post = verbs_put_post(end, number, notice->len);
         if (!post || !post->announced)
-            return verbs_link_refuse(end->link, "to memory that is not posted a message of length",
+            return verbs_link_refuse(end->link, "a message to memory that is not posted, of length",
                                      notice->len);
         *ret_bytes = (uint8_t *)(uintptr_t)post->is.address;
     }
@@ -155,7 +155,7 @@ static rcm_status take(struct verbs_link *link, const struct verbs_notice *notic
         return verbs_link_refuse(link, "receives posted again", notice->receives);
     link->credits += notice->receives;
     if (notice->kind != VERBS_DATA && notice->kind != VERBS_POSTED && bytes > 0)
-        return verbs_link_refuse(link, "bytes behind a notice that has none", bytes);
+        return verbs_link_refuse(link, "unexpected bytes after a notice:", bytes);
     switch (notice->kind) {
     case VERBS_HELLO:
         return take_hello(link, notice);

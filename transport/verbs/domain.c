@@ -113,7 +113,7 @@ void verbs_pause(struct verbs_domain *domain) {
 /* Without events, no sleeping thread would be woken. */
 static void port_deaf(struct verbs_port *port) {
     verbs_lock_take(&port->lock);
-    verbs_port_fail(port, "its completion queue makes no events");
+    verbs_port_fail(port, "its completion queue delivers no events");
     verbs_lock_drop(&port->lock);
 }
 

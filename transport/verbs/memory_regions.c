@@ -97,8 +97,8 @@ static bool end_uses(struct verbs_end *end, const struct verbs_memory *memory) {
 
 static void link_end(struct verbs_link *link) {
     (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer,
-                         "RDMA with rank %d still used memory that was to be unregistered after "
-                         "%lld ms (RINGCOMM_PEER_TIMEOUT)",
+                         "RDMA with rank %d still used memory %lld ms after its deregistration "
+                         "began (RINGCOMM_PEER_TIMEOUT)",
                          link->peer, (long long)link->domain->peer_timeout_ms);
     verbs_link_break(link);
 }

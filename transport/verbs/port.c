@@ -258,8 +258,8 @@ static void ports_take(struct verbs_domain *domain, struct listed *devices, int 
     qsort(domain->ports, (size_t)domain->nports, sizeof domain->ports[0], listed_before);
     if (domain->left_out[0] && domain->node)
         rcmi_log(RCMI_LOG_INFO,
-                 "a rank uses no more than %d RDMA ports, those nearest to its data; left out: %s "
-                 "(RINGCOMM_VERBS_DEVICES names those to use)",
+                 "a rank uses at most %d RDMA ports, those nearest to its data; left out: %s "
+                 "(RINGCOMM_VERBS_DEVICES selects ports)",
                  VERBS_PORTS_MAX, domain->left_out);
 }
 

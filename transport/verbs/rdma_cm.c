@@ -344,7 +344,7 @@ static void request_answer(struct verbs_port *port, struct rdma_cm_id *id, bool 
         return;
     }
     rcmi_log(port->refused ? RCMI_LOG_DEBUG : RCMI_LOG_WARN,
-             "%s refuses a connection that has no offer of this rank", port->name);
+             "%s refused a connection without an offer of this rank", port->name);
     port->refused = true;
     (void)cm->reject(id, NULL, 0);
     (void)cm->destroy_id(id);

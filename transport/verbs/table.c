@@ -158,7 +158,7 @@ static void library_load(void) {
     }
     if (library.fork_init() != 0)
         snprintf(library_lacks, sizeof library_lacks,
-                 LIBRARY " was in use before the library could make it safe to fork");
+                 LIBRARY " was in use before this library could call ibv_fork_init");
 }
 
 const struct verbs_table *verbs_table(char *reason, size_t cap) {
