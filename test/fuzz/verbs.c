@@ -290,7 +290,7 @@ static void post(const struct side *side, uint8_t len) {
     if (end && number >= atomic_load(&end->arrived))
         end->posts[number % end->slots] =
             (struct verbs_post){.live = true,
-                                .told = true,
+                                .announced = true,
                                 .is = {.number = number, .address = (uintptr_t)memory, .len = len}};
 }
 
