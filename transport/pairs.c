@@ -62,11 +62,11 @@ static bool pair_served(const struct rcmi_node *node, const struct rcmi_address_
 }
 
 /* Appends "; on rank 1 shm cannot be used: ..." */
-static void explain_lacks(const struct rcmi_address_summary *ranks, int rank, char *text,
+static void explain_lacks(const struct rcmi_address_summary *summary, int rank, char *text,
                           size_t cap) {
     const size_t used = strlen(text);
-    if (ranks->lacks[0])
-        snprintf(text + used, cap - used, "; on rank %d %s", rank, ranks->lacks);
+    if (summary->lacks[0])
+        snprintf(text + used, cap - used, "; on rank %d %s", rank, summary->lacks);
 }
 
 /* For two ranks of one host identity that could share memory according to their addresses. */
