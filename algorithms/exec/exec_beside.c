@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Payloads beside their messages: where only pairs of ranks know counts, what lies in memory of
- * devices. A rank without elements has no kind of memory, so which channel a message comes by must
- * not follow from its kind: all messages go by the channel of host memory, and one with a payload
- * says there how long that is, which comes by a channel of device memory (transport.h).
+ * Out-of-band payloads: for device memory in collectives where only pairs of ranks have the counts.
+ * A rank without elements has no memory kind, so the channel of a message must not depend on the
+ * kind. All messages therefore use the host-memory channel. A message with a payload contains only
+ * its length there; the payload follows on a channel of device memory (transport.h).
  *
  *      writer                               reader
  *      announcement(meta, bytes)    -->     other counts, another call or kind: an error
- *      payload                      ==>     read where it is; then both are released
+ *      payload                      ==>     read in place; then both slots are released
  *
- * Ranks of one host only, whose links may have a plane of device memory; each end opens the second
- * channel where its own count for the pair is not 0, and that is the same at both or an error.
+ * Only between ranks of one host, whose links may have a device-memory plane. Each end opens the
+ * second channel if its own count for the pair is not 0; the counts are equal at both ends, or it
+ * is an error.
  *
- * Not here: when a step sends or receives (exec.c); collectives of which all ranks know the kind,
- * which need no announcement.
+ * Not here: when a step sends or receives (exec.c). Collectives whose ranks all have the kind need
+ * no announcement.
  */
 #include <string.h>
 #include "exec_internal.h"
 
-/* Numbers behind those of all stripes. */
+/* A stripe number above all real stripes. */
 #define BESIDE_STRIPE 16
-_Static_assert(RCMI_STRIPES <= BESIDE_STRIPE, "a channel has one name");
+_Static_assert(RCMI_STRIPES <= BESIDE_STRIPE, "the channel numbers of stripes do not overlap");
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
@@ -90,8 +91,8 @@ rcm_status rcmi_beside_read(const struct rcmi_run *run, const struct rcmi_end *e
         memcpy(&announced, slot->bytes, sizeof announced);
     if (announced == 0)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
-                                "rank %d announced a message by %zu bytes, of %llu", end->peer,
-                                slot->len, (unsigned long long)announced);
+                                "rank %d sent an invalid announcement of %zu bytes for %llu bytes",
+                                end->peer, slot->len, (unsigned long long)announced);
     slot->meta &= ~RCMI_META_ELSEWHERE;
     slot->len = (size_t)announced;
     slot->bytes = NULL;
@@ -102,16 +103,17 @@ rcm_status rcmi_beside_peek(struct rcmi_lane_state *lane, const struct rcmi_port
                             const struct rcmi_slot *announced, const void **ret_bytes) {
     struct rcmi_slot slot;
     if (!port->beside)
-        return rcmi_fail_origin(RCM_ERR_PROTOCOL, port->end->peer,
-                                "rank %d announced %zu bytes of a device, of which there is none",
-                                port->end->peer, announced->len);
+        return rcmi_fail_origin(
+            RCM_ERR_PROTOCOL, port->end->peer,
+            "rank %d announced %zu bytes of device memory, but this rank expects none",
+            port->end->peer, announced->len);
     const rcm_status status = rcmi_channel_peek(port->beside->channel, &slot);
     if (status != RCM_OK)
         return status;
     if (!slot.bytes || slot.len != announced->len || slot.meta != announced->meta)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, port->end->peer,
-                                "rank %d sent %zu bytes where it had announced %zu",
-                                port->end->peer, slot.len, announced->len);
+                                "rank %d sent %zu bytes after announcing %zu", port->end->peer,
+                                slot.len, announced->len);
     lane->beside = true;
     *ret_bytes = slot.bytes;
     return RCM_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The channel ends of an executor: each is opened when a plan first needs it, and found again by a
- * hash of what names it, for a plan may have as many channels as there are ranks.
+ * The channel ends of an executor. Each is opened when a plan first needs it. A hash table finds it
+ * again, because a plan may have as many channels as there are ranks.
  */
 #include "exec_internal.h"
 #include <stdlib.h>
@@ -11,7 +11,7 @@ bool rcmi_exec_is_spread(const struct rcmi_exec *exec) {
            exec->config.shape->nhosts == exec->config.shape->nranks;
 }
 
-/* What names an end. */
+/* The key of an end. */
 struct name {
     struct rcmi_plan_channel channel;
     enum rcmi_mem_kind kind;
@@ -92,7 +92,7 @@ static bool end_is(const struct rcmi_end *end, const struct name *name) {
            end->kind == name->kind;
 }
 
-/* Open addressing: where the channel's end is, or the free place for it. */
+/* Open addressing: the bucket of the channel's end, or the free bucket for it. */
 static struct rcmi_end **end_place(struct rcmi_end **places, uint32_t nplaces,
                                    const struct name *name) {
     const struct rcmi_plan_channel *channel = &name->channel;
@@ -105,7 +105,7 @@ static struct rcmi_end **end_place(struct rcmi_end **places, uint32_t nplaces,
     return &places[at];
 }
 
-/* Half of the places stay free. */
+/* Half of the buckets stay free. */
 static rcm_status ends_grow(struct rcmi_exec *exec) {
     const uint32_t n = exec->nplaces ? 2 * exec->nplaces : 16;
     if (2 * exec->nends < exec->nplaces)
@@ -175,5 +175,5 @@ static void close_all(void *arg) {
 
 void rcmi_exec_close_channels(struct rcmi_exec *exec) {
     if (exec->nplaces > 0)
-        rcmi_loop_call(rcmi_node_loop(exec->config.node), close_all, exec); /* one for all */
+        rcmi_loop_call(rcmi_node_loop(exec->config.node), close_all, exec); /* one call for all */
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a step computes in memory that the CPU does not touch: operations of that kind
- * (kernels/operation.h), of a span in pieces one after the other.
+ * Steps on memory that the CPU does not touch: operations of that kind (kernels/operation.h), for a
+ * span one per piece in sequence.
  *
- * A lane has one operation at a time, so a step never needs what runs; lanes and stripes overlap,
- * and so do runs. Sources and targets may be slots, which are host memory: the kind takes both.
+ * A lane has one operation at a time, so a step never depends on an unfinished one. Lanes, stripes
+ * and runs overlap. Sources and targets may be slots, which are host memory; the kind accepts both.
  *
  * Not here: where sources and targets are (exec_step.h), what follows an operation (exec.c).
  */
@@ -13,13 +13,13 @@
 
 /* ---- Operations of a step -------------------------------------------------------------------- */
 
-/* A result that is its own only source has nothing to be done. */
+/* Adds a result, unless it is its own only source. */
 static void operation_add_result(struct rcmi_operation *o, void *result) {
     if (result && (o->reduces || result != o->srcs[0]))
         o->results[o->nresults++] = result;
 }
 
-/* The copy of a result that is there. */
+/* Sets up the copy of a finished result into its slot. */
 static void operation_set_copy(struct rcmi_lane_operation *own) {
     struct rcmi_operation *o = &own->operation;
     o->reduces = false;
@@ -28,7 +28,7 @@ static void operation_set_copy(struct rcmi_lane_operation *own) {
     o->results[0] = own->io.target.bytes;
 }
 
-/* piece: of the step, or the step itself. Of a message, from byte own->at on. */
+/* piece: of the step, or the step itself. Its part of the message starts at own->at. */
 static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                           const struct rcmi_bound_step *piece) {
     struct rcmi_lane_operation *own = lane->operation;
@@ -51,7 +51,7 @@ static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_sta
         operation_add_result(o, (char *)io->target.bytes + own->at);
 }
 
-/* Begins the next piece. RCM_OK: nothing of it is to be done. */
+/* Begins the operation of a piece. RCM_OK: it has nothing to do. */
 static rcm_status piece_begin(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                               const struct rcmi_bound_step *piece, size_t bytes) {
     struct rcmi_lane_operation *own = lane->operation;
@@ -70,7 +70,7 @@ static rcm_status piece_begin(const struct rcmi_run *run, const struct rcmi_lane
     return status == RCM_OK ? RCM_AGAIN : status;
 }
 
-/* Begins the next one that has anything to be done. RCM_OK: none has; RCM_AGAIN: it runs. */
+/* Begins the next piece that has work. RCM_OK: none has; RCM_AGAIN: an operation is in progress. */
 static rcm_status pieces_go_on(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step) {
     struct rcmi_lane_operation *own = lane->operation;
@@ -82,7 +82,7 @@ static rcm_status pieces_go_on(const struct rcmi_run *run, const struct rcmi_lan
         const size_t bytes =
             spans ? rcmi_slice_length(piece, lane->offset, run->slice_bytes) : own->io.bytes;
         const rcm_status status = piece_begin(run, lane, piece, bytes);
-        if (status != RCM_OK && status != RCM_AGAIN) /* it is not done, also for a later look */
+        if (status != RCM_OK && status != RCM_AGAIN) /* a later check fails too */
             return status;
         own->piece++;
         own->at += bytes;
@@ -94,7 +94,7 @@ static rcm_status pieces_go_on(const struct rcmi_run *run, const struct rcmi_lan
     return RCM_OK;
 }
 
-/* The rank whose memory a step reads, of several the one that has failed as far as is known. */
+/* The rank whose memory a step reads; of several, one known to have failed. */
 static int step_writer(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                        const struct rcmi_bound_step *step) {
     int found = run->exec->config.rank;
@@ -110,11 +110,11 @@ static int step_writer(const struct rcmi_run *run, const struct rcmi_lane_state 
     return found;
 }
 
-/* This rank is the origin, but where memory is read of a process that has ended. */
+/* The origin is this rank, unless the memory of an ended process was read. */
 static rcm_status operation_failed(const struct rcmi_run *run, int writer) {
     struct rcmi_error why = *rcmi_last_error();
     why.origin = why.status == RCM_ERR_PEER ? writer : run->exec->config.rank;
-    *rcmi_last_error() = why; /* what was looked at may have told another error */
+    *rcmi_last_error() = why; /* the checks since may have set another error */
     return rcmi_fail_context("rank %d", why.origin);
 }
 

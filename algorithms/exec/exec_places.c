@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binding the steps of a plan: chunks become byte ranges, operands places in the run's memory,
- * spans pieces; and by which ways the messages of a step may go.
+ * Binding the steps of a plan: chunks become byte ranges, operands become addresses in the run's
+ * memory, spans become pieces; and the paths that a step's messages may take.
  *
- * Not here: when a run is bound, and all of it that is no step's (exec_bind.c).
+ * Not here: when a run is bound, and what belongs to no step (exec_bind.c).
  */
 #include "exec_internal.h"
 
@@ -36,7 +36,8 @@ static struct rcmi_place run_place(const struct rcmi_run *run, const struct rcmi
     return place;
 }
 
-/* Elements of a block that this rank moves: of unequal ones it has it in IN or OUT. */
+/* Elements of a block that this rank moves. Unequal blocks: this rank has the block in IN or
+ * OUT. */
 static size_t bind_block_count(const struct rcmi_bind *bind, uint32_t block) {
     const struct rcmi_plan *plan = bind->plan;
     if (!rcmi_bind_is_uneven(bind))
@@ -48,8 +49,8 @@ static size_t bind_block_count(const struct rcmi_bind *bind, uint32_t block) {
     return out < plan->out.n ? bind->blocks[plan->in.n + out].count : 0;
 }
 
-/* By which sum a step computes, if it does. What this rank contributes is never sent or copied as
- * it is where the operator scales it: wherever IN is a source it is scaled, and nothing else is. */
+/* Selects the sum of a step, if it computes. If the operator scales contributions, IN is never sent
+ * or copied unscaled: wherever IN is a source it is scaled, and nothing else is. */
 static void run_bind_sum(const struct rcmi_run *run, const struct rcmi_step *step,
                          struct rcmi_bound_step *bound) {
     const uint32_t own = run->scales ? rcmi_step_input(run->bind.plan, step) : step->nsrcs;
@@ -58,7 +59,7 @@ static void run_bind_sum(const struct rcmi_run *run, const struct rcmi_step *ste
     bound->reduces = step->nsrcs > 1 || scales || (averages && run->bind.plan->nranks > 1);
 }
 
-/* Chunk i of a step's span, its sources from place first_src on. */
+/* Binds chunk i of a step's span; its sources start at run->operands[first_src]. */
 static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, uint32_t i,
                            uint32_t first_src, struct rcmi_bound_step *bound) {
     const struct rcmi_plan *plan = run->bind.plan;
@@ -95,7 +96,7 @@ static bool piece_follows(const struct rcmi_run *run, const struct rcmi_bound_st
     return place_follows(&a->dst, &b->dst, a->bytes);
 }
 
-/* A span that is not cut into slices goes in as few pieces as its memory is in. */
+/* Binds the pieces of a span: merges contiguous chunks, unless the span is cut into slices. */
 static uint32_t run_bind_pieces(struct rcmi_run *run, const struct rcmi_step *step,
                                 struct rcmi_bound_step *pieces) {
     const bool cut = run->nslices > 1 || run->by_step;
@@ -112,7 +113,7 @@ static uint32_t run_bind_pieces(struct rcmi_run *run, const struct rcmi_step *st
     return n;
 }
 
-/* The step is bound to the first chunk of its span. */
+/* On entry, the step is bound to the first chunk of its span. */
 static void run_bind_span(struct rcmi_run *run, const struct rcmi_step *step,
                           struct rcmi_bound_step *bound) {
     struct rcmi_bound_step *pieces = &run->pieces[run->npieces];
@@ -128,8 +129,8 @@ static void run_bind_span(struct rcmi_run *run, const struct rcmi_step *step,
     run->nplaces += n * step->nsrcs;
 }
 
-/* By which other ways than slots its messages may go. Peers and sockets write only to memory that
- * the CPU touches. */
+/* Sets which paths other than slots its messages may take. Peers and sockets write only to memory
+ * that the CPU touches. */
 static void run_bind_ways(const struct rcmi_run *run, const struct rcmi_step *step, bool in_place,
                           struct rcmi_bound_step *bound) {
     const bool touched = rcmi_mem_kind_row(run->bind.in.kind)->at_once;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executors and the memory of their runs: a run that ended is kept, and used again for the same
- * plan, until all together have too much.
+ * Executors and the memory of their runs. A finished run is kept and reused for the same plan,
+ * until all together exceed RCMI_RUNS_MAX.
  *
  * Not here: what a run is bound to (exec_bind.c).
  */
@@ -25,7 +25,7 @@ size_t rcmi_exec_memory(const struct rcmi_exec *exec) {
     return atomic_load_explicit(&exec->run_bytes, memory_order_relaxed);
 }
 
-/* One thread at a time changes it. */
+/* Changed by one thread at a time. */
 static void exec_weigh(struct rcmi_exec *exec, size_t more) {
     atomic_store_explicit(&exec->run_bytes, rcmi_exec_memory(exec) + more, memory_order_relaxed);
 }
@@ -67,7 +67,7 @@ static void *array_new(uint32_t n, size_t size) {
     return calloc(n ? n : 1, size);
 }
 
-/* Pieces that spans of a plan may be in, and places for their sources. */
+/* The maximum number of pieces of a plan's spans, and of their sources. */
 static uint32_t plan_pieces(const struct rcmi_plan *plan, uint32_t *ret_places) {
     uint32_t pieces = 0;
     *ret_places = 0;
@@ -135,7 +135,7 @@ void rcmi_run_weigh(struct rcmi_run *run) {
     run->bytes = bytes;
 }
 
-/* The oldest ones go. */
+/* Frees the oldest runs first. */
 void rcmi_exec_trim(struct rcmi_exec *exec) {
     while (rcmi_exec_memory(exec) > RCMI_RUNS_MAX && exec->idle && exec->idle->next) {
         struct rcmi_run **last = &exec->idle->next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A step finds its sources and how its message leaves, and gives back what it used. Inlined into
- * exec.c, for the sake of small calls.
+ * How a step acquires its sources and the path of its message, and releases what it used. Inlined
+ * into exec.c for the speed of small calls.
  */
 #ifndef RCMI_EXEC_STEP_H
 #define RCMI_EXEC_STEP_H
@@ -10,15 +10,15 @@
 
 #define HOT inline __attribute__((always_inline))
 
-/* Is a message of len bytes right where `bytes` are left? It may be a part of them only where it
- * has to go by a slot and all do not fit one. */
+/* Is a message of `len` bytes valid if `bytes` are left? It may be a part only if the message goes
+ * through slots and does not fit one. */
 static inline bool run_length_fits(const struct rcmi_run *run, const struct rcmi_end *end,
                                    size_t len, size_t bytes) {
     return len == bytes || (run->gets && len == end->channel->slot_bytes && len < bytes);
 }
 
-/* Looks at the oldest message of an incoming channel end that the run may use. *bytes: what is left
- * of the step's slice, then what the message holds of it. */
+/* Peeks at the oldest message of an incoming channel end, once the run has the end. *bytes: in:
+ * what is left of the step's slice; out: what the message holds of it. */
 static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step, uint32_t channel, size_t *bytes,
                                const void **ret_bytes) {
@@ -45,7 +45,7 @@ static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lan
     }
     if (!run_length_fits(run, end, slot.len, *bytes) || slot.meta & RCMI_META_ELSEWHERE)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
-                                "rank %d sent %zu bytes where %zu belong", end->peer, slot.len,
+                                "rank %d sent %zu bytes instead of %zu", end->peer, slot.len,
                                 *bytes);
     *bytes = slot.len;
     if (!slot.bytes && run->by_step)
@@ -58,7 +58,7 @@ static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lan
     return RCM_OK;
 }
 
-/* Posts receives for this slice and the next ones, `most` in all, so that they may be written
+/* Posts receives for this slice and the next ones, at most `most`, so that the transport can write
  * straight to the result. */
 static inline void lane_post(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                              const struct rcmi_bound_step *step, struct rcmi_end *end,
@@ -78,16 +78,16 @@ static inline void lane_post(struct rcmi_run *run, const struct rcmi_lane_state 
     }
 }
 
-/* Does a socket carry its messages? False also before the channel is ready. */
+/* Is its transport a socket? False also before the channel is ready. */
 static inline bool end_is_socket(const struct rcmi_end *end) {
     const struct rcmi_channel *channel = end->channel;
-    /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
+    /* Acquire: pairs with the loop thread's release store, which follows its choice of
+     * transport. */
     return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_OK &&
            !channel->transport->shared_slots;
 }
 
-/* A message has not come: notes the peer, lets a socket receive straight into the
- * result. */
+/* No message has arrived: stores the peer, and lets a socket receive straight into the result. */
 static inline void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step, const struct rcmi_port *port,
                                 size_t offset) {
@@ -97,7 +97,7 @@ static inline void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *la
         lane_post(run, lane, step, end, offset, 1);
 }
 
-/* Finds every source of a step. On RCM_AGAIN notes which rank the lane waits for. */
+/* Finds every source of a step. On RCM_AGAIN, stores the end that the lane waits for. */
 static HOT rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                    const struct rcmi_bound_step *step, size_t offset, size_t *bytes,
                                    const void **srcs) {
@@ -119,7 +119,7 @@ static HOT rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state 
     return RCM_OK;
 }
 
-/* Sends a stable buffer without a copy where the channel can. RCM_ERR_UNSUPPORTED: it cannot. */
+/* Sends a stable buffer by zero-copy. RCM_ERR_UNSUPPORTED: the channel cannot. */
 static inline rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                         struct rcmi_port *port, const struct rcmi_place *place,
                                         size_t offset, size_t len) {
@@ -133,12 +133,12 @@ static inline rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_
     return status;
 }
 
-/* The slot of the message that was just sent is kept for its answer. */
+/* Keeps the slot of the message just sent for its answer. */
 static inline void end_keep(const struct rcmi_run *run, struct rcmi_end *end, void *slot) {
     end->kept[(end->kept_first + end->nkept++) % run->exec->config.slots] = slot;
 }
 
-/* May a message that will be answered go out, and into this slot? */
+/* Are as many messages unanswered as the channel has slots? */
 static inline bool end_is_full(const struct rcmi_run *run, const struct rcmi_end *end) {
     return end->nkept == run->exec->config.slots;
 }
@@ -151,8 +151,8 @@ static inline bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *
     return false;
 }
 
-/* Sends a stable source without a copy: *bytes of it, else as much as a slot has, which *bytes is
- * then. RCM_ERR_UNSUPPORTED: neither can be. */
+/* Sends a stable source by zero-copy: *bytes of it; else as much as a slot holds, and sets *bytes
+ * to that. RCM_ERR_UNSUPPORTED: neither is possible. */
 static inline rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                           const struct rcmi_bound_step *step, size_t *bytes) {
     struct rcmi_port *port = &lane->ports[step->out];
@@ -163,14 +163,14 @@ static inline rcm_status step_send_stable(struct rcmi_run *run, const struct rcm
         status = step_zero_copy(run, lane, port, src, offset, *bytes);
     if (status != RCM_ERR_UNSUPPORTED)
         return status;
-    const size_t most = port->data->slot_bytes; /* known, for the channel is ready */
+    const size_t most = port->data->slot_bytes; /* valid: the channel is ready */
     if (*bytes <= most || most < RCMI_ZERO_COPY_MIN)
         return status;
     *bytes = most;
     return step_zero_copy(run, lane, port, src, offset, most);
 }
 
-/* By which way goes a message for which there is a slot? */
+/* The path of a message that has a slot. */
 static inline enum rcmi_way step_way(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                      const struct rcmi_bound_step *step,
                                      const struct rcmi_port *port, const struct rcmi_step_io *io) {
@@ -184,15 +184,15 @@ static inline enum rcmi_way step_way(const struct rcmi_run *run, const struct rc
     return RCMI_WAY_SLOT;
 }
 
-/* Sends what is stable from where it lies, or finds how else the step's message leaves. io->bytes:
- * at most a slot of them. */
+/* Sends a stable source by zero-copy, or finds another path for the step's message. io->bytes:
+ * reduced to what one slot holds if necessary. */
 static HOT rcm_status step_reserve(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                    const struct rcmi_bound_step *step, struct rcmi_step_io *io) {
     const struct rcmi_port *port = &lane->ports[step->out];
     const struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (out->now_served != port->ticket || (step->answered && end_is_full(run, out)) ||
-        (run->gets && out->nkept > 0)) /* a slot with an answer may be what a get comes by */
+        (run->gets && out->nkept > 0)) /* a get may use the slot of an answer */
         return RCM_AGAIN;
     if (port->beside && (status = rcmi_beside_announce(lane, port, io->bytes)) != RCM_OK)
         return status;
@@ -205,7 +205,7 @@ static HOT rcm_status step_reserve(struct rcmi_run *run, struct rcmi_lane_state 
     struct rcmi_channel *channel = port->data;
     if (run->gets && rcmi_channel_state(channel) == RCM_OK && io->bytes > channel->slot_bytes)
         io->bytes = channel->slot_bytes;
-    struct rcmi_reserved target; /* not io's, which stays in registers */
+    struct rcmi_reserved target; /* not io->target: io stays in registers */
     status = rcmi_channel_reserve(channel, io->bytes, &target);
     if (status != RCM_OK)
         return status;
@@ -214,7 +214,7 @@ static HOT rcm_status step_reserve(struct rcmi_run *run, struct rcmi_lane_state 
     return end_keeps(run, out, target.bytes) ? RCM_AGAIN : RCM_OK;
 }
 
-/* Finds all that a step works on. On RCM_AGAIN notes which rank the lane waits for. */
+/* Acquires all operands of a step. On RCM_AGAIN, stores the end that the lane waits for. */
 static HOT rcm_status step_acquire(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                    const struct rcmi_bound_step *step, const void **srcs,
                                    struct rcmi_step_io *io) {
@@ -234,7 +234,7 @@ static HOT rcm_status step_acquire(struct rcmi_run *run, struct rcmi_lane_state 
     return status;
 }
 
-/* Ends a step's use of its incoming slots. */
+/* Releases the incoming slots of a step. */
 static inline void step_release(const struct rcmi_run *run, struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
@@ -250,10 +250,10 @@ static inline void step_release(const struct rcmi_run *run, struct rcmi_lane_sta
         rcmi_channel_release(end->channel);
     }
     if (step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL) {
-        struct rcmi_end *asked = lane->ports[step->answer].end;
-        if (asked->nkept > 0) { /* else it answered before it was asked */
-            asked->kept_first = (asked->kept_first + 1) % run->exec->config.slots;
-            asked->nkept--;
+        struct rcmi_end *answered = lane->ports[step->answer].end;
+        if (answered->nkept > 0) { /* else the answer came before its message */
+            answered->kept_first = (answered->kept_first + 1) % run->exec->config.slots;
+            answered->nkept--;
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a traced executor records. Called by exec.c and exec_bind.c for runs that are traced only.
+ * What a traced executor records. exec.c and exec_bind.c call this only for traced runs.
  */
 #include "exec_internal.h"
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include <cpuid.h>
 #endif
 
-/* Where a lane of a traced run is. */
+/* The wait state of a lane of a traced run. */
 struct rcmi_lane_trace {
-    int64_t waited; /* since then; 0: it did not */
+    int64_t waited; /* start of the wait; 0: none */
     const struct rcmi_end *waits_for;
 };
 
@@ -44,7 +44,7 @@ struct rcmi_lane_trace *rcmi_trace_lanes(const struct rcmi_plan *plan) {
     return calloc((size_t)plan->nlanes * plan->stripes, sizeof(struct rcmi_lane_trace));
 }
 
-/* Each field is written, for the event had another use before. */
+/* Writes each field: the event's memory was used before. */
 static struct rcmi_trace_event *event_next(const struct rcmi_run *run, enum rcmi_trace_kind kind,
                                            int64_t begin, int64_t end) {
     struct rcmi_trace_event *event = rcmi_trace_next(run->exec->config.trace);
@@ -76,7 +76,7 @@ static void trace_wait(const struct rcmi_run *run, const struct rcmi_lane_state 
         rcmi_count(&run->exec->config.trace->waited[channel->row], (uint64_t)(until - at->waited));
 }
 
-/* The end that a step moves data by; NULL. */
+/* The end through which a step moves data; NULL: none. */
 static const struct rcmi_end *step_end(const struct rcmi_run *run,
                                        const struct rcmi_lane_state *lane,
                                        const struct rcmi_bound_step *step) {
@@ -100,7 +100,7 @@ static void trace_moved(const struct rcmi_run *run, const struct rcmi_lane_state
         rcmi_count(&run->exec->config.trace->moved[end->channel->row], (uint64_t)(now - began));
 }
 
-/* The first track that is free. More operations than tracks do not run at a time. */
+/* Takes the first free track. No more operations than tracks run concurrently. */
 static void run_begins(struct rcmi_run *run) {
     struct rcmi_trace *trace = run->exec->config.trace;
     run->trace_began = run->traced;
@@ -118,7 +118,7 @@ void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                      const struct rcmi_bound_step *step, rcm_status status) {
     struct rcmi_lane_trace *at = &run->traces[lane - run->lanes];
     const int64_t began = run->traced;
-    if (status == RCM_AGAIN) { /* without a look at the clock: the rank may be spinning */
+    if (status == RCM_AGAIN) { /* does not read the clock: the rank may be spinning */
         at->waited = at->waited != 0 ? at->waited : began;
         at->waits_for = lane->waits_for;
     }
@@ -131,7 +131,7 @@ void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
     trace_moved(run, lane, step, began, run->traced);
 }
 
-/* A kept run may have more stripes the next time. */
+/* Resets the waits: a reused run may have more stripes. */
 static void lanes_end(const struct rcmi_run *run, int64_t now) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         if (run->traces[i].waited != 0)
@@ -140,7 +140,7 @@ static void lanes_end(const struct rcmi_run *run, int64_t now) {
     }
 }
 
-/* After its last step, which was the last look at the clock, unless a lane waits to this moment. */
+/* The end of the last step, when the clock was last read; now, if a lane is still waiting. */
 static int64_t run_ended(const struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++)
         if (run->traces[i].waited != 0)
