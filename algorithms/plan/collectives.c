@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of collectives, and what follows from a row; see collectives.h. */
+/* The table of collectives and what follows from its entries; see collectives.h. */
 #include "collectives.h"
 #include <string.h>
 #include "error.h"
@@ -9,7 +9,7 @@
 #define IN_RANK_ORDER(which)                                                                       \
     "each rank's result holds the contributions of the ranks " which ", each once, in rank order"
 
-/* What the forms with equal and with unequal blocks have in common. */
+/* Common to the forms with equal and with unequal blocks. */
 #define SCATTER_ROW                                                                                \
     .promise = "every rank ends with its block of the root's data", .total = RCMI_TOTAL_RANKS,     \
     .in = RCMI_BLOCKS_ALL, .in_at_root = true, .out = RCMI_BLOCKS_OWN, .bus_one = 1,               \
@@ -147,10 +147,11 @@ rcm_status rcmi_collective_check_op(const struct rcmi_collective *collective, rc
                                     rcm_dtype dtype) {
     const rcm_status status = rcm_op_defined(op, dtype);
     if (status == RCM_OK && op == RCM_AVG && collective->contributors != RCM_CONTRIBUTORS_ALL)
-        return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "avg is not defined for %s, whose results hold the contributions of some "
-                         "ranks only",
-                         collective->name);
+        return rcmi_fail(
+            RCM_ERR_INVALID, 0,
+            "avg is not defined for %s, whose results contain the contributions of some "
+            "ranks only",
+            collective->name);
     return status;
 }
 

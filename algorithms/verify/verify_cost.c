@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's part for counted work (cost.h): what the plans of all ranks do is counted step by
- * step, and must be what the algorithm says of itself. All numbers must be equal, but for two:
- * of the chain's messages those between hosts may be estimated, and are at most one more than the
- * chain with most of them has; and a chain's vectors count where they are more than what the
- * busiest rank moves.
+ * Counted work (cost.h): counts what the plans of all ranks do step by step, and compares it with
+ * the algorithm's counts. All numbers must be equal, with two exceptions. The number of a chain's
+ * messages between hosts may be an estimate, at most one more than in the chain with most of them.
+ * A chain's vectors count only if they exceed what the busiest rank moves.
  */
 #include "verify.h"
 
@@ -45,8 +44,8 @@ static void step_count(const struct rcmi_verifier *v, uint32_t step, struct rcmi
         rcmi_tally_local(tally, rank, 0, (s->nsrcs - 1) * vectors);
 }
 
-/* Vectors along the chain that carries most, and the messages between hosts along the one with most
- * of these. */
+/* The vectors along the chain that carries most, and the messages between hosts along the chain
+ * with most of these. */
 struct chains {
     double *vectors;
     uint32_t *between;
@@ -101,7 +100,7 @@ static rcm_status number_check(const struct rcmi_verifier *v, const char *what, 
     if (near(said, counted))
         return RCM_OK;
     return rcmi_fail(RCM_ERR_INTERNAL, 0,
-                     "%s on %u ranks: %s: the plans come to %.6g, the algorithm says %.6g",
+                     "%s on %u ranks: %s: the plans have %.6g, the algorithm counts %.6g",
                      v->options.formula->name, v->nranks, what, counted, said);
 }
 
@@ -135,8 +134,8 @@ static rcm_status chain_check(struct rcmi_verifier *v, const struct rcmi_cost *s
         return status;
     if (said->hops[RCMI_BETWEEN] > chains.most_between + 1)
         return rcmi_fail(RCM_ERR_INTERNAL, 0,
-                         "%s on %u ranks: %.6g messages of the chain go between hosts, the "
-                         "plans have at most %u",
+                         "%s on %u ranks: the algorithm counts %.6g messages of the chain between "
+                         "hosts, the plans have at most %u",
                          v->options.formula->name, v->nranks, said->hops[RCMI_BETWEEN],
                          chains.most_between);
     return number_check(v, "vectors along a chain", more(2 * said->chain, own),

@@ -313,7 +313,7 @@ static void test_completes(void **state) {
     assert_true(plans[2]->steps[2].completes && !plans[2]->steps[1].completes);
     plans[2]->steps[1].completes = true;
     expect(shape, plans, &(struct rcmi_verify_options){0},
-           "adds to, or completes, what is complete");
+           "adds to, or completes, a complete value");
     plans[2]->steps[1].completes = plans[2]->steps[2].completes = false;
     expect(shape, plans, &(struct rcmi_verify_options){0},
            "went through no step that completes it");
@@ -323,7 +323,7 @@ static void test_completes(void **state) {
     assert_true(last->op == RCMI_STEP_RECV && !last->completes);
     last->completes = true;
     expect(shape, plans, &(struct rcmi_verify_options){0},
-           "adds to, or completes, what is complete");
+           "adds to, or completes, a complete value");
     test_plans_free(plans, 4);
     plans = test_plans_emit(test_algorithm(RCM_SCAN, "chain"), shape, 0);
     plans[3]->steps[0].completes = true;
@@ -363,7 +363,8 @@ static void test_results(void **state) {
     expect_made(2, RCM_ALL_REDUCE, 1, fill_keeps_own, false,
                 "rank 0's out.0 lacks the contribution of rank 0");
     expect_made(2, RCM_BROADCAST, 1, fill_one_way, false, "rank 0's out.0 was never written");
-    expect_made(2, RCM_ALL_REDUCE, 1, fill_reads_early, false, "reads what nobody has written");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_reads_early, false,
+                "reads a chunk that no step has written");
 }
 
 static void fill_chain_of_signals(struct rcmi_builder *b, int rank) {
@@ -433,8 +434,8 @@ static void fill_too_many(struct rcmi_builder *b, int rank) {
 static void test_matching(void **state) {
     (void)state;
     expect_made(3, RCM_BROADCAST, 1, fill_deaf_to_multicast, false,
-                "is not read by all it goes to");
-    expect_made(2, RCM_ALL_REDUCE, 1, fill_wrong_number, false, "is not read by all it goes to");
+                "is not read by all its readers");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_wrong_number, false, "is not read by all its readers");
     expect_made(2, RCM_ALL_REDUCE, 2, fill_other_chunk, false,
                 "is received as message 0 by rank 1");
     expect_made(2, RCM_ALL_REDUCE, 1, fill_signal_received, false, "is received as message 0");
@@ -540,8 +541,8 @@ static void test_form(void **state) {
         {break_input, "writes its input"},
         {break_lanes, "steps outside of lanes"},
         {break_lane_start, "lane 0 is not where it should be"},
-        {break_peer, "there is no such peer"},
-        {break_self, "there is no such peer"},
+        {break_peer, "has a peer that does not exist"},
+        {break_self, "has a peer that does not exist"},
         {break_number, "its number is too large"},
         {break_double, "a channel in the wrong direction"},
     };
@@ -707,7 +708,7 @@ static void fill_input_in_lanes(struct rcmi_builder *b, int rank) {
 static void test_scaled_once(void **state) {
     (void)state;
     expect_made(1, RCM_SCAN, 1, fill_input_after_copy, true,
-                "reads what it contributes when that has been scaled");
+                "reads its contribution after that was scaled");
     expect_made(1, RCM_SCAN, 1, fill_input_as_result, true,
                 "reads a contribution that was never scaled");
     expect_made(2, RCM_SCAN, 1, fill_input_in_lanes, true,
@@ -736,7 +737,7 @@ static void test_multicast_across_hosts(void **state) {
     struct rcmi_plan **plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "one_shot"), one, 0);
     const struct rcmi_verify_options options = {.slots = 0};
     expect(test_shape_dealt(&other, 4, 2), plans, &options, "a multicast from another host");
-    expect(test_shape_dealt(&other, 4, 4), plans, &options, "that nobody can read");
+    expect(test_shape_dealt(&other, 4, 4), plans, &options, "without readers");
     test_plans_free(plans, 4);
 }
 
@@ -800,7 +801,7 @@ static void test_answers(void **state) {
         {break_index, "answers on no channel"},
         {break_question, "answers what it does not receive"},
         {break_asked, "cannot receive an answer"},
-        {break_kept, "is wrong about being answered"},
+        {break_kept, "has a wrong flag answered"},
     };
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 2);
@@ -872,7 +873,7 @@ static void test_lengths_deadlock(void **state) {
             assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans, &all),
                              RCM_OK);
             expect(shape, plans, &(struct rcmi_verify_options){.counts = RCMI_COUNTS_PAIR},
-                   "is in a deadlock where messages are longer than all slots");
+                   "deadlocks if messages are longer than all slots together");
             test_plans_free(plans, p);
         }
 }
