@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the algorithm files share; see algorithm.h. */
+/* Helpers of the algorithm files; see algorithm.h. */
 #include "algorithm.h"
 #include <stdlib.h>
 #include "error.h"
@@ -35,12 +35,12 @@ uint32_t rcmi_binomial_children(uint32_t v, uint32_t p) {
     return children;
 }
 
-/* The rank that is number v of a tree. */
+/* The rank of vertex v in a tree. */
 static int tree_rank(const struct rcmi_tally *t, uint32_t v) {
     return (int)((v + (uint32_t)t->root) % (uint32_t)t->shape->nranks);
 }
 
-/* How many edges of the path from v to the root go from one host to another. */
+/* The number of edges between hosts on the path from v to the root. */
 static uint32_t tree_crossings(const struct rcmi_tally *t, uint32_t v) {
     const int *host_of = t->shape->host_of;
     uint32_t crossings = 0;
@@ -63,8 +63,8 @@ void rcmi_tally_binomial(struct rcmi_tally *t, bool up, bool down, double vector
     rcmi_tally_chain(t, ways * rcmi_log2_floor(p) * vectors);
 }
 
-/* The first rank after `rank` (before it, if step is -1) on its own host, else on the nearest
- * host in that direction. */
+/* The first rank after `rank` (before it, if step is -1) on its own host, else on the nearest host
+ * in that direction. */
 static int ring_neighbour(const struct rcmi_shape *shape, int rank, int step) {
     const int p = shape->nranks;
     int host = shape->host_of[rank];
@@ -94,7 +94,7 @@ struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int ra
 rcm_status rcmi_ring_order(const struct rcmi_shape *shape, int **ret_rank_at) {
     int *rank_at = calloc((size_t)shape->nranks, sizeof(*rank_at));
     int *next =
-        calloc((size_t)shape->nhosts + 1, sizeof(*next)); /* place of each host's next rank */
+        calloc((size_t)shape->nhosts + 1, sizeof(*next)); /* ring index of each host's next rank */
     if (!rank_at || !next) {
         free(rank_at);
         free(next);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce on a ring (Patarasuk and Yuan 2009). The place to start reading algorithms.
+ * All-reduce on a ring (Patarasuk and Yuan 2009). Start reading algorithms here.
  *
- * The vector is cut into p chunks, and every rank talks to its two neighbours only. First each
- * chunk travels once around: chunk c starts at place c, and every rank that it passes adds its own
- * part. After p-1 messages the rank before the start holds the whole sum of that chunk. Then the
- * sums travel around once more and everybody keeps a copy. All p chunks travel at the same time, so
- * every link is busy all the time.
+ * The vector is cut into p chunks. Every rank exchanges messages with its two neighbours only.
+ * First each chunk travels once around the ring: chunk c starts at ring index c, and every rank on
+ * its path adds its own part. After p-1 messages the rank before the start has the whole sum of
+ * that chunk. Then the sums travel around once more, and every rank keeps a copy. All p chunks
+ * travel concurrently, so every link is busy all the time.
  *
  *      p = 3, chunks a b c; 012 = sum of the parts of ranks 0, 1 and 2
  *
@@ -14,12 +14,12 @@
  *      rank 1   a1  b1  c1   -->  a01 b1  c1   -->  a01 b1   c201 -->  a012 b120 c201
  *      rank 2   a2  b2  c2        a2  b12 c2        a012 b12 c2        a012 b120 c201
  *
- * Each chunk is summed along one path, hence in one order, and every rank gets the same bits.
- * Steps that receive, work and send at once keep their input slot until an output slot is free;
- * with one slot per channel all ranks would hold one and wait for one, so two are needed.
+ * Each chunk is summed along one path, hence in one order, and every rank gets the same bits. A
+ * step that receives, computes and sends keeps its input slot until an output slot is free. With
+ * one slot per channel, all ranks would hold one slot and wait for another, so two are needed.
  *
- * Cost: 2(p-1) messages in a row; each rank sends 2(p-1) chunks, 2(p-1)/p of the vector, which no
- * algorithm can undercut. Good for large vectors; the ring is laid host by host.
+ * Cost: 2(p-1) messages in a row; each rank sends 2(p-1) chunks, 2(p-1)/p of the vector, the
+ * minimum for any algorithm. Good for large vectors; the ring visits the ranks host by host.
  */
 #include "algorithm.h"
 
@@ -28,7 +28,7 @@ static uint32_t ring_chunk(uint32_t place, uint32_t back, uint32_t p) {
     return (place + p - back) % p;
 }
 
-/* Ends with the sum of the chunk after this rank's own in OUT, and on its way to next. */
+/* Ends with the sum of the chunk after this rank's own, in OUT and sent to the next rank. */
 static void ring_reduce_scatter(struct rcmi_builder *b, uint32_t p, uint32_t place,
                                 struct rcmi_operand from, uint32_t to) {
     rcmi_send(b, 0, place, rcmi_in(place), to);

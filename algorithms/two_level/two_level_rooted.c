@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast and reduce between hosts by lines of leaders (two_level.h), each of which has a part of
- * the vector and sends it along a binomial tree of hosts (binomial.c), whose root is the root's.
+ * Broadcast and reduce between hosts by lines of leaders (two_level.h). Each line sends its part of
+ * the vector along a binomial tree of hosts (binomial.c), rooted at the root's host.
  *
- *      broadcast   the root tells its host; leaders pass their parts down, and tell their hosts
+ *      broadcast   the root publishes to its host; leaders pass their parts down, and publish them
+ *                  to their hosts
  *      reduce      ranks give each leader its part; leaders sum those and what comes from below,
- *                  and pass that up; those of the root's host hand it to the root, which adds its
- *                  own
+ *                  and pass the sum up; on the root's host they hand it to the root, which adds its
+ *                  own part
  *
  *      broadcast, 4 hosts of 2 ranks, 2 leaders, parts a and b, from rank 1
  *
@@ -15,14 +16,14 @@
  *      0 ----a----> 2            4 ----a----> 6
  *      0 -----------a----------> 4
  *              1 ----b--> 3            5 --b------> 7
- *              1 ------------b-------> 5                then 2 tells 3 a, 3 tells 2 b, ...
+ *              1 ------------b-------> 5                then 2 publishes a, 3 publishes b, ...
  *
- * Cost: at most floor(log2 h) messages between hosts in a row, h hosts, and one inside at both
- * ends; the vector goes h - 1 times between hosts, the least there is.
+ * Cost: at most floor(log2 h) messages between h hosts in a row, and one within a host at both
+ * ends; the vector travels h - 1 times between hosts, the minimum.
  */
 #include "two_level.h"
 
-/* Hosts are counted from the root's. */
+/* Tree vertices are hosts, counted from the root's host. */
 static uint32_t tree_place(const struct rcmi_two_level *level, int host, int root_host) {
     return (uint32_t)((host - root_host + level->nhosts) % level->nhosts);
 }
@@ -31,7 +32,7 @@ static int tree_rank(const struct rcmi_two_level *level, uint32_t place, int roo
     return rcmi_host_rank(level, (int)(place + (uint32_t)root_host) % level->nhosts, level->number);
 }
 
-/* Where a rank stands. */
+/* The tree, and this rank's vertex in it. */
 struct tree {
     int root, root_host;
     uint32_t place, hosts;
@@ -77,7 +78,8 @@ static uint32_t tree_depth(const struct rcmi_two_level *level, const struct tree
     return depth;
 }
 
-/* Messages of a row, each of a part: those of the longest chain, and those between hosts in it. */
+/* Counts the longest chain, whose messages are each a part, and the messages between hosts in
+ * it. */
 static void tree_tell_chain(struct rcmi_tally *t, const struct rcmi_two_level *level,
                             const struct tree *tree) {
     const double rounds = tree_depth(level, tree) + tree_has_detour(level, tree);
@@ -85,7 +87,7 @@ static void tree_tell_chain(struct rcmi_tally *t, const struct rcmi_two_level *l
     rcmi_tally_between(t, rcmi_log2_floor(tree->hosts));
 }
 
-/* A leader's message along the edge above a place of the tree; down, or up. */
+/* Counts a leader's message along the edge above a vertex of the tree: down or up. */
 static void tree_tell_edge(struct rcmi_tally *t, const struct rcmi_two_level *level,
                            const struct tree *tree, uint32_t place, int number, bool down) {
     const int above = (int)(rcmi_binomial_parent(place) + (uint32_t)tree->root_host);
@@ -99,8 +101,8 @@ static void tree_tell_edge(struct rcmi_tally *t, const struct rcmi_two_level *le
 
 enum { LANE_PASS, LANE_READ };
 
-/* The part, once it has come from `from`, or lies in `have`, goes to the hosts below and to this
- * one, if that shall be told. */
+/* Sends the part, received from `from` or present in it, to the hosts below, and publishes it to
+ * this host if `publishes`. */
 static void pass_part(struct rcmi_builder *b, const struct rcmi_two_level *level,
                       const struct tree *tree, struct rcmi_operand from, bool tells) {
     const uint32_t part = (uint32_t)level->number;
@@ -138,7 +140,7 @@ static void broadcast_root(struct rcmi_builder *b, const struct rcmi_two_level *
         pass_part(b, level, tree, rcmi_in((uint32_t)level->number), false);
 }
 
-/* The root's multicast has all parts in order; the one of this rank's line is passed on. */
+/* The root's multicast has all parts in order; this rank forwards the one of its line. */
 static void broadcast_near_root(struct rcmi_builder *b, const struct rcmi_two_level *level,
                                 const struct tree *tree) {
     const struct rcmi_operand from = rcmi_from_host(b, LANE_PASS, tree->root, 0);
@@ -242,7 +244,7 @@ const struct rcmi_algorithm rcmi_two_level_broadcast = {
 /* ---- Reduce ---------------------------------------------------------------------------------- */
 
 enum { LANE_GIVE, LANE_SUM, LANE_TAKE };
-#define HANDED 1 /* channel number of what a leader hands to the root; contributions are 0 */
+#define HANDED 1 /* channel number of sums handed to the root; contributions: 0 */
 
 static void give_parts(struct rcmi_builder *b, const struct rcmi_two_level *level) {
     for (int i = 1; i <= level->leaders; i++) {
@@ -253,7 +255,7 @@ static void give_parts(struct rcmi_builder *b, const struct rcmi_two_level *leve
     }
 }
 
-/* Where the leader sends the sum of its part; not for the root. */
+/* The channel for the leader's sum; not for the root. */
 static uint32_t sum_goes(struct rcmi_builder *b, const struct rcmi_two_level *level,
                          const struct tree *tree) {
     const uint32_t parent = rcmi_binomial_parent(tree->place);
@@ -261,7 +263,7 @@ static uint32_t sum_goes(struct rcmi_builder *b, const struct rcmi_two_level *le
                          : rcmi_to(b, LANE_SUM, tree_rank(level, parent, tree->root_host), 0);
 }
 
-/* The number of the root, where it is on this host: it adds its part itself. */
+/* The number of the root on this host, where it adds its part itself. */
 static int root_number(const struct rcmi_two_level *level, const struct tree *tree) {
     for (int number = 0; number < level->size; number++)
         if (rcmi_leader_here(level, number) == tree->root)
@@ -283,7 +285,7 @@ static void sum_part(struct rcmi_builder *b, const struct rcmi_two_level *level,
                          is_root ? RCMI_NO_CHANNEL : sum_goes(b, level, tree));
 }
 
-/* The root adds its own to what the other leaders of its host hand over. */
+/* The root adds its own part to the sums that the other leaders of its host hand over. */
 static void take_parts(struct rcmi_builder *b, const struct rcmi_two_level *level) {
     for (int leader = 0; leader < level->leaders; leader++) {
         const uint32_t part = (uint32_t)leader;
@@ -325,7 +327,8 @@ static struct rcmi_formula reduce_formula(const struct rcmi_algorithm *row,
     return formula;
 }
 
-/* What a leader is given and adds; the root adds its own part to those of other leaders. */
+/* Counts what a leader receives and adds; the root also adds its part to the sums of other
+ * leaders. */
 static void reduce_lead(struct rcmi_tally *t, const struct rcmi_two_level *level,
                         const struct tree *tree, uint32_t place, int number) {
     const double part = 1.0 / level->leaders;
