@@ -68,20 +68,20 @@ static HOT void chunk_do(const struct rcmi_run *run, const struct rcmi_lane_stat
                          void *dst, void *target, const void *const *srcs, size_t bytes) {
     const bool non_temporal = run->results == RCMI_NON_TEMPORAL;
     const enum rcmi_stores stores = io->target.stores;
-    if (io->way == RCMI_WAY_NONE)
+    if (io->path == RCMI_PATH_NONE)
         chunk_compute(run, step, dst, run->results, srcs, bytes);
-    else if (io->way == RCMI_WAY_SLOT)
+    else if (io->path == RCMI_PATH_SLOT)
         chunk_fill(run, step, lane->ports[step->out].data, dst, target, stores, srcs, bytes);
-    else if (io->way == RCMI_WAY_POSTED)
+    else if (io->path == RCMI_PATH_POSTED)
         chunk_compute_both(run, step, dst, target,
                            non_temporal ? RCMI_BOTH_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
-    else if (io->way == RCMI_WAY_ANSWER)
+    else if (io->path == RCMI_PATH_ANSWER)
         chunk_compute_both(run, step, dst, lane->reply,
                            non_temporal ? RCMI_FIRST_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs,
                            bytes);
-    else if (io->way == RCMI_WAY_DST)
+    else if (io->path == RCMI_PATH_DST)
         chunk_compute(run, step, dst, RCMI_TEMPORAL, srcs, bytes);
-    else if (io->way == RCMI_WAY_COPY)
+    else if (io->path == RCMI_PATH_COPY)
         run->kernels.copy[step->answered ? RCMI_TEMPORAL : stores](target, dst, bytes);
 }
 
@@ -97,14 +97,14 @@ static void pieces_do(const struct rcmi_run *run, const struct rcmi_lane_state *
         if (bytes == 0)
             continue;
         for (uint32_t k = 0; k < piece->nsrcs; k++) {
-            const struct rcmi_place *src = &run->places[piece->first_src + k];
+            const struct rcmi_bound_operand *src = &run->operands[piece->first_src + k];
             srcs[k] = src->where == RCMI_CHANNEL ? (const char *)received[k] + at
                                                  : rcmi_run_address(run, lane, src, lane->offset);
         }
         void *dst = piece->dst.where != RCMI_NOWHERE
                         ? rcmi_run_address(run, lane, &piece->dst, lane->offset)
                         : NULL;
-        void *target = io.way != RCMI_WAY_NONE ? (char *)io.target.bytes + at : NULL;
+        void *target = io.path != RCMI_PATH_NONE ? (char *)io.target.bytes + at : NULL;
         chunk_do(run, lane, piece, &io, dst, target, srcs, bytes);
         at += bytes;
     }
@@ -153,19 +153,19 @@ static rcm_status step_send_dst(struct rcmi_run *run, const struct rcmi_lane_sta
  * be copied into the slot first. */
 static HOT rcm_status step_publish(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                    const struct rcmi_bound_step *step, struct rcmi_step_io *io) {
-    struct rcmi_port *port = io->way != RCMI_WAY_NONE ? &lane->ports[step->out] : NULL;
-    if (io->way == RCMI_WAY_DST) {
+    struct rcmi_port *port = io->path != RCMI_PATH_NONE ? &lane->ports[step->out] : NULL;
+    if (io->path == RCMI_PATH_DST) {
         const rcm_status status = step_send_dst(run, lane, step, io->bytes);
-        io->way = status == RCM_PENDING ? RCMI_WAY_COPY : io->way;
+        io->path = status == RCM_PENDING ? RCMI_PATH_COPY : io->path;
         if (status != RCM_OK)
             return status;
-    } else if (io->way == RCMI_WAY_ANSWER) {
+    } else if (io->path == RCMI_PATH_ANSWER) {
         end_answer(port->end->channel, io->bytes, lane->meta);
-    } else if (port && io->way != RCMI_WAY_SENT) {
+    } else if (port && io->path != RCMI_PATH_SENT) {
         end_commit(port->data, io->bytes, lane->meta);
     }
     if (port && step->answered) {
-        const bool by_slot = io->way != RCMI_WAY_SENT && io->way != RCMI_WAY_DST;
+        const bool by_slot = io->path != RCMI_PATH_SENT && io->path != RCMI_PATH_DST;
         end_keep(run, port->end, by_slot && io->bytes > RCMI_TINY ? io->target.bytes : NULL);
     }
     step_release(run, lane, step);
@@ -233,7 +233,7 @@ static HOT rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lan
 static HOT void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
-        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
+        const struct rcmi_bound_operand *src = &run->operands[step->first_src + (uint32_t)i];
         if (src->where == RCMI_CHANNEL && run->last_step[src->index] == step)
             lane->ports[src->index].end->now_served++;
     }

@@ -244,14 +244,14 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
         status = run_open(run);
     if (status != RCM_OK)
         return status;
-    run->nplaces = plan->noperands;
+    run->noperands = plan->noperands;
     run->npieces = 0;
     for (uint32_t i = 0; i < plan->nsteps; i++)
         rcmi_run_bind_step(run, i, in_place);
     run_bind_lanes(run);
     status = run_bind_blocks(run);
     if (status == RCM_OK)
-        status = rcmi_beside_open(run);
+        status = rcmi_oob_open(run);
     rcmi_run_weigh(run);
     return status;
 }
@@ -297,8 +297,8 @@ static bool run_fits(const struct rcmi_run *run, const struct rcmi_bind *b) {
     return same && run->in_place == bind_at_distance(b, run->distance);
 }
 
-static __attribute__((noinline)) void run_place_blocks(struct rcmi_run *run,
-                                                       const struct rcmi_bind *bind) {
+static __attribute__((noinline)) void run_set_blocks(struct rcmi_run *run,
+                                                     const struct rcmi_bind *bind) {
     for (uint32_t i = 0; i < run->ncounts; i++)
         run->base[RCMI_BASE_BLOCKS + i] = bind->blocks[i].mem;
 }
@@ -352,7 +352,7 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
     run->base[RCMI_IN] = bind->in; /* read-only: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
     if (run->ncounts > 0)
-        run_place_blocks(run, bind);
+        run_set_blocks(run, bind);
     run->zero_copy = run->no_zero_copy = run->no_posts = run->counts_differ = false;
     run_set_out(run);
     *ret_run = run;

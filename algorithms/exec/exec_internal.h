@@ -86,7 +86,7 @@ rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel 
                          uint32_t stripe, enum rcmi_mem_kind kind, struct rcmi_end **ret_end);
 
 /* A bound operand: base[index] + offset, or a channel of the run. */
-struct rcmi_place {
+struct rcmi_bound_operand {
     uint8_t where; /* enum rcmi_where */
     /* of base: where, or RCMI_BASE_BLOCKS + a block number; of a channel */
     uint32_t index;
@@ -98,7 +98,7 @@ struct rcmi_place {
 /* A bound step; fits a cache line. */
 struct rcmi_bound_step {
     size_t bytes; /* of its chunk or span; in pieces: of the longest piece */
-    struct rcmi_place dst;
+    struct rcmi_bound_operand dst;
     uint32_t first_src;
     uint32_t out; /* RCMI_NO_CHANNEL: none */
     uint8_t nsrcs;
@@ -119,7 +119,7 @@ _Static_assert(sizeof(struct rcmi_bound_step) <= 64, "a bound step fits a cache 
 /* A run's use of a channel end. */
 struct rcmi_port {
     struct rcmi_end *end;
-    struct rcmi_end *beside;   /* of payloads, see exec_out_of_band.c; NULL */
+    struct rcmi_end *oob;      /* of payloads, see exec_out_of_band.c; NULL */
     struct rcmi_channel *data; /* of one of the two ends: carries payloads */
     uint32_t ticket;           /* this run has the end when end->now_served equals it */
     uint64_t sent;             /* channel count after this run's last message; 0: no wait */
@@ -127,14 +127,14 @@ struct rcmi_port {
 };
 
 /* How the message of a step is sent. */
-enum rcmi_way {
-    RCMI_WAY_NONE,   /* no message */
-    RCMI_WAY_SENT,   /* already sent from its source: nothing to compute */
-    RCMI_WAY_SLOT,   /* computed into its slot */
-    RCMI_WAY_POSTED, /* computed into memory that the reader posted */
-    RCMI_WAY_ANSWER, /* computed into the slot of the answered message */
-    RCMI_WAY_DST,    /* computed into the step's dst and sent from there */
-    RCMI_WAY_COPY,   /* fallback of DST: copied from dst into its slot */
+enum rcmi_path {
+    RCMI_PATH_NONE,   /* no message */
+    RCMI_PATH_SENT,   /* already sent from its source: nothing to compute */
+    RCMI_PATH_SLOT,   /* computed into its slot */
+    RCMI_PATH_POSTED, /* computed into memory that the reader posted */
+    RCMI_PATH_ANSWER, /* computed into the slot of the answered message */
+    RCMI_PATH_DST,    /* computed into the step's dst and sent from there */
+    RCMI_PATH_COPY,   /* fallback of DST: copied from dst into its slot */
 };
 
 /* What a step works on, once acquired. */
@@ -142,7 +142,7 @@ struct rcmi_step_io {
     void *dst;                   /* of the whole step, not of a piece; NULL: none */
     struct rcmi_reserved target; /* of all paths from SLOT on */
     size_t bytes;                /* of the message; without one, of the slice */
-    enum rcmi_way way;
+    enum rcmi_path path;
 };
 
 /* For memory that the CPU does not touch: the lane's current step. Once begun, its operands stay
@@ -168,7 +168,7 @@ struct rcmi_lane_state {
     size_t part;          /* bytes of the step's slice in earlier messages */
     bool got;             /* the message is in the step's dst */
     bool moved;           /* a piece of it is */
-    bool beside;          /* the peeked payload is out-of-band */
+    bool oob;             /* the peeked payload is out-of-band */
     uint64_t meta;        /* of this slice's messages */
     void *reply;          /* the slot for the step's answer; NULL */
     struct rcmi_lane_operation *operation; /* NULL: the CPU computes */
@@ -205,13 +205,13 @@ struct rcmi_run {
     size_t scratch_chunk;                /* bytes of a scratch chunk: at most a slice */
     struct rcmi_lane_state *lanes;       /* plan->nlanes * plan->stripes, lane after lane */
     struct rcmi_bound_step *steps;       /* plan->nsteps */
-    struct rcmi_place *places;           /* plan->noperands, then the sources of pieces */
+    struct rcmi_bound_operand *operands; /* plan->noperands, then the sources of pieces */
     struct rcmi_bound_step *pieces;
-    uint32_t nplaces, npieces; /* in use */
-    struct rcmi_port *ports;   /* plan->nchannels * plan->stripes, stripe after stripe */
-    enum rcmi_mem_kind kind;   /* of its channels */
-    uint32_t open_stripes;     /* whose ports have their ends */
-    bool opens;                /* it opened ends; at the last check not all were ready */
+    uint32_t noperands, npieces; /* in use */
+    struct rcmi_port *ports;     /* plan->nchannels * plan->stripes, stripe after stripe */
+    enum rcmi_mem_kind kind;     /* of its channels */
+    uint32_t open_stripes;       /* whose ports have their ends */
+    bool opens;                  /* it opened ends; at the last check not all were ready */
     const struct rcmi_bound_step **last_step; /* plan->nchannels */
     struct rcmi_lane_operation *operations;   /* plan->nlanes * plan->stripes, or NULL */
     struct rcmi_operation watch; /* of bind.after, see rcmi_fence_await; in progress: */
@@ -318,7 +318,7 @@ rcm_status rcmi_operation_compute(const struct rcmi_run *run, const struct rcmi_
  * and while the port's channel opens. RCM_ERR_UNSUPPORTED: the channel cannot send from such
  * memory. */
 rcm_status rcmi_run_await(struct rcmi_run *run, const struct rcmi_port *port,
-                          const struct rcmi_place *src);
+                          const struct rcmi_bound_operand *src);
 /* Does one of its lanes wait for this rank's own stream, or for scratch? */
 static inline bool rcmi_run_waits_here(const struct rcmi_run *run) {
     return rcmi_run_scratch_is_due(run) || run->awaits;
@@ -328,21 +328,21 @@ void rcmi_exec_wake(void *arg);
 
 /* ---- exec_out_of_band.c */
 /* Opens the out-of-band channels of the run. */
-rcm_status rcmi_beside_open(struct rcmi_run *run);
+rcm_status rcmi_oob_open(struct rcmi_run *run);
 /* Announces the lane's message of `bytes`, whose payload is out-of-band, on the port's own channel.
  * The run must hold the end. Announces each message once. */
-rcm_status rcmi_beside_announce(const struct rcmi_lane_state *lane, const struct rcmi_port *port,
-                                size_t bytes);
+rcm_status rcmi_oob_announce(const struct rcmi_lane_state *lane, const struct rcmi_port *port,
+                             size_t bytes);
 /* Is the slot an announcement? rcmi_oob_read then converts it to the slot of the message itself,
  * with bytes NULL. */
-static inline bool rcmi_beside_is(const struct rcmi_slot *slot) {
+static inline bool rcmi_oob_is(const struct rcmi_slot *slot) {
     return slot->meta & RCMI_META_ELSEWHERE && slot->len > 0;
 }
-rcm_status rcmi_beside_read(const struct rcmi_run *run, const struct rcmi_end *end,
-                            struct rcmi_slot *slot);
+rcm_status rcmi_oob_read(const struct rcmi_run *run, const struct rcmi_end *end,
+                         struct rcmi_slot *slot);
 /* The announced payload. */
-rcm_status rcmi_beside_peek(struct rcmi_lane_state *lane, const struct rcmi_port *port,
-                            const struct rcmi_slot *announced, const void **ret_bytes);
+rcm_status rcmi_oob_peek(struct rcmi_lane_state *lane, const struct rcmi_port *port,
+                         const struct rcmi_slot *announced, const void **ret_bytes);
 /* ---- Addresses */
 /* Bytes of the step's chunk in the slice at `offset`. */
 static inline size_t rcmi_slice_length(const struct rcmi_bound_step *step, size_t offset,
@@ -366,22 +366,22 @@ static inline size_t rcmi_message_length(const struct rcmi_run *run,
 
 /* Converts `offset` in a chunk to an offset in its base. Scratch holds one slice only. */
 static inline size_t rcmi_lane_offset(const struct rcmi_lane_state *lane,
-                                      const struct rcmi_place *place, size_t offset) {
-    return place->offset +
-           (place->where == RCMI_SCRATCH ? lane->scratch + offset - lane->offset : offset);
+                                      const struct rcmi_bound_operand *operand, size_t offset) {
+    return operand->offset +
+           (operand->where == RCMI_SCRATCH ? lane->scratch + offset - lane->offset : offset);
 }
 
 static inline char *rcmi_run_address(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                     const struct rcmi_place *place, size_t offset) {
-    char *base = run->base[place->index].bytes; /* NULL if there is nothing to move */
-    return base ? base + rcmi_lane_offset(lane, place, offset) : NULL;
+                                     const struct rcmi_bound_operand *operand, size_t offset) {
+    char *base = run->base[operand->index].bytes; /* NULL if there is nothing to move */
+    return base ? base + rcmi_lane_offset(lane, operand, offset) : NULL;
 }
 
 static inline struct rcmi_mem rcmi_run_mem(const struct rcmi_run *run,
                                            const struct rcmi_lane_state *lane,
-                                           const struct rcmi_place *place, size_t offset,
+                                           const struct rcmi_bound_operand *operand, size_t offset,
                                            size_t len) {
-    return rcmi_mem_part(&run->base[place->index], rcmi_lane_offset(lane, place, offset), len);
+    return rcmi_mem_part(&run->base[operand->index], rcmi_lane_offset(lane, operand, offset), len);
 }
 
 /* Does the message belong to this call, but to a different position in its block? */

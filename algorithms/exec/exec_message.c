@@ -72,13 +72,13 @@ rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
                                 "rank %d sent a message to be got, which this step does not allow",
                                 end->peer);
-    const struct rcmi_mem place =
+    const struct rcmi_mem dst =
         rcmi_run_mem(run, lane, &step->dst, lane->offset + lane->part, slot->len);
-    *ret_bytes = place.bytes;
+    *ret_bytes = dst.bytes;
     if (lane->got)
         return RCM_OK;
     const rcm_status status =
-        rcmi_channel_get(end->channel, &place, slot->remote,
+        rcmi_channel_get(end->channel, &dst, slot->remote,
                          !rcmi_node_oversubscribed(run->exec->config.node), &lane->moved);
     lane->got = status == RCM_OK;
     if (status == RCM_ERR_UNSUPPORTED) /* the peeked message has changed */

@@ -41,13 +41,13 @@ static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_sta
     o->nresults = 0;
     o->nsrcs = piece->nsrcs;
     for (uint32_t i = 0; i < piece->nsrcs; i++) {
-        const struct rcmi_place *src = &run->places[piece->first_src + i];
+        const struct rcmi_bound_operand *src = &run->operands[piece->first_src + i];
         o->srcs[i] = src->where == RCMI_CHANNEL ? (const char *)own->srcs[i] + own->at
                                                 : rcmi_run_address(run, lane, src, offset);
     }
     if (piece->dst.where != RCMI_NOWHERE)
         operation_add_result(o, rcmi_run_address(run, lane, &piece->dst, offset));
-    if (io->way != RCMI_WAY_NONE && io->way != RCMI_WAY_DST)
+    if (io->path != RCMI_PATH_NONE && io->path != RCMI_PATH_DST)
         operation_add_result(o, (char *)io->target.bytes + own->at);
 }
 
@@ -58,7 +58,7 @@ static rcm_status piece_begin(const struct rcmi_run *run, const struct rcmi_lane
     struct rcmi_operation *o = &own->operation;
     if (bytes == 0)
         return RCM_OK;
-    if (own->io.way == RCMI_WAY_COPY)
+    if (own->io.path == RCMI_PATH_COPY)
         operation_set_copy(own);
     else
         operation_set(run, lane, piece);
@@ -75,7 +75,7 @@ static rcm_status pieces_go_on(const struct rcmi_run *run, const struct rcmi_lan
                                const struct rcmi_bound_step *step) {
     struct rcmi_lane_operation *own = lane->operation;
     const bool spans = step->npieces > 0;
-    const uint32_t n = own->io.way == RCMI_WAY_SENT ? 0 : spans ? step->npieces : 1;
+    const uint32_t n = own->io.path == RCMI_PATH_SENT ? 0 : spans ? step->npieces : 1;
     while (own->piece < n) {
         const struct rcmi_bound_step *piece =
             spans ? &run->pieces[step->first_piece + own->piece] : step;
@@ -99,7 +99,7 @@ static int step_writer(const struct rcmi_run *run, const struct rcmi_lane_state 
                        const struct rcmi_bound_step *step) {
     int found = run->exec->config.rank;
     for (uint32_t i = step->nsrcs; i-- > 0;) {
-        const struct rcmi_place *src = &run->places[step->first_src + i];
+        const struct rcmi_bound_operand *src = &run->operands[step->first_src + i];
         if (src->where != RCMI_CHANNEL)
             continue;
         const struct rcmi_end *end = lane->ports[src->index].end;
@@ -129,7 +129,7 @@ rcm_status rcmi_operation_compute(const struct rcmi_run *run, const struct rcmi_
 }
 
 rcm_status rcmi_run_await(struct rcmi_run *run, const struct rcmi_port *port,
-                          const struct rcmi_place *src) {
+                          const struct rcmi_bound_operand *src) {
     rcm_status status = rcmi_channel_state(port->data);
     if (status != RCM_OK)
         return status;

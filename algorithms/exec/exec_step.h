@@ -28,8 +28,8 @@ static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lan
     if (end->now_served != port->ticket)
         return RCM_AGAIN;
     rcm_status status = rcmi_channel_peek(end->channel, &slot);
-    if (status == RCM_OK && rcmi_beside_is(&slot))
-        status = rcmi_beside_read(run, end, &slot);
+    if (status == RCM_OK && rcmi_oob_is(&slot))
+        status = rcmi_oob_read(run, end, &slot);
     if (status != RCM_OK)
         return status;
     if (rcmi_run_is_cut_apart(run, lane, &slot, *bytes))
@@ -49,7 +49,7 @@ static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lan
                                 *bytes);
     *bytes = slot.len;
     if (!slot.bytes && run->by_step)
-        return rcmi_beside_peek(lane, port, &slot, ret_bytes);
+        return rcmi_oob_peek(lane, port, &slot, ret_bytes);
     if (!slot.bytes)
         return rcmi_run_get(run, lane, step, end, &slot, ret_bytes);
     if (step->answer == channel)
@@ -102,7 +102,7 @@ static HOT rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state 
                                    const struct rcmi_bound_step *step, size_t offset, size_t *bytes,
                                    const void **srcs) {
     for (int i = 0; i < step->nsrcs; i++) {
-        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
+        const struct rcmi_bound_operand *src = &run->operands[step->first_src + (uint32_t)i];
         if (src->where != RCMI_CHANNEL) {
             srcs[i] = rcmi_run_address(run, lane, src, offset);
             continue;
@@ -121,10 +121,11 @@ static HOT rcm_status step_sources(struct rcmi_run *run, struct rcmi_lane_state 
 
 /* Sends a stable buffer by zero-copy. RCM_ERR_UNSUPPORTED: the channel cannot. */
 static inline rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                        struct rcmi_port *port, const struct rcmi_place *place,
-                                        size_t offset, size_t len) {
+                                        struct rcmi_port *port,
+                                        const struct rcmi_bound_operand *operand, size_t offset,
+                                        size_t len) {
     struct rcmi_channel *channel = port->data;
-    const struct rcmi_mem mem = rcmi_run_mem(run, lane, place, offset, len);
+    const struct rcmi_mem mem = rcmi_run_mem(run, lane, operand, offset, len);
     const rcm_status status = rcmi_channel_send_zero_copy(channel, &mem, lane->meta, run->gets);
     if (status == RCM_OK) {
         port->zero_copy = rcmi_channel_sent(channel);
@@ -156,7 +157,7 @@ static inline bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *
 static inline rcm_status step_send_stable(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                           const struct rcmi_bound_step *step, size_t *bytes) {
     struct rcmi_port *port = &lane->ports[step->out];
-    const struct rcmi_place *src = &run->places[step->first_src];
+    const struct rcmi_bound_operand *src = &run->operands[step->first_src];
     const size_t offset = lane->offset + lane->part;
     rcm_status status = run->bind.after ? rcmi_run_await(run, port, src) : RCM_OK;
     if (status == RCM_OK)
@@ -171,17 +172,19 @@ static inline rcm_status step_send_stable(struct rcmi_run *run, const struct rcm
 }
 
 /* The path of a message that has a slot. */
-static inline enum rcmi_way step_way(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
-                                     const struct rcmi_bound_step *step,
-                                     const struct rcmi_port *port, const struct rcmi_step_io *io) {
+static inline enum rcmi_path step_path(const struct rcmi_run *run,
+                                       const struct rcmi_lane_state *lane,
+                                       const struct rcmi_bound_step *step,
+                                       const struct rcmi_port *port,
+                                       const struct rcmi_step_io *io) {
     if (io->target.posted)
-        return RCMI_WAY_POSTED;
+        return RCMI_PATH_POSTED;
     if (step->answer != RCMI_NO_CHANNEL && lane->reply && step->npieces == 0)
-        return RCMI_WAY_ANSWER;
+        return RCMI_PATH_ANSWER;
     if (step->zero_copy_dst && io->bytes >= RCMI_ZERO_COPY_MIN && !run->no_zero_copy &&
         rcmi_channel_may_zero_copy(port->data, &run->base[step->dst.index]))
-        return RCMI_WAY_DST;
-    return RCMI_WAY_SLOT;
+        return RCMI_PATH_DST;
+    return RCMI_PATH_SLOT;
 }
 
 /* Sends a stable source by zero-copy, or finds another path for the step's message. io->bytes:
@@ -194,12 +197,12 @@ static HOT rcm_status step_reserve(struct rcmi_run *run, struct rcmi_lane_state 
     if (out->now_served != port->ticket || (step->answered && end_is_full(run, out)) ||
         (run->gets && out->nkept > 0)) /* a get may use the slot of an answer */
         return RCM_AGAIN;
-    if (port->beside && (status = rcmi_beside_announce(lane, port, io->bytes)) != RCM_OK)
+    if (port->oob && (status = rcmi_oob_announce(lane, port, io->bytes)) != RCM_OK)
         return status;
     status = RCM_ERR_UNSUPPORTED;
     if (step->zero_copy && io->bytes >= RCMI_ZERO_COPY_MIN)
         status = step_send_stable(run, lane, step, &io->bytes);
-    io->way = RCMI_WAY_SENT;
+    io->path = RCMI_PATH_SENT;
     if (status != RCM_ERR_UNSUPPORTED)
         return status;
     struct rcmi_channel *channel = port->data;
@@ -210,7 +213,7 @@ static HOT rcm_status step_reserve(struct rcmi_run *run, struct rcmi_lane_state 
     if (status != RCM_OK)
         return status;
     io->target = target;
-    io->way = step_way(run, lane, step, port, io);
+    io->path = step_path(run, lane, step, port, io);
     return end_keeps(run, out, target.bytes) ? RCM_AGAIN : RCM_OK;
 }
 
@@ -224,7 +227,7 @@ static HOT rcm_status step_acquire(struct rcmi_run *run, struct rcmi_lane_state 
         return status;
     io->dst =
         step->dst.where != RCMI_NOWHERE ? rcmi_run_address(run, lane, &step->dst, offset) : NULL;
-    io->way = RCMI_WAY_NONE;
+    io->path = RCMI_PATH_NONE;
     io->target = (struct rcmi_reserved){.bytes = NULL};
     if (step->out == RCMI_NO_CHANNEL)
         return RCM_OK;
@@ -238,15 +241,15 @@ static HOT rcm_status step_acquire(struct rcmi_run *run, struct rcmi_lane_state 
 static inline void step_release(const struct rcmi_run *run, struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
-        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
+        const struct rcmi_bound_operand *src = &run->operands[step->first_src + (uint32_t)i];
         if (src->where != RCMI_CHANNEL)
             continue;
         struct rcmi_end *end = lane->ports[src->index].end;
         if (end->posted > 0)
             end->posted--;
-        if (lane->beside)
-            rcmi_channel_release(lane->ports[src->index].beside->channel);
-        lane->beside = false;
+        if (lane->oob)
+            rcmi_channel_release(lane->ports[src->index].oob->channel);
+        lane->oob = false;
         rcmi_channel_release(end->channel);
     }
     if (step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL) {

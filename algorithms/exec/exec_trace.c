@@ -57,8 +57,8 @@ static struct rcmi_trace_event *event_next(const struct rcmi_run *run, enum rcmi
     return event;
 }
 
-static void event_set_place(struct rcmi_trace_event *event, const struct rcmi_run *run,
-                            const struct rcmi_lane_state *lane, const struct rcmi_end *end) {
+static void event_set_step(struct rcmi_trace_event *event, const struct rcmi_run *run,
+                           const struct rcmi_lane_state *lane, const struct rcmi_end *end) {
     event->step = lane->pc;
     event->lane = (uint16_t)(lane - run->lanes);
     event->peer = end ? end->peer : -1;
@@ -68,7 +68,7 @@ static void trace_wait(const struct rcmi_run *run, const struct rcmi_lane_state 
                        const struct rcmi_lane_trace *at, int64_t until, bool unfinished) {
     const struct rcmi_channel *channel = at->waits_for ? at->waits_for->channel : NULL;
     struct rcmi_trace_event *event = event_next(run, RCMI_TRACE_WAIT, at->waited, until);
-    event_set_place(event, run, lane, at->waits_for);
+    event_set_step(event, run, lane, at->waits_for);
     event->to_send = at->waits_for && at->waits_for->outgoing;
     event->unfinished = unfinished;
     rcmi_trace_publish(run->exec->config.trace);
@@ -83,8 +83,8 @@ static const struct rcmi_end *step_end(const struct rcmi_run *run,
     if (step->out != RCMI_NO_CHANNEL)
         return lane->ports[step->out].end;
     for (uint32_t i = step->first_src; i < step->first_src + step->nsrcs; i++)
-        if (run->places[i].where == RCMI_CHANNEL)
-            return lane->ports[run->places[i].index].end;
+        if (run->operands[i].where == RCMI_CHANNEL)
+            return lane->ports[run->operands[i].index].end;
     return NULL;
 }
 
@@ -92,7 +92,7 @@ static void trace_moved(const struct rcmi_run *run, const struct rcmi_lane_state
                         const struct rcmi_bound_step *step, int64_t began, int64_t now) {
     const struct rcmi_end *end = step_end(run, lane, step);
     struct rcmi_trace_event *event = event_next(run, RCMI_TRACE_STEP, began, now);
-    event_set_place(event, run, lane, end);
+    event_set_step(event, run, lane, end);
     event->name = rcmi_step_name(run->bind.plan->steps[lane->pc].op);
     event->bytes = rcmi_message_length(run, step, lane->offset);
     rcmi_trace_publish(run->exec->config.trace);

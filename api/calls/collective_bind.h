@@ -60,7 +60,7 @@ rcmi_request_bind(const struct rcmi_request *r, const struct rcmi_called *called
     ret_bind->out = rcmi_mem_host(r->out, called->out_bytes);
     ret_bind->blocks = NULL;
     ret_bind->count = r->count;
-    ret_bind->told = r->blocks ? r->total : r->count;
+    ret_bind->reported_count = r->blocks ? r->total : r->count;
     ret_bind->dtype = r->dtype;
     ret_bind->op = r->op;
     ret_bind->meta = meta;

@@ -233,7 +233,7 @@ static void call_publish(struct call *call, const struct rcmi_call_entry *entry)
      * 0, or the new number. */
     atomic_thread_fence(memory_order_release);
     PUT(meta, bind->meta);
-    PUT(count, bind->told);
+    PUT(count, bind->reported_count);
     PUT(plan, bind->plan);
     PUT(collective, (int32_t)bind->collective);
     PUT(dtype, (int32_t)bind->dtype);

@@ -95,7 +95,7 @@ void rcmi_page_name(struct rcmi_page_comm *page, const char *name) {
 void rcmi_page_oldest(struct rcmi_page_comm *page, uint64_t sequence,
                       const struct rcmi_bind *bind) {
     if (bind) {
-        PUT(count, bind->told);
+        PUT(count, bind->reported_count);
         PUT(collective, (int32_t)bind->collective);
         PUT(dtype, (int32_t)bind->dtype);
         PUT(op, (int32_t)bind->op);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: what peers send to a collective that runs (algorithms/exec/exec_step.h,
- * exec_message.c, exec_beside.c), on channels and a device that are played here: this file stands
- * in the place of links and nodes. Rank 0 of three runs one collective, or two; each step of the
- * script is a message from one of the others on one of their channels: as it should be, of another
- * length or call, or an announcement of a payload that comes beside it, or does not.
+ * exec_message.c, exec_out_of_band.c), on channels and a device that are played here: this file
+ * stands in the place of links and nodes. Rank 0 of three runs one collective, or two; each step of
+ * the script is a message from one of the others on one of their channels: as it should be, of
+ * another length or call, or an announcement of a payload that comes beside it, or does not.
  *
  *   byte 0     1: this rank's memory is a device's; 2: rank 2 is on another host; 4: there is a
  *              second run, of another call; 8 and 16: which collective
@@ -291,7 +291,7 @@ static void blocks_make(struct job *job) {
 
 static void buffers_make(struct job *job) {
     const struct rcmi_plan *plan = job->plan;
-    job->bind.count = job->bind.told = job->count[0];
+    job->bind.count = job->bind.reported_count = job->count[0];
     job->count[1] = job->count[2] = job->count[0];
     job->bind.in = mem_new(job, plan->in.n * job->bind.count * sizeof(int64_t));
     job->bind.out = mem_new(job, plan->out.n * job->bind.count * sizeof(int64_t));

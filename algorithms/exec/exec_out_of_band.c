@@ -20,55 +20,55 @@
 #include "exec_internal.h"
 
 /* A stripe number above all real stripes. */
-#define BESIDE_STRIPE 16
-_Static_assert(RCMI_STRIPES <= BESIDE_STRIPE, "the channel numbers of stripes do not overlap");
+#define OOB_STRIPE 16
+_Static_assert(RCMI_STRIPES <= OOB_STRIPE, "the channel numbers of stripes do not overlap");
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static rcm_status beside_open_port(struct rcmi_run *run, uint32_t channel) {
+static rcm_status oob_open_port(struct rcmi_run *run, uint32_t channel) {
     const struct rcmi_shape *shape = run->exec->config.shape;
     const struct rcmi_plan_channel *in_plan = &run->bind.plan->channels[channel];
     if (shape->host_of[in_plan->peer] != shape->host_of[run->exec->config.rank])
         return RCM_OK;
     struct rcmi_port *port = &run->ports[channel];
     const rcm_status status =
-        rcmi_exec_end(run->exec, in_plan, BESIDE_STRIPE, RCMI_MEM_DEVICE, &port->beside);
+        rcmi_exec_end(run->exec, in_plan, OOB_STRIPE, RCMI_MEM_DEVICE, &port->oob);
     if (status == RCM_OK)
-        port->data = port->beside->channel;
+        port->data = port->oob->channel;
     return status;
 }
 
-static rcm_status beside_open_step(struct rcmi_run *run, const struct rcmi_bound_step *step) {
+static rcm_status oob_open_step(struct rcmi_run *run, const struct rcmi_bound_step *step) {
     rcm_status status = RCM_OK;
     if (step->out != RCMI_NO_CHANNEL)
-        status = beside_open_port(run, step->out);
+        status = oob_open_port(run, step->out);
     for (uint32_t i = 0; i < step->nsrcs && status == RCM_OK; i++) {
-        const struct rcmi_place *src = &run->places[step->first_src + i];
+        const struct rcmi_bound_operand *src = &run->operands[step->first_src + i];
         if (src->where == RCMI_CHANNEL)
-            status = beside_open_port(run, src->index);
+            status = oob_open_port(run, src->index);
     }
     return status;
 }
 
-rcm_status rcmi_beside_open(struct rcmi_run *run) {
+rcm_status rcmi_oob_open(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     rcm_status status = RCM_OK;
     for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++) {
-        run->ports[i].beside = NULL;
+        run->ports[i].oob = NULL;
         run->ports[i].data = run->ports[i].end->channel;
     }
     if (!run->by_step || run->bind.in.kind != RCMI_MEM_DEVICE)
         return RCM_OK;
     for (uint32_t i = 0; i < plan->nsteps && status == RCM_OK; i++)
         if (run->steps[i].bytes > 0)
-            status = beside_open_step(run, &run->steps[i]);
+            status = oob_open_step(run, &run->steps[i]);
     return status;
 }
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-rcm_status rcmi_beside_announce(const struct rcmi_lane_state *lane, const struct rcmi_port *port,
-                                size_t bytes) {
+rcm_status rcmi_oob_announce(const struct rcmi_lane_state *lane, const struct rcmi_port *port,
+                             size_t bytes) {
     const uint64_t announced = bytes;
     struct rcmi_reserved reserved;
     if (lane->operation->announced)
@@ -84,8 +84,8 @@ rcm_status rcmi_beside_announce(const struct rcmi_lane_state *lane, const struct
 
 /* ---- Receiving ------------------------------------------------------------------------------- */
 
-rcm_status rcmi_beside_read(const struct rcmi_run *run, const struct rcmi_end *end,
-                            struct rcmi_slot *slot) {
+rcm_status rcmi_oob_read(const struct rcmi_run *run, const struct rcmi_end *end,
+                         struct rcmi_slot *slot) {
     uint64_t announced = 0;
     if (run->by_step && slot->bytes && slot->len == sizeof announced)
         memcpy(&announced, slot->bytes, sizeof announced);
@@ -99,22 +99,22 @@ rcm_status rcmi_beside_read(const struct rcmi_run *run, const struct rcmi_end *e
     return RCM_OK;
 }
 
-rcm_status rcmi_beside_peek(struct rcmi_lane_state *lane, const struct rcmi_port *port,
-                            const struct rcmi_slot *announced, const void **ret_bytes) {
+rcm_status rcmi_oob_peek(struct rcmi_lane_state *lane, const struct rcmi_port *port,
+                         const struct rcmi_slot *announced, const void **ret_bytes) {
     struct rcmi_slot slot;
-    if (!port->beside)
+    if (!port->oob)
         return rcmi_fail_origin(
             RCM_ERR_PROTOCOL, port->end->peer,
             "rank %d announced %zu bytes of device memory, but this rank expects none",
             port->end->peer, announced->len);
-    const rcm_status status = rcmi_channel_peek(port->beside->channel, &slot);
+    const rcm_status status = rcmi_channel_peek(port->oob->channel, &slot);
     if (status != RCM_OK)
         return status;
     if (!slot.bytes || slot.len != announced->len || slot.meta != announced->meta)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, port->end->peer,
                                 "rank %d sent %zu bytes after announcing %zu", port->end->peer,
                                 slot.len, announced->len);
-    lane->beside = true;
+    lane->oob = true;
     *ret_bytes = slot.bytes;
     return RCM_OK;
 }

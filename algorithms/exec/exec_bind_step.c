@@ -8,32 +8,33 @@
 #include "exec_internal.h"
 
 /* Binds a chunk of IN or OUT. */
-static struct rcmi_place run_place_buffer(const struct rcmi_run *run,
-                                          const struct rcmi_operand *operand) {
+static struct rcmi_bound_operand run_bind_buffer(const struct rcmi_run *run,
+                                                 const struct rcmi_operand *operand) {
     const struct rcmi_bind *bind = &run->bind;
     const uint32_t parts = bind->plan->parts, position = operand->index / parts;
     const bool in = operand->where == RCMI_IN, uneven = rcmi_bind_is_uneven(bind);
-    struct rcmi_place place = {.where = operand->where, .index = operand->where};
+    struct rcmi_bound_operand bound = {.where = operand->where, .index = operand->where};
     size_t block = bind->count, first, count;
     if (uneven) {
         const uint32_t i = position + (in ? 0 : bind->plan->in.n);
         block = bind->blocks[i].count;
-        place.index = RCMI_BASE_BLOCKS + i;
+        bound.index = RCMI_BASE_BLOCKS + i;
     }
     rcmi_chunk_range(block, run->element_bytes, parts, operand->index % parts, &first, &count);
-    place.offset = ((uneven ? 0 : position * block) + first) * run->element_bytes;
-    return place;
+    bound.offset = ((uneven ? 0 : position * block) + first) * run->element_bytes;
+    return bound;
 }
 
-static struct rcmi_place run_place(const struct rcmi_run *run, const struct rcmi_operand *operand) {
-    struct rcmi_place place = {.where = operand->where, .index = operand->where};
+static struct rcmi_bound_operand run_bind_operand(const struct rcmi_run *run,
+                                                  const struct rcmi_operand *operand) {
+    struct rcmi_bound_operand bound = {.where = operand->where, .index = operand->where};
     if (operand->where == RCMI_IN || operand->where == RCMI_OUT)
-        return run_place_buffer(run, operand);
+        return run_bind_buffer(run, operand);
     if (operand->where == RCMI_CHANNEL)
-        place.index = operand->index;
+        bound.index = operand->index;
     else if (operand->where == RCMI_SCRATCH)
-        place.offset = operand->index * run->scratch_chunk;
-    return place;
+        bound.offset = operand->index * run->scratch_chunk;
+    return bound;
 }
 
 /* Elements of a block that this rank moves. Unequal blocks: this rank has the block in IN or
@@ -68,7 +69,7 @@ static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, u
     size_t first, count = 0;
     *bound = (struct rcmi_bound_step){
         .first_src = first_src, .out = step->out, .nsrcs = step->nsrcs, .answer = step->answer};
-    bound->dst = run_place(run, &dst);
+    bound->dst = run_bind_operand(run, &dst);
     run_bind_sum(run, step, bound);
     if (step->op != RCMI_STEP_SIGNAL && step->op != RCMI_STEP_WAIT)
         rcmi_chunk_range(bind_block_count(&run->bind, chunk / plan->parts), run->element_bytes,
@@ -77,11 +78,12 @@ static void run_bind_chunk(struct rcmi_run *run, const struct rcmi_step *step, u
     for (uint32_t k = 0; k < step->nsrcs; k++) {
         const struct rcmi_operand src =
             rcmi_span_operand(plan, step, plan->operands[step->first_src + k], i);
-        run->places[first_src + k] = run_place(run, &src);
+        run->operands[first_src + k] = run_bind_operand(run, &src);
     }
 }
 
-static bool place_follows(const struct rcmi_place *a, const struct rcmi_place *b, size_t bytes) {
+static bool operand_follows(const struct rcmi_bound_operand *a, const struct rcmi_bound_operand *b,
+                            size_t bytes) {
     return a->where == RCMI_NOWHERE || a->where == RCMI_CHANNEL ||
            (a->index == b->index && a->offset + bytes == b->offset);
 }
@@ -90,24 +92,24 @@ static bool place_follows(const struct rcmi_place *a, const struct rcmi_place *b
 static bool piece_follows(const struct rcmi_run *run, const struct rcmi_bound_step *a,
                           const struct rcmi_bound_step *b) {
     for (uint32_t k = 0; k < a->nsrcs; k++)
-        if (!place_follows(&run->places[a->first_src + k], &run->places[b->first_src + k],
-                           a->bytes))
+        if (!operand_follows(&run->operands[a->first_src + k], &run->operands[b->first_src + k],
+                             a->bytes))
             return false;
-    return place_follows(&a->dst, &b->dst, a->bytes);
+    return operand_follows(&a->dst, &b->dst, a->bytes);
 }
 
 /* Binds the pieces of a span: merges contiguous chunks, unless the span is cut into slices. */
 static uint32_t run_bind_pieces(struct rcmi_run *run, const struct rcmi_step *step,
                                 struct rcmi_bound_step *pieces) {
     const bool cut = run->nslices > 1 || run->by_step;
-    uint32_t n = 0, places = run->nplaces;
+    uint32_t n = 0, operands = run->noperands;
     for (uint32_t i = 0; i < step->nchunks; i++) {
-        run_bind_chunk(run, step, i, places, &pieces[n]);
+        run_bind_chunk(run, step, i, operands, &pieces[n]);
         if (!cut && n > 0 && piece_follows(run, &pieces[n - 1], &pieces[n])) {
             pieces[n - 1].bytes += pieces[n].bytes;
             continue;
         }
-        places += step->nsrcs;
+        operands += step->nsrcs;
         n++;
     }
     return n;
@@ -126,13 +128,13 @@ static void run_bind_span(struct rcmi_run *run, const struct rcmi_step *step,
     bound->npieces = n;
     bound->zero_copy = bound->zero_copy_dst = bound->receives_into_dst = bound->early = false;
     run->npieces += n;
-    run->nplaces += n * step->nsrcs;
+    run->noperands += n * step->nsrcs;
 }
 
 /* Sets which paths other than slots its messages may take. Peers and sockets write only to memory
  * that the CPU touches. */
-static void run_bind_ways(const struct rcmi_run *run, const struct rcmi_step *step, bool in_place,
-                          struct rcmi_bound_step *bound) {
+static void run_bind_paths(const struct rcmi_run *run, const struct rcmi_step *step, bool in_place,
+                           struct rcmi_bound_step *bound) {
     const bool touched = rcmi_mem_kind_row(run->bind.in.kind)->at_once;
     const bool receives = step->op == RCMI_STEP_RECV || step->op == RCMI_STEP_RECV_COPY_SEND;
     bound->zero_copy = step->op == RCMI_STEP_SEND && !bound->reduces &&
@@ -149,7 +151,7 @@ void rcmi_run_bind_step(struct rcmi_run *run, uint32_t i, bool in_place) {
     const struct rcmi_step *step = &plan->steps[i];
     struct rcmi_bound_step *bound = &run->steps[i];
     run_bind_chunk(run, step, 0, step->first_src, bound);
-    run_bind_ways(run, step, in_place, bound);
+    run_bind_paths(run, step, in_place, bound);
     if (step->nchunks > 1)
         run_bind_span(run, step, bound);
     for (uint32_t k = 0; k < step->nsrcs; k++)
