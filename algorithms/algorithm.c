@@ -50,7 +50,7 @@ static uint32_t tree_crossings(const struct rcmi_tally *t, uint32_t v) {
 }
 
 void rcmi_tally_binomial(struct rcmi_tally *t, bool up, bool down, double vectors) {
-    const uint32_t p = (uint32_t)t->shape->nranks, ways = (uint32_t)up + down;
+    const uint32_t p = (uint32_t)t->shape->nranks, directions = (uint32_t)up + down;
     uint32_t between = 0;
     for (uint32_t v = 1; v < p; v++) {
         const int rank = tree_rank(t, v), parent = tree_rank(t, rcmi_binomial_parent(v));
@@ -59,8 +59,8 @@ void rcmi_tally_binomial(struct rcmi_tally *t, bool up, bool down, double vector
         rcmi_tally_send(t, rank, parent, up, up * vectors);
         rcmi_tally_send(t, parent, rank, down, down * vectors);
     }
-    rcmi_tally_between(t, ways * between);
-    rcmi_tally_chain(t, ways * rcmi_log2_floor(p) * vectors);
+    rcmi_tally_between(t, directions * between);
+    rcmi_tally_chain(t, directions * rcmi_log2_floor(p) * vectors);
 }
 
 /* The first rank after `rank` (before it, if step is -1) on its own host, else on the nearest host
@@ -79,13 +79,13 @@ static int ring_neighbour(const struct rcmi_shape *shape, int rank, int step) {
     return rank;
 }
 
-struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int rank) {
+struct rcmi_ring_position rcmi_ring_position_of(const struct rcmi_shape *shape, int rank) {
     const int host = shape->host_of[rank];
-    uint32_t place = 0;
+    uint32_t index = 0;
     for (int r = 0; r < shape->nranks; r++)
-        place += shape->host_of[r] < host || (shape->host_of[r] == host && r < rank);
-    return (struct rcmi_ring_place){
-        .place = place,
+        index += shape->host_of[r] < host || (shape->host_of[r] == host && r < rank);
+    return (struct rcmi_ring_position){
+        .index = index,
         .prev = ring_neighbour(shape, rank, -1),
         .next = ring_neighbour(shape, rank, +1),
     };

@@ -18,11 +18,11 @@ uint32_t rcmi_log2_ceil(uint32_t x);
 
 /* Rings and chains visit the ranks host by host, so that each host is entered and left once even if
  * ranks are assigned to hosts round-robin. Index 0 is the lowest rank of host 0. */
-struct rcmi_ring_place {
-    uint32_t place; /* of this rank in ring order, 0..nranks-1 */
+struct rcmi_ring_position {
+    uint32_t index; /* of this rank in ring order, 0..nranks-1 */
     int prev, next; /* ranks */
 };
-struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int rank);
+struct rcmi_ring_position rcmi_ring_position_of(const struct rcmi_shape *shape, int rank);
 /* The rank at each ring index. The caller frees it. */
 rcm_status rcmi_ring_order(const struct rcmi_shape *shape, int **ret_rank_at);
 

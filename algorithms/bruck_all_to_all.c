@@ -27,21 +27,21 @@
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
 /* A digit place of the block numbers 0..p-1: its unit is a power of the radix. */
-struct place {
+struct digit_place {
     uint32_t p, radix, unit;
 };
 
-static uint32_t first_block(const struct place *place, uint32_t digit) {
+static uint32_t first_block(const struct digit_place *place, uint32_t digit) {
     return digit * place->unit;
 }
 
 /* The next block with the same digit; p or more: none. */
-static uint32_t next_block(const struct place *place, uint32_t i) {
+static uint32_t next_block(const struct digit_place *place, uint32_t i) {
     const uint32_t next = i + 1;
     return next % place->unit == 0 ? next + (place->radix - 1) * place->unit : next;
 }
 
-static uint32_t count_blocks(const struct place *place, uint32_t digit) {
+static uint32_t count_blocks(const struct digit_place *place, uint32_t digit) {
     const uint32_t cycle = place->unit * place->radix, rest = place->p % cycle;
     const uint32_t first = first_block(place, digit);
     const uint32_t more = rest <= first ? 0 : rest - first;
@@ -54,13 +54,13 @@ static uint32_t mod(uint32_t x, uint32_t p) {
 
 /* The chunk that is a rank's block i before the round of this place. The block has moved by its
  * lower digits already. */
-static uint32_t chunk_at(const struct place *place, uint32_t rank, uint32_t i) {
+static uint32_t chunk_at(const struct digit_place *place, uint32_t rank, uint32_t i) {
     const uint32_t source = mod(rank + place->p - i % place->unit, place->p);
     return source * place->p + mod(source + i, place->p);
 }
 
 /* Lists the blocks of a span that `rank` has, from *at on; advances *at behind them. */
-static uint32_t span_list(const struct place *place, uint32_t rank, uint32_t *at,
+static uint32_t span_list(const struct digit_place *place, uint32_t rank, uint32_t *at,
                           struct rcmi_listed *list) {
     uint32_t n = 0;
     for (; *at < place->p && n < RCMI_SPAN_MAX; *at = next_block(place, *at))
@@ -69,14 +69,15 @@ static uint32_t span_list(const struct place *place, uint32_t rank, uint32_t *at
 }
 
 /* Are all blocks of the span still unsent? Then they are sent from IN. */
-static bool span_sets_out(const struct place *place, const struct rcmi_listed *list, uint32_t n) {
+static bool span_sets_out(const struct digit_place *place, const struct rcmi_listed *list,
+                          uint32_t n) {
     uint32_t k = 0;
     while (k < n && list[k].scratch % place->unit == 0)
         k++;
     return k == n;
 }
 
-static void send_span(struct rcmi_builder *b, const struct place *place, uint32_t rank,
+static void send_span(struct rcmi_builder *b, const struct digit_place *place, uint32_t rank,
                       uint32_t digit, uint32_t at) {
     struct rcmi_listed list[RCMI_SPAN_MAX];
     const uint32_t n = span_list(place, rank, &at, list);
@@ -87,7 +88,7 @@ static void send_span(struct rcmi_builder *b, const struct place *place, uint32_
     rcmi_span_list(b, 0, list, n);
 }
 
-static void receive_span(struct rcmi_builder *b, const struct place *place, uint32_t rank,
+static void receive_span(struct rcmi_builder *b, const struct digit_place *place, uint32_t rank,
                          uint32_t digit, uint32_t at) {
     struct rcmi_listed list[RCMI_SPAN_MAX];
     const uint32_t from = mod(rank + place->p - first_block(place, digit), place->p);
@@ -100,7 +101,7 @@ static void receive_span(struct rcmi_builder *b, const struct place *place, uint
 }
 
 /* Message k of each digit: all are sent before the first receive. */
-static bool round_messages(struct rcmi_builder *b, const struct place *place, uint32_t rank,
+static bool round_messages(struct rcmi_builder *b, const struct digit_place *place, uint32_t rank,
                            uint32_t *at) {
     bool any = false;
     for (uint32_t d = 1; d < place->radix; d++)
@@ -119,7 +120,7 @@ static bool round_messages(struct rcmi_builder *b, const struct place *place, ui
 
 #define RADIX_MAX 8
 
-static void round_steps(struct rcmi_builder *b, const struct place *place, uint32_t rank) {
+static void round_steps(struct rcmi_builder *b, const struct digit_place *place, uint32_t rank) {
     uint32_t at[RADIX_MAX];
     for (uint32_t d = 1; d < place->radix; d++)
         at[d] = first_block(place, d);
@@ -156,7 +157,7 @@ static void copies_add(struct copies *c, uint32_t chunk, uint32_t block) {
 }
 
 /* Copies the blocks that this round sends together with received ones. */
-static void copy_in(struct copies *c, const struct place *place, uint32_t rank) {
+static void copy_in(struct copies *c, const struct digit_place *place, uint32_t rank) {
     for (uint32_t d = 1; d < place->radix; d++) {
         for (uint32_t at = first_block(place, d); at < place->p;) {
             struct rcmi_listed list[RCMI_SPAN_MAX];
@@ -179,7 +180,7 @@ static uint32_t last_unit(uint32_t p, uint32_t radix) {
 /* Blocks of the longest message of all rounds. */
 static uint32_t longest_message(uint32_t p, uint32_t radix) {
     uint32_t longest = 1;
-    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
+    for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
         const uint32_t n = count_blocks(&place, 1); /* no digit has more */
         longest = n > longest ? n : longest;
     }
@@ -191,10 +192,10 @@ static void bruck_steps(struct rcmi_builder *b, uint32_t p, uint32_t radix, uint
     struct copies in = {.b = b, .p = p, .most = most};
     struct copies out = {.b = b, .p = p, .most = most, .out = true};
     rcmi_plan_spans(b, most);
-    for (struct place place = {p, radix, radix}; place.unit < p; place.unit *= radix)
+    for (struct digit_place place = {p, radix, radix}; place.unit < p; place.unit *= radix)
         copy_in(&in, &place, rank);
     copies_flush(&in);
-    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
+    for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
         round_steps(b, &place, rank);
     const uint32_t last = last_unit(p, radix);
     for (uint32_t i = 1; i < last; i++)
@@ -225,7 +226,7 @@ struct totals {
 
 static struct totals bruck_totals(uint32_t p, uint32_t radix) {
     struct totals totals = {0};
-    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
+    for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
         totals.rounds += rcmi_spans(count_blocks(&place, 1)); /* no digit has more */
         for (uint32_t d = 1; d < radix; d++) {
             const uint32_t n = count_blocks(&place, d);
@@ -248,7 +249,7 @@ static struct rcmi_formula bruck_formula(const struct rcmi_algorithm *row,
  * scratch. */
 static uint32_t blocks_copied(uint32_t p, uint32_t radix) {
     uint32_t copied = last_unit(p, radix);
-    for (struct place place = {p, radix, radix}; place.unit < p; place.unit *= radix) {
+    for (struct digit_place place = {p, radix, radix}; place.unit < p; place.unit *= radix) {
         for (uint32_t d = 1; d < radix; d++) {
             for (uint32_t at = first_block(&place, d); at < p;) {
                 struct rcmi_listed list[RCMI_SPAN_MAX];
@@ -264,7 +265,7 @@ static uint32_t blocks_copied(uint32_t p, uint32_t radix) {
 
 static void bruck_count(struct rcmi_tally *t) {
     const uint32_t p = (uint32_t)t->shape->nranks, radix = t->row->parameter;
-    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
+    for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
         for (uint32_t d = 1; d < radix; d++)
             for (uint32_t r = 0, n = count_blocks(&place, d); r < p && n > 0; r++)
                 rcmi_tally_spans(t, (int)r, (int)mod(r + first_block(&place, d), p), n, 1.0 / p);

@@ -19,7 +19,7 @@
 static rcm_status chain_reduce_emit(const struct rcmi_algorithm *row,
                                     const struct rcmi_shape *shape, int rank, int root,
                                     struct rcmi_plan **ret_plan) {
-    const struct rcmi_ring_place ring = rcmi_ring_place_of(shape, rank);
+    const struct rcmi_ring_position ring = rcmi_ring_position_of(shape, rank);
     const bool first = ring.prev == root, last = rank == root;
     struct rcmi_builder *b;
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
@@ -46,7 +46,7 @@ static struct rcmi_formula chain_reduce_formula(const struct rcmi_algorithm *row
 }
 
 static void chain_reduce_count(struct rcmi_tally *t) {
-    const int first = rcmi_ring_place_of(t->shape, t->root).next;
+    const int first = rcmi_ring_position_of(t->shape, t->root).next;
     rcmi_tally_ring(t, 1, 1);
     rcmi_tally_send(t, t->root, first, -1, -1); /* this edge of the ring is unused */
     rcmi_tally_local_all(t, 0, 1);

@@ -164,7 +164,7 @@ static void halving_doubling_count(struct rcmi_tally *t) {
     for (uint32_t core = 0; core < fold.core; core++) {
         const int rank = (int)rcmi_fold_rank_of(fold, core);
         for (uint32_t bit = 1, half = fold.core / 2; bit < fold.core; bit <<= 1, half /= 2)
-            for (int way = 0; way < 2; way++)
+            for (int direction = 0; direction < 2; direction++)
                 rcmi_tally_spans(t, rank, (int)rcmi_fold_rank_of(fold, core ^ bit), half, chunk);
         rcmi_tally_local(t, rank, 0, part);
     }

@@ -92,7 +92,7 @@ const struct rcmi_algorithm rcmi_pairwise = {
 
 const struct rcmi_algorithm rcmi_pairwise_8 = {
     .name = "pairwise_8",
-    .description = "pair by pair, with eight exchanges under way at a time; for blocks of middle "
+    .description = "pair by pair, with eight exchanges in flight; for blocks of middle "
                    "size, any ranks and hosts",
     .collective = RCM_ALL_TO_ALL,
     .parameter = 8,

@@ -24,29 +24,29 @@
 #include "algorithm.h"
 
 /* The chunk that a rank handles `back` messages after its own. */
-static uint32_t ring_chunk(uint32_t place, uint32_t back, uint32_t p) {
-    return (place + p - back) % p;
+static uint32_t ring_chunk(uint32_t index, uint32_t back, uint32_t p) {
+    return (index + p - back) % p;
 }
 
 /* Ends with the sum of the chunk after this rank's own, in OUT and sent to the next rank. */
-static void ring_reduce_scatter(struct rcmi_builder *b, uint32_t p, uint32_t place,
+static void ring_reduce_scatter(struct rcmi_builder *b, uint32_t p, uint32_t index,
                                 struct rcmi_operand from, uint32_t to) {
-    rcmi_send(b, 0, place, rcmi_in(place), to);
+    rcmi_send(b, 0, index, rcmi_in(index), to);
     for (uint32_t i = 1; i < p; i++) {
-        const uint32_t chunk = ring_chunk(place, i, p);
+        const uint32_t chunk = ring_chunk(index, i, p);
         const struct rcmi_operand srcs[] = {from, rcmi_in(chunk)};
         const bool last = i == p - 1;
         rcmi_reduce(b, 0, chunk, srcs, 2, last ? rcmi_out(chunk) : rcmi_nowhere(), to);
     }
 }
 
-static void ring_all_gather(struct rcmi_builder *b, uint32_t p, uint32_t place,
+static void ring_all_gather(struct rcmi_builder *b, uint32_t p, uint32_t index,
                             struct rcmi_operand from, uint32_t to) {
     for (uint32_t i = 0; i + 2 < p; i++) {
-        const uint32_t chunk = ring_chunk(place, i, p);
+        const uint32_t chunk = ring_chunk(index, i, p);
         rcmi_recv_copy_send(b, 0, chunk, from, rcmi_out(chunk), to);
     }
-    const uint32_t last = ring_chunk(place, p - 2, p);
+    const uint32_t last = ring_chunk(index, p - 2, p);
     rcmi_recv(b, 0, last, from, rcmi_out(last));
 }
 
@@ -60,11 +60,11 @@ static rcm_status ring_emit(const struct rcmi_algorithm *row, const struct rcmi_
     if (p == 1) {
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     } else {
-        const struct rcmi_ring_place ring = rcmi_ring_place_of(shape, rank);
+        const struct rcmi_ring_position ring = rcmi_ring_position_of(shape, rank);
         const struct rcmi_operand from = rcmi_from(b, 0, ring.prev, 0);
         const uint32_t to = rcmi_to(b, 0, ring.next, 0);
-        ring_reduce_scatter(b, p, ring.place, from, to);
-        ring_all_gather(b, p, ring.place, from, to);
+        ring_reduce_scatter(b, p, ring.index, from, to);
+        ring_all_gather(b, p, ring.index, from, to);
     }
     return rcmi_plan_finish(b, ret_plan);
 }

@@ -15,18 +15,18 @@
 
 /* A rank's neighbours, and the rank at each ring index. */
 struct order {
-    struct rcmi_ring_place self;
+    struct rcmi_ring_position self;
     int *rank_at; /* by ring index */
 };
 
 static rcm_status order_make(const struct rcmi_shape *shape, int rank, struct order *ret_order) {
-    ret_order->self = rcmi_ring_place_of(shape, rank);
+    ret_order->self = rcmi_ring_position_of(shape, rank);
     return rcmi_ring_order(shape, &ret_order->rank_at);
 }
 
 /* The block of the rank `back` ring indices before this one. */
 static uint32_t block_before(const struct order *order, uint32_t p, uint32_t back) {
-    return (uint32_t)order->rank_at[(order->self.place + p - back % p) % p];
+    return (uint32_t)order->rank_at[(order->self.index + p - back % p) % p];
 }
 
 typedef void half_steps(struct rcmi_builder *b, const struct order *order, uint32_t p,

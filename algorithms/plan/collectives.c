@@ -11,29 +11,29 @@
 
 /* Common to the forms with equal and with unequal blocks. */
 #define SCATTER_ROW                                                                                \
-    .promise = "every rank ends with its block of the root's data", .total = RCMI_TOTAL_RANKS,     \
+    .guarantee = "every rank ends with its block of the root's data", .total = RCMI_TOTAL_RANKS,   \
     .in = RCMI_BLOCKS_ALL, .in_at_root = true, .out = RCMI_BLOCKS_OWN, .bus_one = 1,               \
     .bus_per_rank = -1
 #define GATHER_ROW                                                                                 \
-    .promise = "the root ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,            \
+    .guarantee = "the root ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,          \
     .in = RCMI_BLOCKS_OWN, .out = RCMI_BLOCKS_ALL, .out_at_root = true, .bus_one = 1,              \
     .bus_per_rank = -1
 #define ALL_GATHER_ROW                                                                             \
-    .promise = "every rank ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,          \
+    .guarantee = "every rank ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,        \
     .in = RCMI_BLOCKS_OWN, .out = RCMI_BLOCKS_ALL, .bus_one = 1, .bus_per_rank = -1
 #define REDUCE_SCATTER_ROW                                                                         \
-    .promise = "every contribution is in its result exactly once", .total = RCMI_TOTAL_RANKS,      \
+    .guarantee = "every contribution is in its result exactly once", .total = RCMI_TOTAL_RANKS,    \
     .in = RCMI_BLOCKS_ALL, .out = RCMI_BLOCKS_OWN, .reduces = true, .bus_one = 1,                  \
     .bus_per_rank = -1
 #define ALL_TO_ALL_ROW                                                                             \
-    .promise = "every rank ends with its block of each rank's data", .total = RCMI_TOTAL_PAIRS,    \
+    .guarantee = "every rank ends with its block of each rank's data", .total = RCMI_TOTAL_PAIRS,  \
     .in = RCMI_BLOCKS_FROM, .out = RCMI_BLOCKS_TO, .bus_one = 1, .bus_per_rank = -1
 
 static const struct rcmi_collective table[] = {
     {.id = RCM_ALL_REDUCE,
      .like = RCM_ALL_REDUCE,
      .name = "all_reduce",
-     .promise = SAME_SUMS,
+     .guarantee = SAME_SUMS,
      .in = RCMI_BLOCKS_ALL,
      .out = RCMI_BLOCKS_ALL,
      .reduces = true,
@@ -42,7 +42,7 @@ static const struct rcmi_collective table[] = {
     {.id = RCM_BROADCAST,
      .like = RCM_BROADCAST,
      .name = "broadcast",
-     .promise = "every rank ends with the root's data",
+     .guarantee = "every rank ends with the root's data",
      .in = RCMI_BLOCKS_ALL,
      .in_at_root = true,
      .out = RCMI_BLOCKS_ALL,
@@ -50,12 +50,12 @@ static const struct rcmi_collective table[] = {
     {.id = RCM_BARRIER,
      .like = RCM_BARRIER,
      .name = "barrier",
-     .promise = "no rank leaves before all have entered",
+     .guarantee = "no rank leaves before all have entered",
      .drains = true},
     {.id = RCM_REDUCE,
      .like = RCM_REDUCE,
      .name = "reduce",
-     .promise = "every contribution is in the root's result exactly once",
+     .guarantee = "every contribution is in the root's result exactly once",
      .in = RCMI_BLOCKS_ALL,
      .out = RCMI_BLOCKS_ALL,
      .out_at_root = true,
@@ -72,7 +72,7 @@ static const struct rcmi_collective table[] = {
     {.id = RCM_SCAN,
      .like = RCM_SCAN,
      .name = "scan",
-     .promise = IN_RANK_ORDER("up to it"),
+     .guarantee = IN_RANK_ORDER("up to it"),
      .in = RCMI_BLOCKS_ALL,
      .out = RCMI_BLOCKS_ALL,
      .reduces = true,
@@ -81,7 +81,7 @@ static const struct rcmi_collective table[] = {
     {.id = RCM_EXSCAN,
      .like = RCM_EXSCAN,
      .name = "exscan",
-     .promise = IN_RANK_ORDER("before it"),
+     .guarantee = IN_RANK_ORDER("before it"),
      .in = RCMI_BLOCKS_ALL,
      .out = RCMI_BLOCKS_ALL,
      .reduces = true,

@@ -58,7 +58,7 @@ enum rcmi_blocks_total { RCMI_TOTAL_ONE, RCMI_TOTAL_RANKS, RCMI_TOTAL_PAIRS };
 struct rcmi_collective {
     enum rcm_collective id;
     const char *name;
-    const char *promise; /* what the verifier proves of results, as text */
+    const char *guarantee; /* what the verifier proves of results, as text */
     enum rcmi_blocks_total total;
     enum rcmi_blocks_kind in, out;
     bool in_at_root, out_at_root; /* only the root has that buffer */

@@ -118,32 +118,32 @@ static struct rcmi_formula binomial_formula(const struct rcmi_algorithm *row,
 
 /* Along the path between the root and a rank: blocks of the longest messages, and messages between
  * hosts. */
-struct way {
+struct path {
     uint32_t blocks, between;
 };
 
-static struct way way_to(const struct tree *t, const int *host_of, uint32_t v) {
-    struct way way = {0};
+static struct path path_to(const struct tree *t, const int *host_of, uint32_t v) {
+    struct path path = {0};
     for (; v != 0; v = rcmi_binomial_parent(v)) {
-        way.blocks += rcmi_span_length(subtree(t, v), 0);
-        way.between += host_of[rank_at(t, v)] != host_of[rank_at(t, rcmi_binomial_parent(v))];
+        path.blocks += rcmi_span_length(subtree(t, v), 0);
+        path.between += host_of[rank_at(t, v)] != host_of[rank_at(t, rcmi_binomial_parent(v))];
     }
-    return way;
+    return path;
 }
 
 static void binomial_count(struct rcmi_tally *tally) {
     const struct tree t = {.p = (uint32_t)tally->shape->nranks, .root = (uint32_t)tally->root};
     const double block = 1.0 / t.p;
     const bool down = tally->row->collective == RCM_SCATTER;
-    struct way most = {0};
+    struct path most = {0};
     for (uint32_t v = 1; v < t.p; v++) {
         const int self = (int)rank_at(&t, v), parent = (int)rank_at(&t, rcmi_binomial_parent(v));
-        const struct way way = way_to(&t, tally->shape->host_of, v);
+        const struct path path = path_to(&t, tally->shape->host_of, v);
         const uint32_t n = subtree(&t, v);
         rcmi_tally_spans(tally, down ? parent : self, down ? self : parent, n, block);
         rcmi_tally_local(tally, self, n > 1 ? block : 0, 0); /* its own block, from or to scratch */
-        most.blocks = way.blocks > most.blocks ? way.blocks : most.blocks;
-        most.between = way.between > most.between ? way.between : most.between;
+        most.blocks = path.blocks > most.blocks ? path.blocks : most.blocks;
+        most.between = path.between > most.between ? path.between : most.between;
     }
     rcmi_tally_local(tally, tally->root, block, 0);
     rcmi_tally_chain(tally, most.blocks * block);

@@ -89,26 +89,27 @@ static uint32_t depth(uint32_t p) {
 struct trees {
     struct rcmi_builder *b;
     uint32_t p, v; /* ranks; this one's number from the root */
-    uint32_t root_place;
+    uint32_t root_index;
     int *rank_at; /* by ring index */
 };
 
 static int trees_rank(const struct trees *t, uint32_t v) {
-    return t->rank_at[(v + t->root_place) % t->p];
+    return t->rank_at[(v + t->root_index) % t->p];
 }
 
 /* The number of a channel between two ranks, which may be neighbours in both trees. */
 enum { UP, DOWN };
-static int number(int tree, int way) {
-    return 2 * tree + way;
+static int number(int tree, int direction) {
+    return 2 * tree + direction;
 }
 
-static struct rcmi_operand from(const struct trees *t, int lane, uint32_t v, int tree, int way) {
-    return rcmi_from(t->b, lane, trees_rank(t, v), number(tree, way));
+static struct rcmi_operand from(const struct trees *t, int lane, uint32_t v, int tree,
+                                int direction) {
+    return rcmi_from(t->b, lane, trees_rank(t, v), number(tree, direction));
 }
 
-static uint32_t to(const struct trees *t, int lane, uint32_t v, int tree, int way) {
-    return rcmi_to(t->b, lane, trees_rank(t, v), number(tree, way));
+static uint32_t to(const struct trees *t, int lane, uint32_t v, int tree, int direction) {
+    return rcmi_to(t->b, lane, trees_rank(t, v), number(tree, direction));
 }
 
 /* Sends the half of a tree, from where this rank has it, to its children. */
@@ -194,11 +195,11 @@ static void tree_steps(const struct trees *t, const struct rcmi_algorithm *row, 
 static rcm_status trees_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
                              int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks;
-    struct trees t = {.p = p, .root_place = rcmi_ring_place_of(shape, root).place};
+    struct trees t = {.p = p, .root_index = rcmi_ring_position_of(shape, root).index};
     rcm_status status = rcmi_ring_order(shape, &t.rank_at);
     if (status != RCM_OK)
         return status;
-    t.v = (rcmi_ring_place_of(shape, rank).place + p - t.root_place) % p;
+    t.v = (rcmi_ring_position_of(shape, rank).index + p - t.root_index) % p;
     status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, TREES, 1, &t.b);
     for (int tree = 0; tree < TREES && status == RCM_OK; tree++)
         tree_steps(&t, row, tree);
@@ -211,10 +212,10 @@ static rcm_status trees_emit(const struct rcmi_algorithm *row, const struct rcmi
 static struct rcmi_formula trees_formula(const struct rcmi_algorithm *row,
                                          const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
-    const uint32_t root_place = rcmi_ring_place_of(shape, root).place;
-    const uint32_t v = (rcmi_ring_place_of(shape, rank).place + p - root_place) % p;
-    const uint32_t ways = (uint32_t)goes_up(row) + (uint32_t)goes_down(row);
-    struct rcmi_formula formula = {.rounds = ways * depth(p)};
+    const uint32_t root_index = rcmi_ring_position_of(shape, root).index;
+    const uint32_t v = (rcmi_ring_position_of(shape, rank).index + p - root_index) % p;
+    const uint32_t directions = (uint32_t)goes_up(row) + (uint32_t)goes_down(row);
+    struct rcmi_formula formula = {.rounds = directions * depth(p)};
     for (int tree = 0; tree < TREES && p > 1; tree++) {
         formula.chunks_sent += goes_up(row) && v != 0;
         formula.chunks_sent += goes_down(row) ? node_of(tree, v, p).nchildren : 0;
@@ -239,7 +240,7 @@ static void edges_count(struct rcmi_tally *tally, const struct trees *t, uint32_
 static void trees_count(struct rcmi_tally *tally) {
     const bool up = goes_up(tally->row), down = goes_down(tally->row);
     struct trees t = {.p = (uint32_t)tally->shape->nranks,
-                      .root_place = rcmi_ring_place_of(tally->shape, tally->root).place};
+                      .root_index = rcmi_ring_position_of(tally->shape, tally->root).index};
     if (rcmi_ring_order(tally->shape, &t.rank_at) != RCM_OK)
         return;
     for (uint32_t v = 1; v < t.p; v++)

@@ -105,12 +105,12 @@ rcm_status rcmi_two_level_emit(const struct rcmi_algorithm *row, const struct rc
 }
 
 void rcmi_two_level_count(struct rcmi_tally *t,
-                          void (*tell)(struct rcmi_tally *t, const struct rcmi_two_level *level)) {
+                          void (*tally)(struct rcmi_tally *t, const struct rcmi_two_level *level)) {
     struct rcmi_two_level level;
     t->failed = rcmi_two_level_make(t->shape, 0, t->row->parameter, &level) != RCM_OK;
     if (t->failed)
         return;
-    tell(t, &level);
+    tally(t, &level);
     rcmi_two_level_free(&level);
 }
 

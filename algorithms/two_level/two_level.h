@@ -76,7 +76,7 @@ rcm_status rcmi_two_level_emit(const struct rcmi_algorithm *row, const struct rc
 /* Counts the work of an algorithm: `tally` adds it. From `level` it may use only values that are
  * equal on all ranks. */
 void rcmi_two_level_count(struct rcmi_tally *t,
-                          void (*tell)(struct rcmi_tally *t, const struct rcmi_two_level *level));
+                          void (*tally)(struct rcmi_tally *t, const struct rcmi_two_level *level));
 /* Counts what the ranks of a host send a leader there: each except the leader and rank `but` sends
  * `messages` messages of `vectors` vectors. */
 void rcmi_tally_given(struct rcmi_tally *t, const struct rcmi_two_level *level, int leader,

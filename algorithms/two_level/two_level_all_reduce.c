@@ -55,7 +55,8 @@ static void read_sums(struct rcmi_builder *b, const struct rcmi_two_level *level
 }
 
 /* Publishes a complete sum in OUT to the other ranks of this host, if any. */
-static void tell_host(struct rcmi_builder *b, const struct rcmi_two_level *level, uint32_t part) {
+static void publish_host(struct rcmi_builder *b, const struct rcmi_two_level *level,
+                         uint32_t part) {
     if (level->size > 1)
         rcmi_send(b, LANE_LEAD, part, rcmi_out(part), rcmi_to_host(b, LANE_LEAD, 0));
 }
@@ -69,7 +70,7 @@ static void lead_reduce(struct rcmi_builder *b, const struct rcmi_two_level *lev
             b, LANE_LEAD, level, part, back > 0 ? from : rcmi_nowhere(), RCMI_NO_NUMBER);
         rcmi_summands_reduce(&sum, last ? rcmi_out(part) : rcmi_nowhere(), to);
         if (last)
-            tell_host(b, level, part);
+            publish_host(b, level, part);
     }
 }
 
@@ -80,7 +81,7 @@ static void lead_gather(struct rcmi_builder *b, const struct rcmi_two_level *lev
         const bool last = back == level->nhosts - 2;
         if (!last) {
             rcmi_recv_copy_send(b, LANE_LEAD, part, from, rcmi_out(part), to);
-            tell_host(b, level, part);
+            publish_host(b, level, part);
         } else if (level->size > 1) {
             rcmi_recv_copy_send(b, LANE_LEAD, part, from, rcmi_out(part),
                                 rcmi_to_host(b, LANE_LEAD, 0));
@@ -153,7 +154,7 @@ static void all_reduce_lead(struct rcmi_tally *t, const struct rcmi_two_level *l
     rcmi_tally_local(t, leader, 0, (hosts * size - 1) * part);
 }
 
-static void all_reduce_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void all_reduce_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     for (int host = 0; host < level->nhosts; host++)
         for (int number = 0; number < level->leaders; number++)
             all_reduce_lead(t, level, host, number);
@@ -161,7 +162,7 @@ static void all_reduce_tell(struct rcmi_tally *t, const struct rcmi_two_level *l
 }
 
 static void all_reduce_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, all_reduce_tell);
+    rcmi_two_level_count(t, all_reduce_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_all_reduce = {

@@ -353,8 +353,8 @@ static struct rcmi_formula all_to_all_formula(const struct rcmi_algorithm *row,
 }
 
 /* Counts the messages within a host. */
-static void tell_host(struct rcmi_tally *t, const struct rcmi_two_level *level, int host, int line,
-                      uint32_t all) {
+static void tally_host(struct rcmi_tally *t, const struct rcmi_two_level *level, int host, int line,
+                       uint32_t all) {
     const double block = 1.0 / t->shape->nranks;
     const int leader = rcmi_host_rank(level, host, line), size = rcmi_host_size(level, host);
     const uint32_t here = followers(level, host, line), p = ranks_of(level);
@@ -369,8 +369,8 @@ static void tell_host(struct rcmi_tally *t, const struct rcmi_two_level *level, 
 }
 
 /* Counts the messages with other hosts, by host size. */
-static void tell_between(struct rcmi_tally *t, const struct rcmi_two_level *level,
-                         const uint32_t *hosts_of, int host, int line) {
+static void tally_between(struct rcmi_tally *t, const struct rcmi_two_level *level,
+                          const uint32_t *hosts_of, int host, int line) {
     const double block = 1.0 / t->shape->nranks;
     const int leader = rcmi_host_rank(level, host, line), self = rcmi_host_size(level, host);
     const uint32_t here = followers(level, host, line);
@@ -384,14 +384,14 @@ static void tell_between(struct rcmi_tally *t, const struct rcmi_two_level *leve
     }
 }
 
-static void all_to_all_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void all_to_all_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     uint32_t *hosts_of = rcmi_hosts_of_sizes(level);
     t->failed = !hosts_of;
     for (int line = 0; !t->failed && line < level->leaders; line++) {
         const uint32_t all = rcmi_line_ranks(level, line);
         for (int host = 0; host < level->nhosts; host++) {
-            tell_host(t, level, host, line, all);
-            tell_between(t, level, hosts_of, host, line);
+            tally_host(t, level, host, line, all);
+            tally_between(t, level, hosts_of, host, line);
         }
     }
     rcmi_tally_between(t, rcmi_exchange_rounds(level, true));
@@ -399,7 +399,7 @@ static void all_to_all_tell(struct rcmi_tally *t, const struct rcmi_two_level *l
 }
 
 static void all_to_all_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, all_to_all_tell);
+    rcmi_two_level_count(t, all_to_all_tally);
 }
 
 #define TWO_LEVEL(number, text, leaders)                                                           \

@@ -66,7 +66,7 @@ static struct rcmi_formula barrier_formula(const struct rcmi_algorithm *row,
     return formula;
 }
 
-static void barrier_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void barrier_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     for (int host = 0; host < level->nhosts; host++) {
         const int leader = rcmi_host_rank(level, host, 0);
         rcmi_tally_given(t, level, leader, 1, 0, RCMI_NO_NUMBER);
@@ -81,7 +81,7 @@ static void barrier_tell(struct rcmi_tally *t, const struct rcmi_two_level *leve
 }
 
 static void barrier_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, barrier_tell);
+    rcmi_two_level_count(t, barrier_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_barrier = {

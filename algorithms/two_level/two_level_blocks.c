@@ -40,7 +40,7 @@ static int turns(const struct rcmi_two_level *level) {
 
 /* Each message is a block. At most two of them, at the ends, stay within a host; rounds - 1 is
  * counted as between hosts. */
-static void chain_tell(struct rcmi_tally *t, uint32_t rounds) {
+static void chain_tally(struct rcmi_tally *t, uint32_t rounds) {
     rcmi_tally_chain(t, (double)rounds / t->shape->nranks);
     rcmi_tally_between(t, rounds - 1.0);
 }
@@ -99,8 +99,8 @@ static void read_block(struct rcmi_builder *b, const struct rcmi_two_level *leve
         (back == 0 && number == level->number))
         return;
     const uint32_t block = (uint32_t)rcmi_host_rank(level, host, number);
-    const int teller = back == 0 ? (int)block : rcmi_leader_here(level, line);
-    rcmi_recv(b, LANE_READ, block, rcmi_from_host(b, LANE_READ, teller, 0), rcmi_out(block));
+    const int publisher = back == 0 ? (int)block : rcmi_leader_here(level, line);
+    rcmi_recv(b, LANE_READ, block, rcmi_from_host(b, LANE_READ, publisher, 0), rcmi_out(block));
 }
 
 static void read_blocks(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn) {
@@ -132,13 +132,13 @@ static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct
  * it publishes those of other hosts. */
 static uint64_t all_gather_led(const struct rcmi_two_level *level) {
     const int after = rcmi_host_before(level, level->nhosts - 1);
-    uint64_t told = 0, passed = 0;
+    uint64_t published = 0, passed = 0;
     for (int host = 0; host < level->nhosts; host++) {
         const uint64_t blocks = (uint64_t)rcmi_host_followers(level, host, level->number);
-        told += host != level->host ? blocks : 0;
+        published += host != level->host ? blocks : 0;
         passed += host != after ? blocks : 0;
     }
-    return passed + (level->size > 1 ? told : 0);
+    return passed + (level->size > 1 ? published : 0);
 }
 
 static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
@@ -148,7 +148,7 @@ static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
     if (rcmi_two_level_make(shape, rank, row->parameter, &level) != RCM_OK)
         return (struct rcmi_formula){0};
     const struct rcmi_formula formula = {
-        .rounds = rcmi_ring_rounds(&level, RCMI_HOSTS_TOLD),
+        .rounds = rcmi_ring_rounds(&level, RCMI_HOSTS_PUBLISH),
         .chunks_sent = (level.size > 1) + (rcmi_leads(&level) ? all_gather_led(&level) : 0)};
     rcmi_two_level_free(&level);
     return formula;
@@ -160,14 +160,14 @@ static void all_gather_lead(struct rcmi_tally *t, const struct rcmi_two_level *l
     const double block = 1.0 / t->shape->nranks;
     const int after = (host + 1) % level->nhosts;
     const int passed = all - rcmi_host_followers(level, after, line);
-    const int told = all - rcmi_host_followers(level, host, line);
+    const int published = all - rcmi_host_followers(level, host, line);
     const int leader = rcmi_host_rank(level, host, line);
     rcmi_tally_send(t, leader, rcmi_host_rank(level, after, line), passed, passed * block);
     if (rcmi_host_is_shared(level, host))
-        rcmi_tally_multicast(t, leader, told, told * block);
+        rcmi_tally_multicast(t, leader, published, published * block);
 }
 
-static void all_gather_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void all_gather_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     const double block = 1.0 / t->shape->nranks;
     for (int line = 0; line < level->leaders; line++) {
         const int all = (int)rcmi_line_ranks(level, line);
@@ -179,11 +179,11 @@ static void all_gather_tell(struct rcmi_tally *t, const struct rcmi_two_level *l
             rcmi_tally_multicast(t, rcmi_host_rank(level, host, 0), rcmi_host_size(level, host),
                                  rcmi_host_size(level, host) * block);
     rcmi_tally_local_all(t, block, 0);
-    chain_tell(t, rcmi_ring_rounds(level, RCMI_HOSTS_TOLD));
+    chain_tally(t, rcmi_ring_rounds(level, RCMI_HOSTS_PUBLISH));
 }
 
 static void all_gather_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, all_gather_tell);
+    rcmi_two_level_count(t, all_gather_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_all_gather = {
@@ -315,7 +315,7 @@ static void scatter_lead(struct rcmi_tally *t, const struct rcmi_two_level *leve
     }
 }
 
-static void reduce_scatter_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void reduce_scatter_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     for (int line = 0; line < level->leaders; line++) {
         const int all = (int)rcmi_line_ranks(level, line);
         for (int host = 0; host < level->nhosts; host++) {
@@ -323,11 +323,11 @@ static void reduce_scatter_tell(struct rcmi_tally *t, const struct rcmi_two_leve
             scatter_lead(t, level, host, line, all);
         }
     }
-    chain_tell(t, rcmi_ring_rounds(level, RCMI_HOSTS_HAND));
+    chain_tally(t, rcmi_ring_rounds(level, RCMI_HOSTS_HAND));
 }
 
 static void reduce_scatter_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, reduce_scatter_tell);
+    rcmi_two_level_count(t, reduce_scatter_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_reduce_scatter = {

@@ -52,11 +52,11 @@ static void chains_go_on(int hosts, const struct follower *list, int n, struct f
                          int left) {
     int at = -1; /* the last block that starts at or before the chain's host */
     for (int i = 0; i < n; i++) {
-        const int place = list[i].host - 1;
-        while (at + 1 < left && blocks[at + 1].host <= place)
+        const int ended_at = list[i].host - 1;
+        while (at + 1 < left && blocks[at + 1].host <= ended_at)
             at++;
         struct follower *block = &blocks[at >= 0 ? at : left - 1];
-        const int waits = place - block->host + (at >= 0 ? 0 : hosts);
+        const int waits = ended_at - block->host + (at >= 0 ? 0 : hosts);
         block->depth = larger(block->depth, list[i].depth + (uint32_t)(hosts - 1 - waits));
     }
 }
@@ -76,7 +76,7 @@ static uint32_t chains_longest(const struct rcmi_two_level *level, enum rcmi_hos
     uint32_t longest = 0;
     for (int i = 0; i < n; i++) {
         const int last = (list[i].host + level->nhosts - 1) % level->nhosts;
-        const bool more = end == RCMI_HOSTS_TOLD ? rcmi_host_is_shared(level, last) : turns > 1;
+        const bool more = end == RCMI_HOSTS_PUBLISH ? rcmi_host_is_shared(level, last) : turns > 1;
         longest = larger(longest, list[i].depth + more);
     }
     return longest;

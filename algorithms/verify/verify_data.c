@@ -278,8 +278,8 @@ static rcm_status data_check_order(const struct data *d, uint32_t rank, uint32_t
                          "completes it",
                          plan->algorithm, d->v->nranks, rank, chunk,
                          got->complete ? "should not have gone through a" : "went through no");
-    const struct rcmi_algorithm *promise = d->v->options.formula;
-    if ((!all || (promise && promise->ordered)) && !got->in_order)
+    const struct rcmi_algorithm *guarantee = d->v->options.formula;
+    if ((!all || (guarantee && guarantee->ordered)) && !got->in_order)
         return rcmi_fail(RCM_ERR_INTERNAL, 0,
                          "%s on %u ranks: rank %u does not add up chunk %u in rank order",
                          plan->algorithm, d->v->nranks, rank, chunk);
@@ -343,38 +343,38 @@ rcm_status rcmi_verify_data(struct rcmi_verifier *v) {
 /* ---- Barrier --------------------------------------------------------------------------------- */
 
 /* reached: for each step the set of ranks whose begin must come before it. */
-static void barrier_spread(const struct rcmi_verifier *v, uint64_t *heard, uint32_t words) {
+static void barrier_spread(const struct rcmi_verifier *v, uint64_t *reached, uint32_t words) {
     for (uint32_t i = 0; i < v->nsteps; i++) {
         const uint32_t step = v->order[i], rank = v->rank_of[step];
-        uint64_t *own = heard + (size_t)step * words;
+        uint64_t *own = reached + (size_t)step * words;
         own[rank / 64] |= UINT64_C(1) << rank % 64;
         for (uint32_t e = v->edge_base[step]; e < v->edge_base[step + 1]; e++) {
             if (v->edges[e].kind == RCMI_EDGE_CREDIT || v->edges[e].to >= v->nsteps)
                 continue;
-            uint64_t *later = heard + (size_t)v->edges[e].to * words;
+            uint64_t *later = reached + (size_t)v->edges[e].to * words;
             for (uint32_t w = 0; w < words; w++)
                 later[w] |= own[w];
         }
     }
 }
 
-static bool barrier_heard(const struct rcmi_verifier *v, const uint64_t *heard, uint32_t words,
-                          uint32_t rank, uint32_t other) {
+static bool barrier_reached(const struct rcmi_verifier *v, const uint64_t *reached, uint32_t words,
+                            uint32_t rank, uint32_t other) {
     for (uint32_t step = v->step_base[rank]; step < v->step_base[rank + 1]; step++)
-        if (heard[(size_t)step * words + other / 64] >> other % 64 & 1)
+        if (reached[(size_t)step * words + other / 64] >> other % 64 & 1)
             return true;
     return rank == other;
 }
 
 rcm_status rcmi_verify_barrier(struct rcmi_verifier *v) {
     const uint32_t words = (v->nranks + 63) / 64;
-    uint64_t *heard = rcmi_verify_alloc(v, (size_t)v->nsteps * words, sizeof(*heard));
-    if (!heard)
+    uint64_t *reached = rcmi_verify_alloc(v, (size_t)v->nsteps * words, sizeof(*reached));
+    if (!reached)
         return RCM_ERR_NOMEM;
-    barrier_spread(v, heard, words);
+    barrier_spread(v, reached, words);
     for (uint32_t rank = 0; rank < v->nranks; rank++)
         for (uint32_t other = 0; other < v->nranks; other++)
-            if (!barrier_heard(v, heard, words, rank, other))
+            if (!barrier_reached(v, reached, words, rank, other))
                 return rcmi_fail(RCM_ERR_INTERNAL, 0,
                                  "%s on %u ranks: rank %u can leave the barrier before rank %u "
                                  "has entered it",

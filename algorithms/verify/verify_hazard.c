@@ -179,8 +179,8 @@ static rcm_status pair_check(const struct hazards *h, const struct access *a,
         !step_before_message(h, with->step, early->step)) {
         rcmi_verify_describe(h->v, with->step, other, sizeof(other));
         return rcmi_verify_fail_at(h->v, early->step,
-                                   "is marked early, but %s touches the chunk when it may already "
-                                   "be on its way%s",
+                                   "is marked early, but %s touches the chunk when the message "
+                                   "may already be in flight%s",
                                    other, h->v->options.in_place ? " (in place)" : "");
     }
     const struct access *kept = a->kept ? a : b;

@@ -183,7 +183,7 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
            "#   deadlock with %u slot%s or more, once and twice in a row;\n"
            "#   %s%s;\n"
            "#   %u message%s in a row, as the formula says",
-           plans[0]->min_slots, plans[0]->min_slots == 1 ? "" : "s", row->promise,
+           plans[0]->min_slots, plans[0]->min_slots == 1 ? "" : "s", row->guarantee,
            barrier || row->apart ? "" : ", in place or not", f.rounds, f.rounds == 1 ? "" : "s");
     if (barrier)
         printf("\n");
