@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names that look like settings and are none. Their values are not shown: they may be secrets. */
+/* Warns of environment names that look like settings. Their values are not shown: they may be
+ * secrets. */
 #include "setting_names.h"
 #include <stdbool.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #define PREFIX "RINGCOMM_"
 enum { NAME_MAX_BYTES = 64 };
 
-/* Of tools and tests. */
+/* Prefixes used by tools and tests. */
 static const char *const others[] = {"RINGCOMM_BENCH_", "RINGCOMM_TEST_"};
 
 static bool is_known(const char *name) {
@@ -29,7 +30,7 @@ static char upper(char c) {
     return (char)(c >= 'a' && c <= 'z' ? c + 'A' - 'a' : c);
 }
 
-/* How many characters must be put in, left out or changed; capitals count as small letters. */
+/* Edit distance (insertions, deletions, changes), ignoring case. */
 static int distance(const char *a, const char *b) {
     int row[NAME_MAX_BYTES + 1];
     const int len = (int)strlen(b);
@@ -72,10 +73,9 @@ void rcmi_settings_warn_names(void) {
         memcpy(name, *variable, len);
         name[len] = '\0';
         if (!is_known(name))
-            rcmi_log(
-                RCMI_LOG_WARN,
-                "%s is set and has no effect: there is no such setting, the nearest name is %s",
-                name, nearest(name));
+            rcmi_log(RCMI_LOG_WARN,
+                     "%s is set but has no effect: unknown setting. The nearest name is %s", name,
+                     nearest(name));
     }
     *rcmi_last_error() = kept;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names in the environment that look like settings and are none. */
+/* Warnings about environment names that look like settings. */
 #ifndef RCMI_SETTING_NAMES_H
 #define RCMI_SETTING_NAMES_H
 
-/* Warns of each name in the environment that begins like a setting and is none, or none any
- * more. */
+/* Warns of each environment name that begins like a setting but is not a current setting. */
 void rcmi_settings_warn_names(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing without the signal that some failures of it raise, SIGPIPE and SIGXFSZ: it is blocked
- * meanwhile, and taken back if it came by what we did.
+ * Writes without SIGPIPE and SIGXFSZ: blocks the signal meanwhile, and discards it if this write
+ * raised it.
  */
 #include "sigpipe.h"
 
@@ -35,7 +35,7 @@ static void take_back(int signal) {
         ;
 }
 
-/* Keeps errno, which says what was raised. */
+/* Keeps errno, which identifies the raised signal. */
 static void quiet_end(const struct quiet *quiet, bool failed) {
     const int saved_errno = errno;
     const int raised = !failed                ? 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls that may last: see lasting.h. */
+/* Calls with a deadline on a separate thread: see timed_call.h. */
 #include "lasting.h"
 #include <stdlib.h>
 #include "thread.h"
@@ -28,7 +28,7 @@ static void *lasting_main(void *arg) {
     return NULL;
 }
 
-/* Is it done by then? Else the thread has it alone. */
+/* Returns whether it is done by the deadline; if not, the thread owns it from then on. */
 static bool lasting_await(struct rcmi_lasting *call, rcmi_deadline deadline) {
     pthread_mutex_lock(&call->lock);
     while (!call->done && rcmi_condition_wait(&call->changed, &call->lock, deadline))
@@ -44,7 +44,7 @@ bool rcmi_lasting_run(struct rcmi_lasting *call, rcmi_deadline deadline, rcm_sta
     pthread_mutex_init(&call->lock, NULL);
     rcmi_condition_init(&call->changed);
     call->done = call->left = false;
-    static const struct rcmi_thread_kind kind = {.name = "a thread for a call that may last",
+    static const struct rcmi_thread_kind kind = {.name = "a thread for a blocking call",
                                                  .stack_kib = RCMI_STACK_DRIVER_KIB};
     *ret_status = rcmi_thread_start(&kind, lasting_main, call, &thread);
     if (*ret_status != RCM_OK) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of others' code that may last longer than their caller may wait, as those of a driver: each
- * is made by a thread of its own.
+ * Calls of foreign code, such as a driver, that may block longer than their caller can wait. Each
+ * runs on a thread of its own.
  *
  *      caller                              thread
- *        rcmi_lasting_run ---------------->  run
+ *        rcmi_timed_call_run ------------->  run
  *        waits until its deadline   <------  done: the caller has the result, and the struct
- *        has gone                            done: late takes the result back, the struct is freed
+ *        has left                            done: late releases the result and the struct is freed
  *
- * Not here: works, which have deadlines of their own and no thread (api/work/deadline.h).
+ * Not here: works, which have their own deadlines and no thread (api/work/deadline.h).
  */
 #ifndef RCMI_LASTING_H
 #define RCMI_LASTING_H
@@ -18,14 +18,13 @@
 #include "clock.h"
 #include "error.h"
 
-/* First in a struct with arguments and results, which is from malloc. */
+/* The first member of a malloc'd struct with arguments and results. */
 struct rcmi_lasting {
-    /* On the thread. What it uses outlives it: the caller may have gone. */
+    /* Runs on the thread. Everything it uses must outlive the caller, which may leave. */
     rcm_status (*run)(struct rcmi_lasting *call);
-    /* The caller has gone: gives back what a run that ended so has brought, and what the struct
-     * holds. */
+    /* Called if the caller has left: releases the results of the run, and what the struct owns. */
     void (*late)(struct rcmi_lasting *call, rcm_status status);
-    /* lasting.c's. */
+    /* Private to timed_call.c. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done, left;
@@ -33,8 +32,8 @@ struct rcmi_lasting {
     struct rcmi_error error;
 };
 
-/* True: *ret_status is how it ended, the thread's error is its own; or no thread could be started.
- * False: the deadline has passed, and the struct is not the caller's any more. */
+/* True: *ret_status is the result, and the thread's error is set accordingly; or no thread could be
+ * started. False: the deadline has passed, and the caller no longer owns the struct. */
 bool rcmi_lasting_run(struct rcmi_lasting *call, rcmi_deadline deadline, rcm_status *ret_status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Room for memory: see memory_room.h. */
+/* Available memory: see memory_room.h. */
 #include "memory_room.h"
 
 #include <stdatomic.h>
@@ -11,16 +11,17 @@
 #include "error.h"
 #include "fd.h"
 
-/* After a look so many bytes less than the room it found are taken without another one: other
- * processes take memory too. */
+/* After a check, this share of the available memory may be taken without another check. It is
+ * small, because other processes take memory too. */
 #define SHARE      16
 #define UNSEEN_MAX ((size_t)16 << 20)
-#define TRIFLE     ((size_t)64 << 10) /* less is not looked into */
+#define TRIFLE     ((size_t)64 << 10) /* smaller requests are not checked */
 
-/* Bytes that may be taken before the next look. Relaxed: a hint. */
+/* Bytes that may be taken before the next check. Relaxed: a hint. */
 static _Atomic size_t unseen;
 
-/* What the machine has, swap included, and its swap alone; in bytes, SIZE_MAX if not known. */
+/* Available memory of the machine including swap, and the swap alone; in bytes, SIZE_MAX if
+ * unknown. */
 static size_t machine_room(uint64_t *ret_swap) {
     char line[128];
     unsigned long long kib, available = 0, swap = 0;
@@ -58,14 +59,14 @@ rcm_status rcmi_memory_check(size_t bytes) {
     rcmi_cgroup_memory(swap, &group);
     if (bytes > machine)
         return rcmi_fail(RCM_ERR_RESOURCE, 0,
-                         "%zu bytes of memory are wanted and %zu are available on this machine",
+                         "%zu bytes of memory are needed, but %zu are available on this machine",
                          bytes, machine);
     if (bytes > group.room)
-        return rcmi_fail(RCM_ERR_RESOURCE, 0,
-                         "%zu bytes of memory are wanted and %llu are available: %s is %llu. Raise "
-                         "that limit, or use less",
-                         bytes, (unsigned long long)group.room, group.file,
-                         (unsigned long long)group.limit);
+        return rcmi_fail(
+            RCM_ERR_RESOURCE, 0,
+            "%zu bytes of memory are needed, but %llu are available: %s is %llu. Raise "
+            "that limit, or use less",
+            bytes, (unsigned long long)group.room, group.file, (unsigned long long)group.limit);
     const size_t room = group.room < machine ? (size_t)group.room : machine;
     const size_t share = (room - bytes) / SHARE;
     atomic_store_explicit(&unseen, share < UNSEEN_MAX ? share : UNSEEN_MAX, memory_order_relaxed);

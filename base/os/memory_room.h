@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether memory can be had without anybody being killed for it: what the machine has, and what
- * the control groups of this process allow (cgroup.h). Limits of address space and of overcommit
- * are not here: the system call that passes them fails.
+ * Checks that memory is available without triggering the out-of-memory killer: memory of the
+ * machine, and limits of this process's control groups (cgroup.h). Not here: limits of address
+ * space and overcommit, which make the system call itself fail.
  */
 #ifndef RCMI_MEMORY_ROOM_H
 #define RCMI_MEMORY_ROOM_H
@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include "ringcomm.h"
 
-/* Before so many bytes are taken and written to. RCM_ERR_RESOURCE, with the limit. Cheap: small
- * amounts are looked into together. Any thread. */
+/* Call before taking and writing to `bytes` of memory. RCM_ERR_RESOURCE names the limit. Cheap:
+ * small amounts are checked together. Any thread. */
 rcm_status rcmi_memory_check(size_t bytes);
 
 #endif

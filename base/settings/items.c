@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Texts that set constants by name; see items.h. */
+/* Texts that assign constants by name; see assignments.h. */
 #include "items.h"
 
 #include <string.h>
@@ -16,14 +16,14 @@ static const char *skip_apart(const char *text) {
     return text;
 }
 
-/* The end of the piece without a name of its own that begins here; NULL: none does. */
+/* The end of the unnamed piece that begins here; NULL: none begins here. */
 static const char *piece_end(const char *text) {
     text += strspn(text, BLANK);
     const size_t len = strcspn(text, APART "=#");
     return len > 0 && text[len + strspn(text + len, BLANK)] != '=' ? text + len : NULL;
 }
 
-/* The end of a value: pieces without names belong to it. */
+/* The end of a value, which includes following unnamed pieces. */
 static const char *value_end(const char *value) {
     const char *end = value + strcspn(value, APART "#");
     for (const char *next = end; next; next = *end == ',' ? piece_end(end + 1) : NULL)
