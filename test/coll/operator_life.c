@@ -23,8 +23,8 @@ static int check_refusals(rcm_comm *comm) {
     errors += refuses("real", rcm_op_create_premul_sum(1, 2, RCM_FLOAT64, &op), "imaginary is 2");
     errors += refuses("NULL", rcm_op_create_premul_sum(1, 0, RCM_FLOAT64, NULL), "ret_op is NULL");
     errors += refuses("sum", rcm_op_free(RCM_SUM), "op 1 is sum");
-    errors += refuses("none", rcm_op_free(77), "op 77 is no operator");
-    errors += refuses("never", rcm_op_free(2000000000), "op 2000000000 is no operator");
+    errors += refuses("none", rcm_op_free(77), "op 77 is not an operator");
+    errors += refuses("never", rcm_op_free(2000000000), "op 2000000000 is not an operator");
     CHECK(errors, rcm_op_create_premul_sum(2, 0, RCM_FLOAT64, &op) == RCM_OK, "create");
     CHECK(errors, op > 256 && strcmp(rcm_op_name(op), "premul_sum") == 0, "op %d", (int)op);
     CHECK(errors, rcm_op_defined(op, RCM_FLOAT64) == RCM_OK, "%s", rcm_last_error());
@@ -155,7 +155,7 @@ static int check_function(rcm_comm *comm) {
     CHECK(errors,
           status == RCM_ERR_UNSUPPORTED &&
               strstr(rcm_last_error(),
-                     "2nd of two is not commutative, and all_reduce algorithm ring"),
+                     "2nd of two is not commutative, but all_reduce algorithm ring"),
           "%s", rcm_last_error());
     CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
     return errors;

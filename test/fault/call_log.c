@@ -75,7 +75,7 @@ static int rank_play(rcm_comm *comm, void *arg) {
           error.text);
     const char *words[2] = {"broadcast of 100 float32", "broadcast of 4000 float32"};
     if (!board->frozen)
-        words[0] = words[1] = "rank 1 called something else than this rank";
+        words[0] = words[1] = "rank 1 made a different call than this rank";
     for (int i = 0; i < 2; i++)
         CHECK(errors, strstr(error.text, words[i]), "rank %d does not say \"%s\": %s", rank,
               words[i], error.text);

@@ -416,7 +416,7 @@ def lose_long(hosts, **more):
     for rank, (text, _) in enumerate(job.finish()):
         check(value_of(text, 'error', 'status') == 'RCM_ERR_PEER', f'rank {rank}: another status')
         check(re.search(r'^error .*short messages pass, long ones do not: .* rank \d failed: .*'
-                        rf'packets of 1\d\d\d bytes get no answer; {MTU}', text, re.M),
+                        rf'packets of 1\d\d\d bytes are not acknowledged; {MTU}', text, re.M),
               f'rank {rank} does not say it')
 
 
@@ -433,8 +433,8 @@ def case_mtu_store():
     hosts = two_switches()
     black_hole(hosts)
     outputs = start(hosts, ['work'], each=1, more={'RINGCOMM_TIMEOUT': '4'}).finish()
-    check(re.search(rf'^error when=init .*store at .*(did not|get no answer); {MTU}', outputs[1][0],
-                    re.M), 'rank 1 does not say it')
+    check(re.search(rf'^error when=init .*store at .*(not its beginning|not acknowledged); {MTU}',
+                    outputs[1][0], re.M), 'rank 1 does not say it')
 
 
 def case_mtu_probing():

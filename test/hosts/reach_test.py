@@ -205,12 +205,13 @@ def case_no_address():
     hosts[1].plug('eth0', lan)
     time.sleep(2)  # until the kernel has tried its link-local address
     nothing = 'on rank 1 there is no address that other hosts can reach: '
-    refused_by_all(hosts, nothing + 'its interfaces, as eth0, have no address but link-local ones')
+    refused_by_all(hosts, nothing + 'its interfaces, such as eth0, have no address except '
+                   'link-local ones')
     hosts[1].call('ip', 'address', 'flush', 'dev', 'eth0')
-    refused_by_all(hosts, nothing + 'its interfaces, as eth0, have no address')
+    refused_by_all(hosts, nothing + 'its interfaces, such as eth0, have no address')
     hosts[1].call('ip', 'link', 'set', 'eth0', 'down')
     hosts[0].call('ip', 'link', 'set', 'eth0', 'down')
-    refused_by_all(hosts, nothing + 'no network interface but loopback is up')
+    refused_by_all(hosts, nothing + 'no network interface except loopback is up')
     refused_by_all(hosts, nothing, more=TCP)
     # Two ranks of one host need none.
     all_good(start(hosts[:1], ['work'], url=f'tcp://127.0.0.1:{STORE}', more=TCP))
@@ -231,14 +232,14 @@ def case_iface_lacks():
         host.plug('eth1', net.bridge(f'own{i}'))
     time.sleep(2)
     hosts[1].call('ip', 'link', 'add', 'eth2', 'type', 'veth', 'peer', 'name', 'eth3')
-    for value, why in (('eth1', 'is up and has no address but IPv6 link-local ones'),
+    for value, why in (('eth1', 'is up but has only IPv6 link-local addresses'),
                        ('eth2', 'this interface is down'),
-                       ('eth7', 'there is no interface of this name, address or network'),
-                       ('10.99.0.0/16', 'there is no interface of this name, address or network'),
-                       ('fe80::1%eth0', 'there is no interface of this name, address or network')):
+                       ('eth7', 'no interface has this name, address or network'),
+                       ('10.99.0.0/16', 'no interface has this name, address or network'),
+                       ('fe80::1%eth0', 'no interface has this name, address or network')):
         said = init_errors(hosts, 'CONFIG', more={'RINGCOMM_TIMEOUT': '10'},
                            more_of={1: {'RINGCOMM_IFACE': value}})[1]
-        check(f"RINGCOMM_IFACE is '{value}', and" in said and why in said, f'not said: {said}')
+        check(f"RINGCOMM_IFACE is '{value}', but" in said and why in said, f'not said: {said}')
     for value in ('10.77.0.0/24', 'eth7,eth0', 'eth1,10.77.0.0/16'):
         all_good(start(hosts, ['work'], each=1, more={'RINGCOMM_IFACE': value}))
 

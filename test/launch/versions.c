@@ -65,7 +65,7 @@ static void run(int rank, int size, const char *words, const char *version) {
     struct job job = {.url = url, .number = 1, .size = size};
     char who[40], client[100], own[60];
     rcm_store *store;
-    snprintf(own, sizeof own, " has %d: all ranks need the same version", RCMI_WIRE_VERSION);
+    snprintf(own, sizeof own, " has %d: use the same version", RCMI_WIRE_VERSION);
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d?server=0", port);
     snprintf(client, sizeof client, "%s", url);
     snprintf(who, sizeof who, rank == 0 ? "rank 0 of %d (pid 4711 on node99" : "rank %d on node99",

@@ -66,7 +66,7 @@ static void test_ordered(void **state) {
                           p % 2 ? test_shape_one_host(&one, p) : test_shape_dealt(&two, p, 2));
     const struct rcmi_algorithm *ring = test_algorithm(RCM_ALL_REDUCE, "ring");
     assert_int_equal(rcmi_algorithm_check_order(ring, "compose"), RCM_ERR_UNSUPPORTED);
-    assert_non_null(strstr(rcmi_last_error()->text, "compose is not commutative, and all_reduce"));
+    assert_non_null(strstr(rcmi_last_error()->text, "compose is not commutative, but all_reduce"));
 }
 
 static const char *selected(enum rcm_collective collective, const struct rcmi_shape *shape,
@@ -441,8 +441,8 @@ static void test_choices_wrong(void **state) {
         {"all_reduce=ring:9-8", "'ring:9-8'"},
         {"all_reduce=", "''"},
         {"all_reduce=ring,rong:4-", "\"rong\""},
-        {"all_sum=ring", "all_sum, which is no collective"},
-        {"rong", "rong, which is no algorithm"},
+        {"all_sum=ring", "all_sum, which is not a collective"},
+        {"rong", "rong, which is not an algorithm"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct rcmi_choices choices = {.n = 0};

@@ -540,7 +540,7 @@ static void test_form(void **state) {
         {break_lane_of_end, "belongs to a lane that does not exist"},
         {break_input, "writes its input"},
         {break_lanes, "steps outside of lanes"},
-        {break_lane_start, "lane 0 is not where it should be"},
+        {break_lane_start, "lane 0 does not follow the lane before"},
         {break_peer, "has a peer that does not exist"},
         {break_self, "has a peer that does not exist"},
         {break_number, "its number is too large"},
@@ -796,7 +796,7 @@ static void test_answers(void **state) {
         void (*damage)(struct rcmi_plan *);
         const char *text;
     } cases[] = {
-        {break_answer, "receives what is no answer to message 0"},
+        {break_answer, "receives a message that does not answer message 0"},
         {break_receipt, "0 of 1 messages on its channel are answered"},
         {break_index, "answers on no channel"},
         {break_question, "answers what it does not receive"},
@@ -888,7 +888,7 @@ static void test_wrong_formula(void **state) {
     struct rcmi_algorithm wrong = *ring;
     wrong.formula = test_algorithm(RCM_ALL_REDUCE, "one_shot")->formula;
     expect(shape, plans, &(struct rcmi_verify_options){.formula = &wrong},
-           "the longest chain has 6 messages, the formula says 1");
+           "the longest chain has 6 messages, but the formula gives 1");
     test_plans_free(plans, 4);
 
     plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
