@@ -26,7 +26,7 @@ static void quiet_begin(struct quiet *quiet) {
     pthread_sigmask(SIG_BLOCK, &both, &quiet->before);
 }
 
-static void take_back(int signal) {
+static void signal_discard(int signal) {
     const struct timespec at_once = {0, 0};
     sigset_t raised;
     sigemptyset(&raised);
@@ -43,7 +43,7 @@ static void quiet_end(const struct quiet *quiet, bool failed) {
                        : saved_errno == EFBIG ? SIGXFSZ
                                               : 0;
     if (raised && sigismember(&quiet->pending, raised) != 1)
-        take_back(raised);
+        signal_discard(raised);
     pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
     errno = saved_errno;
 }

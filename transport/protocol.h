@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "cpu.h"
-#include "items.h"
+#include "assignments.h"
 #include "ringcomm.h"
 
 /* Sizes in bytes, both ends included; none if from > to. */
@@ -55,9 +55,9 @@ const struct rcmi_protocols *rcmi_protocols_of(enum rcmi_cpu cpu);
 bool rcmi_range_read(const char *text, size_t len, struct rcmi_range *ret_range);
 
 /*
- * Changes what a text says (items.h): NAME=RANGE. NAME is one of the map's, for both states of
- * sharing, or NAME.roomy or NAME.oversubscribed for one. RCM_ERR_CONFIG names origin and the item
- * that is wrong.
+ * Changes what a text says (assignments.h): NAME=RANGE. NAME is one of the map's, for both states
+ * of sharing, or NAME.roomy or NAME.oversubscribed for one. RCM_ERR_CONFIG names origin and the
+ * item that is wrong.
  */
 rcm_status rcmi_protocols_read(const char *text, const char *origin,
                                struct rcmi_protocols *protocols);

@@ -13,7 +13,7 @@
 #ifndef RCMI_CHOICE_H
 #define RCMI_CHOICE_H
 
-#include "items.h"
+#include "assignments.h"
 #include "plan.h"
 #include "protocol.h"
 

@@ -22,7 +22,7 @@
 #define RCMI_PRICE_H
 
 #include "cost.h"
-#include "items.h"
+#include "assignments.h"
 #include "protocol.h"
 
 /* Name, description. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "failure.h"
-#include "memory_room.h"
+#include "memory_check.h"
 #include "uneven.h"
 #include "work.h"
 

@@ -18,7 +18,7 @@
 #include "group.h"
 #include "log.h"
 #include "numbers.h"
-#include "setting_names.h"
+#include "unknown_settings.h"
 #include "settings.h"
 #include "sized.h"
 #include "trace_file.h"

@@ -10,7 +10,7 @@
  *   in use       memory.current, memory.swap.current   memory.usage_in_bytes, memory.memsw.usage...
  *   tasks        pids.max, pids.current                the same
  *
- * Not here: limits of the whole machine (memory_room.h, sched_getaffinity).
+ * Not here: limits of the whole machine (memory_check.h, sched_getaffinity).
  */
 #ifndef RCMI_CGROUP_H
 #define RCMI_CGROUP_H

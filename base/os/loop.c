@@ -212,11 +212,11 @@ void rcmi_loop_timer(struct rcmi_loop *loop, struct rcmi_timer *timer, rcmi_dead
     rcmi_loop_timer_stop(loop, timer);
     timer->at = at;
     timer->active = true;
-    struct rcmi_timer **place = &loop->timers;
-    while (*place && (*place)->at <= at)
-        place = &(*place)->next;
-    timer->next = *place;
-    *place = timer;
+    struct rcmi_timer **link = &loop->timers;
+    while (*link && (*link)->at <= at)
+        link = &(*link)->next;
+    timer->next = *link;
+    *link = timer;
 }
 
 /* Fires due timers. A timer that restarts with a passed time fires in the next round; otherwise

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "error.h"
-#include "memory_room.h"
+#include "memory_check.h"
 #include "sigpipe.h"
 
 #ifndef MFD_NOEXEC_SEAL

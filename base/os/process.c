@@ -108,7 +108,7 @@ uint64_t rcmi_process_begun(const struct rcmi_process *process) {
 
 /* Do pids of the two refer to the same processes? A machine that was cloned while running differs
  * from the original only in the host name. */
-static bool same_place(const struct rcmi_process *a, const struct rcmi_process *b) {
+static bool pids_are_comparable(const struct rcmi_process *a, const struct rcmi_process *b) {
     return a->pid_ns == b->pid_ns && a->pid_ns != 0 && strcmp(a->boot, b->boot) == 0 &&
            strcmp(a->boot, "-") != 0 && strcmp(a->host, b->host) == 0;
 }
@@ -117,7 +117,7 @@ enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process) {
     struct rcmi_process self, seen;
     char state = '?';
     rcmi_process_self(&self);
-    if (!same_place(process, &self))
+    if (!pids_are_comparable(process, &self))
         return RCMI_PROCESS_ELSEWHERE;
     if (process->pid == self.pid && !starts_differ(process, &self))
         return RCMI_PROCESS_SELF;

@@ -13,7 +13,7 @@
 #include "cgroup.h"
 #include "check.h"
 #include "error.h"
-#include "memory_room.h"
+#include "memory_check.h"
 
 #define MIB ((uint64_t)1 << 20)
 

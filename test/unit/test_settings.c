@@ -7,7 +7,7 @@
 #include "check.h"
 #include "auth.h"
 #include "numbers.h"
-#include "setting_names.h"
+#include "unknown_settings.h"
 #include "settings.h"
 
 static void test_size_parser(void **state) {

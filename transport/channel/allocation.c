@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include "channel.h"
 #include "log.h"
-#include "memory_room.h"
+#include "memory_check.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */

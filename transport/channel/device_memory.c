@@ -2,40 +2,40 @@
 /*
  * Memory of a device for a user, in time: drivers wait for work on the device before they give some
  * away, or take it back (cuMemAlloc may, cuMemFree does), and that work may never end. So another
- * thread calls the driver (lasting.h), and the wait for it has a deadline.
+ * thread calls the driver (timed_call.h), and the wait for it has a deadline.
  */
 #include <stdlib.h>
 #include "channel.h"
-#include "lasting.h"
+#include "timed_call.h"
 #include "mem_kind.h"
 
 struct move {
-    struct rcmi_lasting call; /* first */
+    struct rcmi_timed_call call; /* first */
     const struct rcmi_mem_row *row;
     struct rcmi_device *device; /* held until it is through */
     void *memory;
     size_t bytes;
 };
 
-static rcm_status move_alloc(struct rcmi_lasting *call) {
+static rcm_status move_alloc(struct rcmi_timed_call *call) {
     struct move *move = (struct move *)call;
     return move->row->alloc(move->device, move->bytes, &move->memory);
 }
 
-static void move_alloc_late(struct rcmi_lasting *call, rcm_status status) {
+static void move_alloc_late(struct rcmi_timed_call *call, rcm_status status) {
     const struct move *move = (struct move *)call;
     if (status == RCM_OK)
         move->row->free(move->device, move->memory);
     move->row->close(move->device);
 }
 
-static rcm_status move_free(struct rcmi_lasting *call) {
+static rcm_status move_free(struct rcmi_timed_call *call) {
     const struct move *move = (struct move *)call;
     move->row->free(move->device, move->memory);
     return RCM_OK;
 }
 
-static void move_free_late(struct rcmi_lasting *call, rcm_status status) {
+static void move_free_late(struct rcmi_timed_call *call, rcm_status status) {
     const struct move *move = (struct move *)call;
     (void)status;
     move->row->close(move->device);
@@ -67,7 +67,7 @@ rcm_status rcmi_device_memory_take(struct rcmi_device *device, size_t bytes, rcm
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %zu bytes of a device", bytes);
     move->call.run = move_alloc;
     move->call.late = move_alloc_late;
-    if (!rcmi_lasting_run(&move->call, deadline, &status))
+    if (!rcmi_timed_call_run(&move->call, deadline, &status))
         return rcmi_fail(RCM_ERR_TIMEOUT, 0,
                          "%zu bytes of %s were not there by the deadline: the driver waits, maybe "
                          "for work on the device",
@@ -85,7 +85,7 @@ rcm_status rcmi_device_memory_give(struct rcmi_device *device, void *memory,
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to free memory of a device");
     move->call.run = move_free;
     move->call.late = move_free_late;
-    if (!rcmi_lasting_run(&move->call, deadline, &status))
+    if (!rcmi_timed_call_run(&move->call, deadline, &status))
         return rcmi_fail(
             RCM_ERR_TIMEOUT, 0,
             "%p of %s was not free by the deadline: it will be once the driver returns, "

@@ -7,7 +7,7 @@
 #include "device.h"
 #include "error.h"
 #include "fence.h"
-#include "lasting.h"
+#include "timed_call.h"
 #include "mem_kind.h"
 #include "thread.h"
 #include "transport.h"
@@ -46,13 +46,13 @@ rcm_status rcmi_device_look(bool wanted) {
 
 /* The driver may last: it is loaded, and sets the device up, on another thread. */
 struct opening {
-    struct rcmi_lasting call; /* first */
+    struct rcmi_timed_call call; /* first */
     char *name;
     int local_rank;
     struct rcmi_device *device;
 };
 
-static rcm_status opening_run(struct rcmi_lasting *call) {
+static rcm_status opening_run(struct rcmi_timed_call *call) {
     struct opening *opening = (struct opening *)call;
     const rcm_status status = rcmi_device_look(true);
     return status == RCM_OK ? rcmi_mem_kind_row(RCMI_MEM_DEVICE)
@@ -60,7 +60,7 @@ static rcm_status opening_run(struct rcmi_lasting *call) {
                             : status;
 }
 
-static void opening_late(struct rcmi_lasting *call, rcm_status status) {
+static void opening_late(struct rcmi_timed_call *call, rcm_status status) {
     struct opening *opening = (struct opening *)call;
     if (status == RCM_OK)
         rcmi_mem_kind_row(RCMI_MEM_DEVICE)->close(opening->device);
@@ -99,7 +99,7 @@ static rcm_status device_open(const struct rcmi_rank_device *own, rcmi_deadline 
     struct opening *opening = opening_new(own);
     if (!opening)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to open a device");
-    if (!rcmi_lasting_run(&opening->call, deadline, &status))
+    if (!rcmi_timed_call_run(&opening->call, deadline, &status))
         return device_is_late(own->name);
     *ret_device = opening->device;
     free(opening->name);
@@ -143,12 +143,12 @@ rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline dea
 
 /* That lasts, too. */
 struct locating {
-    struct rcmi_lasting call; /* first */
+    struct rcmi_timed_call call; /* first */
     char *name;
     char address[RCMI_PCI_ADDRESS];
 };
 
-static rcm_status locating_run(struct rcmi_lasting *call) {
+static rcm_status locating_run(struct rcmi_timed_call *call) {
     struct locating *locating = (struct locating *)call;
     const rcm_status status = rcmi_device_look(true);
     return status == RCM_OK
@@ -156,7 +156,7 @@ static rcm_status locating_run(struct rcmi_lasting *call) {
                : status;
 }
 
-static void locating_late(struct rcmi_lasting *call, rcm_status status) {
+static void locating_late(struct rcmi_timed_call *call, rcm_status status) {
     (void)status;
     free(((struct locating *)call)->name);
 }
@@ -177,7 +177,7 @@ rcm_status rcmi_rank_device_locate(const char *name, rcmi_deadline deadline,
     locating->call.run = locating_run;
     locating->call.late = locating_late;
     locating->name = own;
-    if (!rcmi_lasting_run(&locating->call, deadline, &status))
+    if (!rcmi_timed_call_run(&locating->call, deadline, &status))
         return device_is_late(name);
     memcpy(ret_address, locating->address, RCMI_PCI_ADDRESS);
     free(own);

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "memory_room.h"
+#include "memory_check.h"
 #include "shm.h"
 
 #ifndef MADV_POPULATE_WRITE

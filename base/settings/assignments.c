@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Texts that assign constants by name; see assignments.h. */
-#include "items.h"
+#include "assignments.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
  *      get=64K-, eager=never
  *      all_reduce=binomial:0-32K,ring:32K-      one item: the second piece has no name
  */
-#ifndef RCMI_ITEMS_H
-#define RCMI_ITEMS_H
+#ifndef RCMI_ASSIGNMENTS_H
+#define RCMI_ASSIGNMENTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

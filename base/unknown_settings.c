@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Warns of environment names that look like settings. Their values are not shown: they may be
  * secrets. */
-#include "setting_names.h"
+#include "unknown_settings.h"
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>

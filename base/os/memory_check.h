@@ -4,8 +4,8 @@
  * machine, and limits of this process's control groups (cgroup.h). Not here: limits of address
  * space and overcommit, which make the system call itself fail.
  */
-#ifndef RCMI_MEMORY_ROOM_H
-#define RCMI_MEMORY_ROOM_H
+#ifndef RCMI_MEMORY_CHECK_H
+#define RCMI_MEMORY_CHECK_H
 
 #include <stddef.h>
 #include "ringcomm.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Available memory: see memory_room.h. */
-#include "memory_room.h"
+/* Available memory: see memory_check.h. */
+#include "memory_check.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -10,8 +10,8 @@
  *
  * Not here: works, which have their own deadlines and no thread (api/work/deadline.h).
  */
-#ifndef RCMI_LASTING_H
-#define RCMI_LASTING_H
+#ifndef RCMI_TIMED_CALL_H
+#define RCMI_TIMED_CALL_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,11 +19,11 @@
 #include "error.h"
 
 /* The first member of a malloc'd struct with arguments and results. */
-struct rcmi_lasting {
+struct rcmi_timed_call {
     /* Runs on the thread. Everything it uses must outlive the caller, which may leave. */
-    rcm_status (*run)(struct rcmi_lasting *call);
+    rcm_status (*run)(struct rcmi_timed_call *call);
     /* Called if the caller has left: releases the results of the run, and what the struct owns. */
-    void (*late)(struct rcmi_lasting *call, rcm_status status);
+    void (*late)(struct rcmi_timed_call *call, rcm_status status);
     /* Private to timed_call.c. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -34,6 +34,7 @@ struct rcmi_lasting {
 
 /* True: *ret_status is the result, and the thread's error is set accordingly; or no thread could be
  * started. False: the deadline has passed, and the caller no longer owns the struct. */
-bool rcmi_lasting_run(struct rcmi_lasting *call, rcmi_deadline deadline, rcm_status *ret_status);
+bool rcmi_timed_call_run(struct rcmi_timed_call *call, rcmi_deadline deadline,
+                         rcm_status *ret_status);
 
 #endif
