@@ -362,7 +362,7 @@ static int check_face(void) {
           "names of no types");
     CHECK(errors,
           rcm_op_defined(RCM_SUM, dtype) == RCM_ERR_INVALID &&
-              strstr(rcm_last_error(), "sum of opaque12 is not defined: opaque elements have"),
+              strstr(rcm_last_error(), "sum of opaque12 is not defined: opaque elements support"),
           "%s", rcm_last_error());
     CHECK(errors, rcm_dtype_size(RCM_OPAQUE) == 0, "no bytes");
     return errors;

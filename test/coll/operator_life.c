@@ -29,9 +29,9 @@ static int check_refusals(rcm_comm *comm) {
     CHECK(errors, op > 256 && strcmp(rcm_op_name(op), "premul_sum") == 0, "op %d", (int)op);
     CHECK(errors, rcm_op_defined(op, RCM_FLOAT64) == RCM_OK, "%s", rcm_last_error());
     errors += refuses("other type", rcm_op_defined(op, RCM_FLOAT32), "was created for float64");
-    errors += refuses("no type", rcm_op_defined(op, (rcm_dtype)99), "dtype 99 is no type");
+    errors += refuses("no type", rcm_op_defined(op, (rcm_dtype)99), "dtype 99 is not a type");
     errors +=
-        refuses("local", rcm_reduce_local(x, y, 1, RCM_FLOAT64, op), "no meaning on one rank");
+        refuses("local", rcm_reduce_local(x, y, 1, RCM_FLOAT64, op), "no meaning on a single rank");
     errors += refuses("call", rcm_all_reduce(comm, x, y, 1, RCM_FLOAT32, op, NULL, NULL),
                       "was created for float64, not for float32");
     CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
@@ -131,7 +131,7 @@ static int check_function_arguments(void) {
     errors += refuses("empty", rcm_op_create(second, NULL, 0, "", RCM_INT8, &op), "has 0 bytes");
     errors +=
         refuses("long", rcm_op_create(second, NULL, 0, "123456789012345678901234", RCM_INT8, &op),
-                "has 24 bytes, not 1 to 23");
+                "has 24 bytes. Use 1 to 23");
     errors += refuses("control", rcm_op_create(second, NULL, 0, "a\nb", RCM_INT8, &op), "0x0a");
     errors += refuses("type", rcm_op_create(second, NULL, 0, "x", (rcm_dtype)77, &op), "dtype 77");
     return errors +

@@ -97,17 +97,18 @@ static void test_refused(void **state) {
     (void)state;
     expect_refused(rcm_reduce_local(NULL, b, 8, RCM_INT32, RCM_SUM), "in is NULL and count is 8");
     expect_refused(rcm_reduce_local(a, NULL, 8, RCM_INT32, RCM_SUM), "inout is NULL and count");
-    expect_refused(rcm_reduce_local(a, b, 8, (rcm_dtype)99, RCM_SUM), "dtype 99 is no type");
-    expect_refused(rcm_reduce_local(a, b, 8, RCM_INT32, (rcm_op)0), "op 0 is no operator");
+    expect_refused(rcm_reduce_local(a, b, 8, (rcm_dtype)99, RCM_SUM), "dtype 99 is not a type");
+    expect_refused(rcm_reduce_local(a, b, 8, RCM_INT32, (rcm_op)0), "op 0 is not an operator");
     expect_refused(rcm_reduce_local(a, b, 1, RCM_COMPLEX64, RCM_MAX),
                    "max of complex64 is not defined: complex numbers have no order");
     expect_refused(rcm_reduce_local(a, b, 1, RCM_FLOAT16, RCM_BXOR),
-                   "bxor of float16 is not defined: floats are no bits");
+                   "bxor of float16 is not defined: floats have no bit");
     expect_refused(rcm_reduce_local(a, b, 1, RCM_INT64_INT32, RCM_SUM),
                    "sum of int64_int32 is not defined: pairs have only");
     expect_refused(rcm_reduce_local(a, b, 1, RCM_INT32, RCM_MINLOC),
                    "minloc of int32 is not defined: they are for pairs");
-    expect_refused(rcm_reduce_local(a, b, 1, RCM_INT32, RCM_AVG), "avg has no meaning on one rank");
+    expect_refused(rcm_reduce_local(a, b, 1, RCM_INT32, RCM_AVG),
+                   "avg has no meaning on a single rank");
     expect_refused(rcm_reduce_local(a, b, SIZE_MAX / 4, RCM_INT32, RCM_SUM), "more than memory");
     expect_refused(rcm_reduce_local(a, a, 8, RCM_INT32, RCM_SUM), "overlap (32 bytes each)");
     expect_refused(rcm_reduce_local(a, a + 3, 4, RCM_INT32, RCM_SUM), "overlap (16 bytes each)");

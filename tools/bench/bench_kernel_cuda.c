@@ -50,7 +50,7 @@ static rcm_status context_begin(struct bench_cuda *bench) {
         status = rcmi_device_find(device ? device : rcmi_setting("RINGCOMM_DEVICE"),
                                   launched_local_rank(), &ordinal);
     if (status == RCM_OK)
-        status = rcmi_device_ask(ordinal, &bench->facts);
+        status = rcmi_device_query(ordinal, &bench->facts);
     if (status == RCM_OK)
         status = failed(bench->cuda->cuDevicePrimaryCtxRetain(&context, ordinal),
                         "cuDevicePrimaryCtxRetain");

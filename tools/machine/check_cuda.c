@@ -26,7 +26,7 @@ void check_cuda_each(struct check_out *out,
     if (rcmi_device_count(&n) != RCM_OK || check_cuda_chosen(&chosen) != RCM_OK)
         check_mend(out, "", "%s", rcm_last_error());
     for (int i = chosen < 0 ? 0 : chosen; i < (chosen < 0 ? n : chosen + 1); i++) {
-        if (rcmi_device_ask(i, &facts) == RCM_OK)
+        if (rcmi_device_query(i, &facts) == RCM_OK)
             test(out, &facts);
         else
             check_mend(out, "", "%s", rcm_last_error());

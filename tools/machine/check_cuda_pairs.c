@@ -52,7 +52,7 @@ static rcm_status look_at(struct shared *s, int i) {
     const struct rcmi_cuda *cuda;
     rcm_status status = rcmi_cuda_open(&cuda);
     if (status == RCM_OK)
-        status = rcmi_device_ask(i, &s->facts[i]);
+        status = rcmi_device_query(i, &s->facts[i]);
     for (int k = 0; status == RCM_OK && k < s->n; k++) {
         int can = k == i;
         if (k != i)

@@ -28,7 +28,7 @@ static bool is_visible(const char *uuid) {
     if (rcmi_device_count(&n) != RCM_OK)
         return true;
     for (int i = 0; i < n; i++)
-        if (rcmi_device_ask(i, &facts) == RCM_OK && strcmp(facts.uuid, uuid) == 0)
+        if (rcmi_device_query(i, &facts) == RCM_OK && strcmp(facts.uuid, uuid) == 0)
             return true;
     return false;
 }

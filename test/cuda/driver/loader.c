@@ -68,7 +68,7 @@ static void case_no_context(const char *argument) {
     int active = 1, n;
     (void)argument;
     must(rcmi_device_count(&n));
-    must(rcmi_device_ask(0, &facts));
+    must(rcmi_device_query(0, &facts));
     if (!rcmi_device_notice() || is_device_memory(&n))
         die("host memory is taken for the device's");
     if (rcmi_cuda_there()->cuDevicePrimaryCtxGetState(0, &flags, &active) != 0 || active)
@@ -129,11 +129,12 @@ static void case_kernels(const char *argument) {
         int toolkit, driver;
         const char *words; /* NULL: they go together */
     } pairs[] = {
-        {0, 13000, "built without CUDA, so without kernels for GPUs: meson setup -Dcuda=enabled"},
+        {0, 13000,
+         "built without CUDA, so without kernels for GPUs. Build with meson setup -Dcuda=enabled"},
         {13010, 12040,
-         "the kernels were built by CUDA 13.1 and need a driver that serves CUDA 13.0 or newer: "
-         "this one serves CUDA 12.4"},
-        {13010, 12090, "CUDA 13.0 or newer: this one serves CUDA 12.9"},
+         "the kernels were built by CUDA 13.1 and need a driver that supports CUDA 13.0 or newer, "
+         "but this one supports CUDA 12.4"},
+        {13010, 12090, "CUDA 13.0 or newer, but this one supports CUDA 12.9"},
         {13010, 13000, NULL},
         {12090, 12000, NULL},
         {12000, 13020, NULL},
@@ -166,11 +167,11 @@ static const struct test_case cases[] = {
     CANNOT_TELL("201", "201)"),
     CANNOT_TELL("700", "700)"),
     CANNOT_TELL("999", "999)"),
-    REFUSED("LD_LIBRARY_PATH=/nowhere", -3, "no NVIDIA driver here (libcuda.so.1: cannot open"),
+    REFUSED("LD_LIBRARY_PATH=/nowhere", -3, "no NVIDIA driver found (libcuda.so.1: cannot open"),
     REFUSED("FAKECUDA_FAIL=cuDriverGetVersion:1:34", -3, "stubs"),
     REFUSED("FAKECUDA_FAIL=cuGetProcAddress:1:34", -3, "stubs"),
     REFUSED("FAKECUDA_FAIL=cuInit:1:34", -3, "stubs"),
-    REFUSED("FAKECUDA_DRIVER=11080", -3, "serves CUDA 11.8, and CUDA 12.0 is the oldest"),
+    REFUSED("FAKECUDA_DRIVER=11080", -3, "supports CUDA 11.8, but CUDA 12.0 or newer"),
     REFUSED("FAKECUDA_DEVICES=0", -3, "CUDA_VISIBLE_DEVICES"),
     REFUSED("FAKECUDA_CC=75", -3, "compute capability 7.5"),
     REFUSED("FAKECUDA_COMPUTE_MODE=prohibited", -15, "compute mode"),
@@ -179,10 +180,11 @@ static const struct test_case cases[] = {
     REFUSED("FAKECUDA_FAIL=cuInit:1:803", -3, "different versions"),
     REFUSED("FAKECUDA_FAIL=cuInit:1:804", -3, "data centre GPUs only"),
     REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:805", -4, "CUDA_MPS_PIPE_DIRECTORY"),
-    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:806", -4, "MPS server does not answer"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:806", -4,
+            "MPS server sent an invalid answer"),
     REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:807", -4, "MPS server is starting"),
-    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:808", -15, "all its clients"),
-    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:809", -15, "all its connections"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:808", -15, "maximum number of clients"),
+    REFUSED("FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:809", -15, "maximum number of connections"),
     REFUSED("FAKECUDA_FAIL=cuInit:1:999", -4, "Xid"),
     REFUSED("FAKECUDA_FAIL=cuInit:1:777", -4, "(777)"),
 };

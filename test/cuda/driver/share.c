@@ -314,7 +314,7 @@ static void case_less(const char *argument) {
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         struct reply larger = reply;
         larger.handle.bytes = more[i] == UINT64_MAX ? more[i] : reply.handle.bytes + more[i];
-        expect(RCM_ERR_PROTOCOL, "is said to have", get(&larger, 0, 5, &import, &there));
+        expect(RCM_ERR_PROTOCOL, "was announced with", get(&larger, 0, 5, &import, &there));
     }
     must(read_all(&reply, 4096, 77));
     await_closed(reply.handle.buffer);
@@ -354,7 +354,7 @@ static void case_same(const char *argument) {
         rcmi_import_put(import);
     }
     reply.handle.buffer += 1;
-    expect(RCM_ERR_PROTOCOL, "no allocation", get(&reply, 0, 64, &import, &there));
+    expect(RCM_ERR_PROTOCOL, "does not exist", get(&reply, 0, 64, &import, &there));
     end_imports();
     row->free(other, memory);
     rcmi_device_close(device);

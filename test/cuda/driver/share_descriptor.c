@@ -89,7 +89,7 @@ static void case_closed(const char *argument) {
     must(get(&reply, 0, 64, &import, &there));
     rcmi_import_put(import);
     await_closed(reply.handle.buffer);
-    expect(RCM_ERR_PROTOCOL, "has not come", get(&reply, 0, 64, &import, &there));
+    expect(RCM_ERR_PROTOCOL, "has not arrived", get(&reply, 0, 64, &import, &there));
     signal(SIGSEGV, faulted);
     die("what is closed was read: %s", rcm_status_name(copy(&byte, there, 1)));
 }

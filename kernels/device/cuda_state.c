@@ -4,8 +4,8 @@
 #include "cuda.h"
 #include "fork.h"
 
-static _Atomic(const struct rcmi_cuda *) found; /* cuda_load.c's, or a test's */
-static _Atomic uint32_t used_by;                /* the process that did, or 0: base/fork.h */
+static _Atomic(const struct rcmi_cuda *) found; /* from cuda_load.c, or a test */
+static _Atomic uint32_t used_by; /* generation of the using process, or 0: base/fork.h */
 
 const struct rcmi_cuda *rcmi_cuda_found(void) {
     return atomic_load_explicit(&found, memory_order_acquire);
