@@ -106,7 +106,7 @@ static rcm_status form_buffer(const struct form *f, struct rcmi_operand operand,
     if (operand.where == RCMI_SCRATCH)
         return form_scratch_buffer(f, operand, s);
     if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
-        return form_fail(f, "an operand that is none");
+        return form_fail(f, "an operand is neither IN, OUT nor scratch");
     const uint32_t n = rcmi_plan_chunks(f->plan, operand.where);
     if (operand.index >= n || s->nchunks > n)
         return form_fail(f, "an operand is outside of its buffer");
@@ -198,7 +198,7 @@ static rcm_status form_answer(const struct form *f, const struct rcmi_step *s) {
     if (s->answer == RCMI_NO_CHANNEL)
         return RCM_OK;
     if (s->nchunks > 1)
-        return form_fail(f, "a span is no answer");
+        return form_fail(f, "a span cannot be an answer");
     if (s->answer >= f->plan->nchannels)
         return form_fail(f, "answers on no channel");
     if (s->out == RCMI_NO_CHANNEL)

@@ -34,7 +34,7 @@ static bool name_is_number(const char *name, int *ret_number) {
 static rcm_status name_unknown(const char *name, int n) {
     return rcmi_fail(
         RCM_ERR_INVALID, 0,
-        "device '%s' is none of the %d here. Use auto, a number from 0 to %d, or a UUID from "
+        "device '%s' is not one of the %d here. Use auto, a number from 0 to %d, or a UUID from "
         "nvidia-smi -L",
         name, n, n - 1);
 }

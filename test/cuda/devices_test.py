@@ -88,11 +88,11 @@ class Devices(unittest.TestCase):
         self.assertEqual((devices, pairs, verdict), ({'device 1'}, set(), 'OK'))
 
     def test_not_there(self):
-        self.assertIn("device '2' is none of the 2 here", self.kernel(1, '--device', '2').stderr)
-        self.assertIn("device 'GPU-x' is none of the 2 here",
+        self.assertIn("device '2' is not one of the 2 here", self.kernel(1, '--device', '2').stderr)
+        self.assertIn("device 'GPU-x' is not one of the 2 here",
                       self.bench(1, '--ranks', '2', '--memory', 'cuda', '--device', 'GPU-x').stderr)
         *_, verdict = self.check_devices(1, '--device', '7')
-        self.assertIn("device '7' is none of the 2 here", verdict)
+        self.assertIn("device '7' is not one of the 2 here", verdict)
 
     def test_command_lines(self):
         for args in (['--device', '1'], ['--memory', 'cuda', '--device', '-1'],

@@ -354,7 +354,7 @@ static void case_two_devices(const char *argument) {
     if (!has || ordinal != 1)
         die("memory of device 1 is of device %d", ordinal);
     expect(RCM_ERR_INVALID, "another device", copy(bytes, memory, 10));
-    expect(RCM_ERR_INVALID, "'2' is none of the 2", rcmi_device_open("2", 0, &again));
+    expect(RCM_ERR_INVALID, "'2' is not one of the 2", rcmi_device_open("2", 0, &again));
     expect(RCM_ERR_INVALID, "'GPU-x'", rcmi_device_open("GPU-x", 0, &again));
     must(row->locate("1", address));
     if (strcmp(address, rcmi_device_facts(second)->bus) != 0)
@@ -362,7 +362,7 @@ static void case_two_devices(const char *argument) {
     must(row->locate(rcmi_device_facts(device)->uuid, address));
     if (strcmp(address, rcmi_device_facts(device)->bus) != 0)
         die("device 0 is found at %s", address);
-    expect(RCM_ERR_INVALID, "'2' is none of the 2", row->locate("2", address));
+    expect(RCM_ERR_INVALID, "'2' is not one of the 2", row->locate("2", address));
     row->free(second, memory);
     for (int i = 0; i < 3; i++)
         rcmi_device_close(second);
