@@ -532,7 +532,7 @@ static void test_form(void **state) {
         {break_result, "its results are not those of its kind"},
         {break_chunk, "no such chunk"},
         {break_operand, "an operand is another chunk"},
-        {break_where, "an operand that is none"},
+        {break_where, "an operand is neither IN, OUT nor scratch"},
         {break_scratch, "no such scratch chunk"},
         {break_sources, "sources outside of the plan"},
         {break_channel, "no such channel"},
@@ -633,7 +633,7 @@ static void test_form_of_runs(void **state) {
         {break_run_length, "is received as message 0 by"},
         {break_run_buffer, "an operand is outside of its buffer"},
         {break_run_scratch, "no such scratch chunk"},
-        {break_span_answer, "a span is no answer"},
+        {break_span_answer, "a span cannot be an answer"},
     };
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 5);
