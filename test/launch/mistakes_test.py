@@ -56,7 +56,7 @@ LONG = 'all_reduce=' + 'ring:32K-,' * 20
 # What ranks of ringcomm-run say with this in their environment.
 TOGETHER = [
     ('RINGCOMM_TRANSPORT=rdma', "RINGCOMM_TRANSPORT: there is no transport 'rdma'"),
-    ('RINGCOMM_ALGORITHM=all_reduce=best', 'no all_reduce algorithm is called "best"; there are'),
+    ('RINGCOMM_ALGORITHM=all_reduce=best', 'all_reduce has no algorithm "best". Choose one of'),
     (f'RINGCOMM_ALGORITHM={LONG}{"ring:32K-," * 30}ring', 'and RINGCOMM_ALGORITHM 515, some '),
     ('RINGCOMM_TRANSPORT=tcp RINGCOMM_IFACE=eth99', "RINGCOMM_IFACE is 'eth99'"),
     ('RINGCOMM_TRANSPORT=tcp RINGCOMM_PORTS=80-70', "RINGCOMM_PORTS is '80-70', not a range"),

@@ -111,7 +111,7 @@ expect 0 "8 chunks of at most 131072 bytes (float32), 2 slices of at most 65536 
 expect 0 "# chosen: flat" barrier -n 4 --explain 0
 expect 0 "alone there is nothing to send" all_reduce -n 1 --explain 1K
 
-expect 1 'no all_reduce algorithm is called "rong"; there are' all_reduce -n 4 -a rong
+expect 1 'all_reduce has no algorithm "rong". Choose one of' all_reduce -n 4 -a rong
 expect 1 "cannot run 4 ranks on 2 hosts" all_reduce --hosts 2,2 -a one_shot
 expect 2 "is not one of all_reduce, broadcast, barrier" all_sum -n 4
 expect 2 "which collective" -n 4
