@@ -35,7 +35,6 @@ uint32_t rcmi_binomial_children(uint32_t v, uint32_t p) {
     return children;
 }
 
-/* The rank of vertex v in a tree. */
 static int tree_rank(const struct rcmi_tally *t, uint32_t v) {
     return (int)((v + (uint32_t)t->root) % (uint32_t)t->shape->nranks);
 }

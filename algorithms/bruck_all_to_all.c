@@ -177,7 +177,6 @@ static uint32_t last_unit(uint32_t p, uint32_t radix) {
     return unit;
 }
 
-/* Blocks of the longest message of all rounds. */
 static uint32_t longest_message(uint32_t p, uint32_t radix) {
     uint32_t longest = 1;
     for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {

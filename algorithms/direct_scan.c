@@ -23,7 +23,6 @@ static bool direct_scan_supports(const struct rcmi_shape *shape) {
     return shape->nranks <= RANKS_MAX;
 }
 
-/* Sums the vectors of the first n ranks. */
 static void sum_steps(struct rcmi_builder *b, int rank, int n) {
     if (n > 1)
         rcmi_reduce_in_rank_order(b, 0, 0, n, rank, false, rcmi_out(0), RCMI_NO_CHANNEL);

@@ -22,7 +22,6 @@ static void text_append(char *text, const char *more) {
     text[used + len] = '\0';
 }
 
-/* The limit of open files of this process. */
 static const char *limit_text(char *text, size_t cap) {
     struct rlimit limit = {.rlim_cur = 0};
     (void)getrlimit(RLIMIT_NOFILE, &limit);

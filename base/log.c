@@ -172,7 +172,6 @@ void rcmi_log(enum rcmi_log_level level, const char *format, ...) {
     errno = saved_errno;
 }
 
-/* Logs each line with its own head. */
 static void log_each(enum rcmi_log_level level, const char *lines) {
     while (*lines) {
         const size_t len = strcspn(lines, "\n");

@@ -12,7 +12,6 @@
 #define PREFIX "RINGCOMM_"
 enum { NAME_MAX_BYTES = 64 };
 
-/* Prefixes used by tools and tests. */
 static const char *const others[] = {"RINGCOMM_BENCH_", "RINGCOMM_TEST_"};
 
 static bool is_known(const char *name) {

@@ -85,7 +85,6 @@ static HOT void chunk_do(const struct rcmi_run *run, const struct rcmi_lane_stat
         run->kernels.copy[step->answered ? RCMI_TEMPORAL : stores](target, dst, bytes);
 }
 
-/* Computes all pieces of a span. */
 static void pieces_do(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                       const struct rcmi_bound_step *step, struct rcmi_step_io io,
                       const void *const *received) {
@@ -301,7 +300,6 @@ static HOT rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state
     return RCM_OK;
 }
 
-/* Helps readers to get what this run sends (rcmi_channel_help). */
 static void run_help(const struct rcmi_run *run, bool *moved) {
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
         if (run->ports[i].end->outgoing && rcmi_channel_help(run->ports[i].end->channel))

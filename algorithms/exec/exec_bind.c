@@ -85,7 +85,6 @@ static rcm_status run_bases_grow(struct rcmi_run *run, uint32_t nblocks) {
     return RCM_OK;
 }
 
-/* Stores the lengths of unequal blocks. */
 static rcm_status run_bind_blocks(struct rcmi_run *run) {
     const struct rcmi_bind *bind = &run->bind;
     const uint32_t n = bind->plan->in.n + bind->plan->out.n;
@@ -129,7 +128,6 @@ static bool run_has_ends(const struct rcmi_run *run) {
     return true;
 }
 
-/* Opens the channels of all stripes in use. */
 static rcm_status run_open_each(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     for (; run->open_stripes < run->stripes; run->open_stripes++) {

@@ -7,7 +7,6 @@
  */
 #include "exec_internal.h"
 
-/* Binds a chunk of IN or OUT. */
 static struct rcmi_bound_operand run_bind_buffer(const struct rcmi_run *run,
                                                  const struct rcmi_operand *operand) {
     const struct rcmi_bind *bind = &run->bind;

@@ -11,7 +11,6 @@ bool rcmi_exec_is_spread(const struct rcmi_exec *exec) {
            exec->config.shape->nhosts == exec->config.shape->nranks;
 }
 
-/* The key of an end. */
 struct name {
     struct rcmi_plan_channel channel;
     enum rcmi_mem_kind kind;

@@ -19,7 +19,6 @@ static void operation_add_result(struct rcmi_operation *o, void *result) {
         o->results[o->nresults++] = result;
 }
 
-/* Sets up the copy of a finished result into its slot. */
 static void operation_set_copy(struct rcmi_lane_operation *own) {
     struct rcmi_operation *o = &own->operation;
     o->reduces = false;

@@ -8,7 +8,6 @@
 #include <cpuid.h>
 #endif
 
-/* The wait state of a lane of a traced run. */
 struct rcmi_lane_trace {
     int64_t waited; /* start of the wait; 0: none */
     const struct rcmi_end *waits_for;

@@ -11,7 +11,6 @@
 #include <string.h>
 #include "error.h"
 
-/* The plans of one algorithm, one per root. */
 struct cache_row {
     struct cache_row *next;
     const struct rcmi_algorithm *algorithm;

@@ -135,7 +135,6 @@ static double most(double a, double b) {
     return a > b ? a : b;
 }
 
-/* The maximum of each number, and the sum. */
 static void load_take(struct rcmi_load *busiest, struct rcmi_load *sum,
                       const struct rcmi_load *own) {
     for (int reach = 0; reach < RCMI_REACHES; reach++) {

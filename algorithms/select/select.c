@@ -114,7 +114,6 @@ void rcmi_selection_free(struct rcmi_selection *selection) {
     free(selection);
 }
 
-/* Counts the work of all algorithms of the collective. */
 static rcm_status selection_count(struct rcmi_selection *s, enum rcm_collective collective) {
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *a = rcmi_algorithms[i];

@@ -50,7 +50,6 @@ static void down_emit(struct rcmi_builder *b, uint32_t v, uint32_t p) {
         rcmi_recv(b, 0, 0, rcmi_from(b, 0, (int)rcmi_binomial_parent(v), 0), rcmi_out(0));
 }
 
-/* The existing child with the largest subtree. */
 static uint32_t largest_child(uint32_t v, uint32_t p) {
     uint32_t bit = rcmi_binomial_first_bit(v, p);
     while (v + bit >= p)

@@ -256,7 +256,6 @@ static bool exchange_round(struct rcmi_builder *b, const struct line *own, uint3
     return any;
 }
 
-/* Sends each rank that this one leads its blocks. */
 static void hand_out(struct rcmi_builder *b, const struct line *own) {
     const struct rcmi_two_level *level = own->level;
     struct span span;
@@ -352,7 +351,6 @@ static struct rcmi_formula all_to_all_formula(const struct rcmi_algorithm *row,
     return formula;
 }
 
-/* Counts the messages within a host. */
 static void tally_host(struct rcmi_tally *t, const struct rcmi_two_level *level, int host, int line,
                        uint32_t all) {
     const double block = 1.0 / t->shape->nranks;

@@ -33,7 +33,6 @@ static int tree_rank(const struct rcmi_two_level *level, uint32_t vertex, int ro
                           level->number);
 }
 
-/* The tree, and this rank's vertex in it. */
 struct tree {
     int root, root_host;
     uint32_t vertex, hosts;

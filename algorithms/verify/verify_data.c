@@ -35,7 +35,6 @@ struct data {
     uint32_t *next_of_end; /* messages already sent or received, by end */
 };
 
-/* What a step receives and sends. */
 struct values {
     const struct value *messages[RCMI_SOURCES_MAX]; /* NULL: that source is a buffer */
     struct value *sent;                             /* NULL: nothing */
@@ -117,7 +116,6 @@ static void data_fill(const struct data *d) {
     }
 }
 
-/* Computes where each message's chunks are in `sent`. */
 static void data_number(const struct data *d) {
     uint32_t total = 0, message = 0;
     for (uint32_t c = 0; c < d->v->nchannels; c++) {

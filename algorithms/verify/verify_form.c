@@ -72,7 +72,6 @@ static rcm_status form_lanes(const struct form *f) {
     return RCM_OK;
 }
 
-/* How many sources and results a kind of step has. */
 struct kind {
     int channels_min, channels_max, buffers_min, buffers_max;
     int dst_min, dst_max, out_min, out_max;
@@ -159,7 +158,6 @@ static rcm_status form_list(const struct form *f, const struct rcmi_step *s) {
     return RCM_OK;
 }
 
-/* Checks the sources one by one and counts them. */
 static rcm_status form_sources(const struct form *f, const struct rcmi_step *s, int *ret_channels,
                                int *ret_buffers) {
     const struct rcmi_operand *srcs = f->plan->operands + s->first_src;
@@ -290,7 +288,6 @@ static rcm_status form_gets_step(const struct form *f) {
     return RCM_OK;
 }
 
-/* Checks all steps, lane after lane. */
 static rcm_status form_steps(struct form *f, uint32_t *owners) {
     rcm_status status = RCM_OK;
     for (f->lane = 0; status == RCM_OK && f->lane < f->plan->nlanes; f->lane++) {

@@ -119,7 +119,6 @@ static bool read_before(const struct hazards *h, uint32_t step, const struct acc
     return true;
 }
 
-/* Adds all chunks of a step's source or result. */
 static void access_add(struct access *accesses, uint32_t *n, const struct hazards *h, uint32_t step,
                        struct rcmi_operand first, const struct access *kind) {
     const struct rcmi_plan *plan = h->v->plans[h->rank];

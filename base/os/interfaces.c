@@ -94,7 +94,6 @@ static int interface_order(const struct ifaddrs *entry, const struct rcmi_sockad
     return rcmi_sockaddr_loopback(addr) ? order + 4 : order;
 }
 
-/* The bytes of an address without its port. */
 static const uint8_t *address_bytes(const struct sockaddr_storage *addr, size_t *ret_len) {
     const bool v6 = addr->ss_family == AF_INET6;
     *ret_len = v6 ? 16 : 4;

@@ -43,7 +43,6 @@ static rcm_status created_fits(const struct rcmi_operator *created, rcm_dtype dt
                      rcm_dtype_name(dtype));
 }
 
-/* Checks an operator that may have been created. */
 static rcm_status created_defined(rcm_op op, rcm_dtype dtype) {
     rcm_status status = rcmi_operator_hold(op);
     if (status != RCM_OK)

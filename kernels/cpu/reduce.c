@@ -77,7 +77,6 @@ static void copy_pages(uint8_t *dst, const uint8_t *src, size_t bytes) {
     memcpy(dst + i, src + i, bytes - i);
 }
 
-/* The CPU's string instruction. */
 RCMI_INLINE void copy_string(void *dst, const void *src, size_t bytes) {
 #if defined(RCMI_KERNELS_X86)
     __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
@@ -132,7 +131,6 @@ RCMI_INLINE bool lie_alike(const void *dst, const void *other) {
     return ((uintptr_t)dst ^ (uintptr_t)other) % RCMI_VECTOR_BYTES == 0;
 }
 
-/* The second result of a lean reduction. */
 static void copy_second(void *other, const void *dst, size_t bytes, enum rcmi_twice how) {
     (how == RCMI_BOTH_NON_TEMPORAL ? copy_streaming : copy_plain)(other, dst, bytes);
 }

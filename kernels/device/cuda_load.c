@@ -15,7 +15,7 @@
 typedef rcmi_cuda_code (*look_up)(const char *name, void **function, int version, uint64_t flags,
                                   int *status);
 
-/* Under the lock. */
+/* Guards library and complete. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcmi_cuda library;
 static bool complete;

@@ -81,7 +81,6 @@ static rcmi_cuda_code copy_end(struct rcmi_device *d, struct device_work *w) {
 
 /* ---- Reductions on the device ---------------------------------------------------------------- */
 
-/* The operand's address on the device. */
 static const void *seen(const struct device_work *w, uint32_t i) {
     return w->types[i] == MEMORY_HOST ? area(w, i) : device_operand(w, i);
 }
