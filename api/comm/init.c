@@ -280,10 +280,10 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
 /* A store that is not ours is not seen again: ranks that come next there do not matter. The job is
  * complete, so a store that does not answer in time does not fail this rank alone. */
 static rcm_status init_leave_store(struct init *init) {
-    struct rcmi_store_words words;
-    rcmi_store_words_begin(&words);
+    struct rcmi_store_final final;
+    rcmi_store_final_begin(&final);
     const rcm_status status = rcmi_join_leave(init->store, &init->engine->join);
-    rcmi_store_words_end(&words);
+    rcmi_store_final_end(&final);
     if (status != RCM_ERR_TIMEOUT)
         return status;
     rcmi_log(RCMI_LOG_WARN, "this rank stays noted in options.store: %s", rcm_last_error());

@@ -350,7 +350,7 @@ static void items(void **state) {
         {"rank", "3", "PMI_RANK"},
         {"world_size", "6", "WORLD_SIZE"},
         {"local_rank", "1", "MPI_LOCALRANKID"},
-        {"local_world_size", "", "not told"},
+        {"local_world_size", "", "not set"},
         {"url", "tcp://h:29500", "MASTER_ADDR and MASTER_PORT"},
         {"job_id", "run7", "TORCHELASTIC_RUN_ID"},
     };
@@ -418,7 +418,7 @@ static void session_directory(void **state) {
     rcmi_launch_fini(&l);
     assert_int_equal(chmod(dir, 0777), 0);
     check_status(RCM_ERR_CONFIG, rcmi_launch_resolve(NULL, &l));
-    check_error_names("not this user's alone");
+    check_error_names("others can write to it");
     rmdir(dir);
     remove_path(dir);
 }

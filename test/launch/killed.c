@@ -216,7 +216,7 @@ static void check_peer(const struct job *job, int rank) {
 static void check_both(const struct job *job, int rank) {
     const struct told *told = &job->shared->told[rank];
     CHECK(told->status < 0 && strstr(told->text, job->path) &&
-              strstr(told->text, " ended before all ranks had joined, or was of an earlier job"),
+              strstr(told->text, " ended before all ranks had joined, or it was of an earlier job"),
           "rank %d: %s %s", rank, rcm_status_name((rcm_status)told->status), told->text);
 }
 

@@ -238,7 +238,7 @@ static void openmpi_meets(void **state) {
     job.missing = 0;
     job.timeout_ms = 500;
     job.want = RCM_ERR_TIMEOUT;
-    job.text = "rank 0 has not left its address";
+    job.text = "rank 0 did not write its address";
     job_run(&job);
 
     job.missing = -1;

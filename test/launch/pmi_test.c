@@ -89,7 +89,7 @@ static void faults(void **state) {
         rcm_status status;
         const char *text;
     } table[] = {
-        {{"init", "cmd=response_to_init rc=-1\n"}, "init", RCM_ERR_UNSUPPORTED, "no PMI 1.1"},
+        {{"init", "cmd=response_to_init rc=-1\n"}, "init", RCM_ERR_UNSUPPORTED, "support PMI 1.1"},
         {{"init", "cmd=init_ack\n"}, "init", RCM_ERR_PROTOCOL, "cmd=init_ack"},
         {{"init", "HTTP/1.0 400 Bad Request\r\n"}, "init", RCM_ERR_PROTOCOL, "HTTP/1.0"},
         {{"init", "\n"}, "init", RCM_ERR_PROTOCOL, "response_to_init"},

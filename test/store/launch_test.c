@@ -181,10 +181,10 @@ static const struct row rows[] = {
     {TORCH " RINGCOMM_URL=tcp://x", -1, 0, NULL, NULL, "RINGCOMM_URL", "no port", 0, 0, 0, 0},
     {TORCH, -1, 0, "hash:", NULL, "options.url=hash:", "hash:NAME", 0, 0, 0, 0},
     /* contradictory */
-    {"", 1, 2, "tcp://m:6?rank=0&world_size=2", NULL, "options.rank says rank 1",
+    {"", 1, 2, "tcp://m:6?rank=0&world_size=2", NULL, "options.rank sets rank to 1",
      "options.url=tcp://m:6?rank=0", 0, 0, 0, 0},
     {"RINGCOMM_WORLD_SIZE=3 RINGCOMM_RANK=1 RINGCOMM_URL=file:///f?world_size=4", -1, 0, NULL, NULL,
-     "RINGCOMM_WORLD_SIZE says world_size 3", "says 4", 0, 0, 0, 0},
+     "RINGCOMM_WORLD_SIZE sets world_size to 3", "to 4", 0, 0, 0, 0},
 };
 
 static void environments(void **state) {

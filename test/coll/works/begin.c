@@ -164,7 +164,7 @@ static int check_id_mistakes(void) {
     CHECK(errors, rcm_unique_id_get(NULL) == RCM_ERR_INVALID && said("ret_id is NULL"), "%s",
           rcm_last_error());
     options.unique_id = &zero;
-    CHECK(errors, rcm_init(&options, &comm) == RCM_ERR_INVALID && said("unique_id holds no id"),
+    CHECK(errors, rcm_init(&options, &comm) == RCM_ERR_INVALID && said("unique_id is not an id"),
           "%s", rcm_last_error());
     options.url = "hash:x";
     CHECK(errors, rcm_init(&options, &comm) == RCM_ERR_CONFIG && said("options.unique_id and"),
@@ -208,7 +208,7 @@ static int check_id_free(void) {
     int errors = 0;
     CHECK(errors, rcm_unique_id_free(NULL) == RCM_ERR_INVALID && said("id is NULL"), "%s",
           rcm_last_error());
-    CHECK(errors, rcm_unique_id_free(&none) == RCM_ERR_INVALID && said("id holds no id of"), "%s",
+    CHECK(errors, rcm_unique_id_free(&none) == RCM_ERR_INVALID && said("id is not an id of"), "%s",
           rcm_last_error());
     CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "%s", rcm_last_error());
     snprintf(range, sizeof range, "%d",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rcm_launch_at: what launch.c decides, for people to look at before anything is opened. */
+/* rcm_launch_at: reports the values that launch.c resolves and their sources. Opens nothing. */
 #include <stdio.h>
 #include <string.h>
 #include "entry.h"
@@ -9,21 +9,21 @@
 
 #define ITEMS 6
 
-/* The URL without rank and size, which have items of their own. */
-static void url_tell(const struct rcmi_launch *launch, char *text, size_t cap) {
+/* The URL without rank and size, which are separate items. */
+static void url_write(const struct rcmi_launch *launch, char *text, size_t cap) {
     const char *url = launch->url ? launch->url : launch->meeting ? launch->meeting : "";
     snprintf(text, cap, "%.*s", (int)strcspn(url, "?"), url);
 }
 
-/* Those that are not numbers. */
-static void text_tell(const struct rcmi_launch *launch, bool is_url, char *text, size_t cap) {
+/* The items that are not numbers. */
+static void text_write(const struct rcmi_launch *launch, bool is_url, char *text, size_t cap) {
     if (is_url)
-        url_tell(launch, text, cap);
+        url_write(launch, text, cap);
     else
         snprintf(text, cap, "%s", launch->job_id);
 }
 
-static void item_tell(const struct rcmi_launch *launch, size_t i, char *text, size_t cap,
+static void item_fill(const struct rcmi_launch *launch, size_t i, char *text, size_t cap,
                       struct rcm_launch_item *ret_item) {
     const struct {
         const char *name, *from;
@@ -41,14 +41,14 @@ static void item_tell(const struct rcmi_launch *launch, size_t i, char *text, si
                                     : launch->from.job_id;
     text[0] = '\0';
     if (i >= nnumbers)
-        text_tell(launch, is_url, text, cap);
+        text_write(launch, is_url, text, cap);
     else if (from)
         snprintf(text, cap, "%d", numbers[i].value);
     *ret_item = (struct rcm_launch_item){.name = i < nnumbers ? numbers[i].name
                                                  : is_url     ? "url"
                                                               : "job_id",
                                          .value = text,
-                                         .origin = from ? from : "not told"};
+                                         .origin = from ? from : "not set"};
 }
 
 rcm_status rcm_launch_at(size_t i, struct rcm_launch_item *ret_item) {
@@ -62,7 +62,7 @@ rcm_status rcm_launch_at(size_t i, struct rcm_launch_item *ret_item) {
     rcm_status status = rcmi_launch_resolve(NULL, &launch);
     if (status != RCM_OK)
         return status;
-    item_tell(&launch, i, text, sizeof text, ret_item);
+    item_fill(&launch, i, text, sizeof text, ret_item);
     rcmi_launch_fini(&launch);
     return RCM_OK;
 }

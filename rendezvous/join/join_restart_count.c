@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Restart counts that differ. Keys carry the count (TORCHELASTIC_RESTART_COUNT), so ranks that have
- * different ones do not see each other, and would wait for each other until the deadline. So the
- * highest count is noted in the store. A rank with a lower one fails when it finds that the rank
- * which noted it is still there, and puts the error where the ranks with the higher one look. What
- * an earlier round of restarts has left is of lower counts, or of processes that have ended.
+ * Detects different restart counts. Keys contain the count (TORCHELASTIC_RESTART_COUNT), so ranks
+ * with different counts do not see each other and would wait until the deadline. So the highest
+ * count is stored under its own key. A rank with a lower count fails if the rank that stored the
+ * highest one is still running, and stores its error where the ranks with the higher count check.
+ * Notes of an earlier round are no problem: they have lower counts, or their processes have ended.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -20,14 +20,14 @@
 
 struct note {
     int attempt, rank;
-    char text[40]; /* as it stands in the store; "": there is none */
+    char text[40]; /* as stored; "": none */
 };
 
 static void behind_key(int attempt, char key[64]) {
     snprintf(key, 64, "ringcomm/%d/behind", attempt);
 }
 
-/* A note of nothing has attempt 0. */
+/* An invalid or missing note gives attempt 0. */
 static void note_parse(const struct rcm_blob *value, struct note *ret_note) {
     int64_t attempt, rank;
     char text[sizeof ret_note->text], *rest = text;
@@ -67,7 +67,7 @@ rcm_status rcmi_join_note_attempt(rcm_store *store, const struct rcmi_launch *la
         note_parse(&value, &note);
         free(value.data);
         value = (struct rcm_blob){NULL, 0};
-        if (note.attempt >= launch->attempt) /* which the swap may have made it */
+        if (note.attempt >= launch->attempt) /* also after our own successful swap */
             break;
         status = rcmi_join_swap(store, NOTE_KEY, note.text, mine, &swapped, &value);
     }
@@ -75,7 +75,7 @@ rcm_status rcmi_join_note_attempt(rcm_store *store, const struct rcmi_launch *la
     return status;
 }
 
-/* Whether the rank that noted a count is still there, and who it is. */
+/* Whether the rank that stored the note is still running; *ret_member: its record. */
 static bool note_holds(rcm_store *store, const struct note *note, struct rcmi_member *ret_member) {
     const struct rcmi_error kept = *rcmi_last_error();
     struct rcm_blob value = {NULL, 0};
@@ -90,22 +90,22 @@ static bool note_holds(rcm_store *store, const struct note *note, struct rcmi_me
     return there;
 }
 
-/* The thread's error to the ranks of this count, and to those of the higher one. */
-static void behind_tell(rcm_store *store, const struct rcmi_launch *launch,
-                        const struct rcmi_join *join, int attempt) {
+/* Stores the thread's error for the ranks with this count and for those with the higher one. */
+static void behind_publish(rcm_store *store, const struct rcmi_launch *launch,
+                           const struct rcmi_join *join, int attempt) {
     const struct rcmi_error kept = *rcmi_last_error();
     char text[RCMI_REFUSAL_TEXT], key[64];
     struct rcm_blob now = {NULL, 0};
-    struct rcmi_store_words words;
+    struct rcmi_store_final final;
     bool swapped;
     rcmi_refusal_write(launch->rank, text);
     behind_key(attempt, key);
-    rcmi_store_words_begin(&words);
+    rcmi_store_final_begin(&final);
     if (rcmi_join_swap(store, key, "", text, &swapped, &now) == RCM_OK)
         free(now.data);
-    rcmi_store_words_end(&words);
+    rcmi_store_final_end(&final);
     *rcmi_last_error() = kept;
-    rcmi_join_tell(store, launch, join->generation, join->generation);
+    rcmi_join_publish(store, launch, join->generation, join->generation);
 }
 
 static rcm_status behind_fail(rcm_store *store, const struct rcmi_launch *launch,
@@ -115,11 +115,10 @@ static rcm_status behind_fail(rcm_store *store, const struct rcmi_launch *launch
     rcm_status status = rcmi_fail_origin(
         RCM_ERR_CONFIG, launch->rank,
         "restart counts differ: TORCHELASTIC_RESTART_COUNT is %d on this rank %d, and %d on %s; "
-        "the "
-        "agents do not agree on the round: restart the job, or start rank %d by an agent of it",
+        "the agents are in different rounds; restart the job, or start rank %d by an agent of it",
         launch->attempt, launch->rank, note->attempt, rcmi_member_people(member, note->rank, who),
         launch->rank);
-    behind_tell(store, launch, join, note->attempt);
+    behind_publish(store, launch, join, note->attempt);
     return status;
 }
 

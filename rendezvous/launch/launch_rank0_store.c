@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A store that rank 0 serves at a known address, and serves anew at each rcm_init. Rank 0 leaves
- * rcm_destroy last, so a rank that is already in its next rcm_init may still find the old store at
- * that address, join it, and see it die. So each serving bears a random number, and a rank never
- * joins one that it has met before.
+ * A store that rank 0 serves at a configured address, anew for each rcm_init. Rank 0 leaves
+ * rcm_destroy last. So a rank in its next rcm_init may still find the old store at that address,
+ * join it, and lose it. To prevent this, each serving has a random number, and a rank never joins a
+ * serving twice.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #define RETRY_MS     10
 #define ANSWER_MS    5000 /* rank 0 writes its number as soon as it serves */
 
-/* The serving last met at each address; the few addresses of a process are kept to its end. */
+/* The last serving joined at each address. Never freed: a process has few addresses. */
 struct met {
     struct met *next;
     char serving[SERVING_TEXT];
@@ -28,7 +28,7 @@ struct met {
 static struct met *all_met;
 static pthread_mutex_t met_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it */
 
-/* Notes the serving; *ret_again: it was met before. */
+/* Records the serving; *ret_again: it was recorded before. */
 static rcm_status met_note(const char *url, const char *serving, bool *ret_again) {
     rcm_status status = RCM_OK;
     pthread_mutex_lock(&met_lock);
@@ -67,22 +67,22 @@ static rcm_status serve(const struct rcmi_launch *launch, const char *secret, in
     return status;
 }
 
-static rcm_status serving_ask(rcm_store *store, int64_t left_ms, char serving[SERVING_TEXT]) {
+static rcm_status serving_get(rcm_store *store, int64_t left_ms, char serving[SERVING_TEXT]) {
     void *value;
     size_t len;
-    int64_t patience = left_ms >= 0 && left_ms < ANSWER_MS ? left_ms : ANSWER_MS;
-    rcm_status status = rcm_store_get(store, SERVING_KEY, patience, &value, &len);
+    int64_t limit_ms = left_ms >= 0 && left_ms < ANSWER_MS ? left_ms : ANSWER_MS;
+    rcm_status status = rcm_store_get(store, SERVING_KEY, limit_ms, &value, &len);
     if (status != RCM_OK)
         return status;
     if (len == SERVING_TEXT - 1)
-        memcpy(serving, value, SERVING_TEXT); /* with the NUL behind it */
+        memcpy(serving, value, SERVING_TEXT); /* with its NUL */
     else
         status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store's %s is %zu bytes", SERVING_KEY, len);
     free(value);
     return status;
 }
 
-/* RCM_AGAIN: it is the old one. RCM_ERR_PEER: it went away meanwhile. */
+/* RCM_AGAIN: it is the previous serving. RCM_ERR_PEER: it ended meanwhile. */
 static rcm_status join_once(const char *url, const char *secret, int64_t left_ms,
                             rcm_store **ret_store) {
     char serving[SERVING_TEXT];
@@ -91,7 +91,7 @@ static rcm_status join_once(const char *url, const char *secret, int64_t left_ms
     rcm_status status = rcmi_store_open(url, secret, left_ms, &store);
     if (status != RCM_OK)
         return status;
-    status = serving_ask(store, left_ms, serving);
+    status = serving_get(store, left_ms, serving);
     if (status == RCM_OK)
         status = met_note(url, serving, &again);
     if (status == RCM_OK && !again) {
@@ -117,8 +117,8 @@ rcm_status rcmi_served_open(const struct rcmi_launch *launch, const char *secret
                        ? status
                        : rcmi_fail_origin(
                              RCM_ERR_TIMEOUT, 0,
-                             "rank 0 has not begun its next rcm_init: at %s there is only "
-                             "the store of the one before",
+                             "rank 0 has not started its next rcm_init: %s still has the store "
+                             "of its previous one",
                              launch->url);
         rcmi_deadline_sleep(RETRY_MS, deadline);
     }

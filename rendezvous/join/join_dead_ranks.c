@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that joined a job and ended before it was complete, so that nobody waits for them. */
+/* Detects ranks that joined a job and ended before it was complete, so that no rank waits for them.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "error.h"
@@ -8,7 +9,7 @@
 
 #define ANSWER_MS 1000
 
-/* The members that are there, one key and one blob each. */
+/* The member records to check, one key and one blob each. */
 struct look {
     const struct rcmi_launch *launch;
     const struct rcmi_join *join;
@@ -46,7 +47,7 @@ static void look_fini(struct look *look) {
     free(look->present);
 }
 
-/* Brings the keys that exist to the front and gets their values. */
+/* Moves the keys that exist to the front and gets their values. */
 static rcm_status look_fetch(struct look *look, rcm_store *store) {
     int found = 0;
     rcm_status status = store->ops->present(store, look->keys, (size_t)look->n, look->present);
@@ -62,36 +63,37 @@ static rcm_status look_fetch(struct look *look, rcm_store *store) {
     return status;
 }
 
-/* Was it of this job? It was if this process had begun when it joined, as far as one clock
- * tells. */
+/* Whether the member was of this job: it joined after this process began. Only clocks of the same
+ * time namespace can be compared. */
 static bool was_ours(const struct rcmi_join *join, int rank, const struct rcmi_member *member) {
     return (rank == 0 && join->met) || (member->process.time_ns == rcmi_process_time_ns() &&
                                         member->joined_clock >= join->begun);
 }
 
-/* It may have been of an earlier job. */
-static rcm_status ended_perhaps(rcm_store *store, int rank, const char *who, bool said) {
+/* For a member that may have been of an earlier job. refused: it stored a refusal, which is the
+ * thread's error. */
+static rcm_status ended_perhaps(rcm_store *store, int rank, const char *who, bool refused) {
     char where[RCMI_JOIN_WHERE];
     rcmi_join_where(store, where);
-    if (said)
-        return rcmi_fail_context("%s has ended; if that was an earlier job, it left %s behind: use "
-                                 "a new one",
+    if (refused)
+        return rcmi_fail_context("%s has ended; if it was of an earlier job, %s is stale: use a "
+                                 "new one",
                                  who, where);
     return rcmi_fail_origin(rank == 0 ? RCM_ERR_CONFIG : RCM_ERR_PEER, rank,
-                            "%s ended before all ranks had joined, or was of an earlier job, which "
-                            "left %s behind: then use a new one",
+                            "%s ended before all ranks had joined, or it was of an earlier job and "
+                            "%s is stale; then use a new one",
                             who, where);
 }
 
 rcm_status rcmi_join_ended(rcm_store *store, const struct rcmi_join *join, int rank,
                            const struct rcmi_member *member) {
     char who[RCMI_MEMBER_PEOPLE];
-    const rcm_status said = rcmi_join_last_words(store, join);
+    const rcm_status refusal = rcmi_join_find_refusal(store, join);
     rcmi_member_people(member, rank, who);
     if (!was_ours(join, rank, member))
-        return ended_perhaps(store, rank, who, said != RCM_OK);
-    return said != RCM_OK
-               ? said
+        return ended_perhaps(store, rank, who, refusal != RCM_OK);
+    return refusal != RCM_OK
+               ? refusal
                : rcmi_fail_origin(RCM_ERR_PEER, rank, "%s ended before all ranks had joined", who);
 }
 

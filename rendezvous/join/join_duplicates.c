@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time for a rank's number to come twice, in jobs that nothing else tells apart; see join.h. */
+/* Waits for a duplicate of this rank's number, in jobs without an id; see join.h. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define SETTLE_MS 1000
 
-/* The rank 0 with which this process settled last: in its next job it does so no more. */
+/* Rank 0 and our rank in the last completed wait; a next job with both the same does not wait. */
 static struct rcmi_process settled;
 static int settled_rank;
 static pthread_mutex_t settled_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
@@ -34,13 +34,14 @@ static void settled_note(int rank, const struct rcmi_process *first) {
     pthread_mutex_unlock(&settled_lock);
 }
 
-/* Ranks that nobody else keeps together: told where to meet by a file's name or rank 0's port. */
+/* Whether the user set the rendezvous (a file's name or rank 0's port) and there is no job id. */
 static bool by_hand(const struct rcmi_launch *launch) {
     return !launch->launcher && launch->url && !launch->job_id[0] &&
            (launch->rank_0_serves || strncmp(launch->url, "file:", 5) == 0);
 }
 
-/* Waits for the word that ranks of this job cannot join; that all are here can nobody say yet. */
+/* Waits for a refusal. The key cannot have its other value, "all ranks are here", before this rank
+ * has counted itself. */
 static rcm_status refusal_await(rcm_store *store, const struct rcmi_join *join,
                                 rcmi_deadline deadline) {
     const struct rcmi_error kept = *rcmi_last_error();
