@@ -117,7 +117,7 @@ class Ours:
             self.append('appended', b'')
             return True
         except Refused as e:
-            assert 'of a torch before 2.1' in str(e), e
+            assert 'torch is older than 2.1' in str(e), e
             return False
 
     def close(self):

@@ -146,10 +146,10 @@ static void port_of_a_stranger(void) {
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", number);
     job_start_some(&other, 1, 1);
     job_wait(&other);
-    job_refused(&other, 1, 1, "127.0.0.1", "tried for", port + 5);
+    job_refused(&other, 1, 1, "127.0.0.1", "cannot reach", port + 5);
     FILE *file = fopen(path, "re");
     CHECK(file && fread(log, 1, sizeof log - 1, file) > 0, "it said nothing while it tried");
-    CHECK(strstr(log, port + 5) && strstr(log, "does not answer as a store"), "it said: %s", log);
+    CHECK(strstr(log, port + 5) && strstr(log, "does not reply like a store"), "it said: %s", log);
     if (file)
         fclose(file);
     file_remove();

@@ -539,7 +539,7 @@ static void no_store_listens(void **state) {
     check_ok(rcmi_store_listen("127.0.0.1", 0, &fd, &p));
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", p);
     check_status(RCM_ERR_TIMEOUT, rcm_store_open(url, 300, &client)); /* the backlog takes it */
-    check_error_names("does not answer as a store");
+    check_error_names("does not reply like a store");
     close(fd);
 }
 
