@@ -269,7 +269,7 @@ class Results(Bench):
         for option in ('--together', '--asleep'):
             codes, outputs = self.launched(2, 'broadcast', option, '-n', '5', envs=hosts)
             self.assertEqual(codes, [2, 2], outputs)
-            self.assertIn(f'{option}: the 2 ranks are not on one machine', outputs[0][1])
+            self.assertIn(f'{option}: the 2 ranks are on several machines', outputs[0][1])
 
     def test_timeout_bounds_the_run(self):
         done = self.bench('all_reduce', '--ranks', '2', '-b', '1M', '-e', '1M', '-n', '1000000',
@@ -355,9 +355,9 @@ class Usage(Bench):
         self.assertEqual(done.stdout, '')
 
     def test_sentences(self):
-        self.refused('which COLLECTIVE?')
+        self.refused('COLLECTIVE is missing')
         self.refused("'all_recude': no such collective", 'all_recude')
-        self.refused("'barrier': there is one COLLECTIVE already", 'all', 'barrier')
+        self.refused("'barrier': only one COLLECTIVE is allowed", 'all', 'barrier')
         self.refused("--ranks '0': not a whole number", 'all', '--ranks', '0')
         self.refused("--ranks '2x': not a whole number", 'all', '--ranks', '2x')
         self.refused("-b '4X': not a size", 'all', '-b', '4X')
@@ -380,17 +380,17 @@ class Usage(Bench):
         self.refused('--offset 3: not a multiple of the 4 bytes', 'all', '--offset', '3')
         self.refused("--timeout 'soon'", 'all', '--timeout', 'soon')
         self.refused("--timeout '0'", 'all', '--timeout', '0')
-        self.refused('both want stdout', 'all', '--csv', '-', '--json', '-')
+        self.refused('both write to stdout', 'all', '--csv', '-', '--json', '-')
         self.refused('--threads needs --ranks', 'all', '--threads')
         self.refused('needs at least 2 ranks', 'sendrecv', '--ranks', '1')
-        self.refused('--ranks means nothing to kernel', 'kernel', '--ranks', '2')
-        self.refused('--in-place means nothing to barrier', 'barrier', '--in-place')
-        self.refused('--sizes goes with neither', 'all', '--sizes', '8', '-b', '4')
+        self.refused('--ranks does not apply to kernel', 'kernel', '--ranks', '2')
+        self.refused('--in-place does not apply to barrier', 'barrier', '--in-place')
+        self.refused('--sizes cannot be combined', 'all', '--sizes', '8', '-b', '4')
         self.refused("--sizes ''", 'all', '--sizes', '8,,9')
         self.refused('at most 64 sizes', 'all', '--sizes', ','.join(['8'] * 65))
         self.refused('choose one', 'all', '--check', '--check-last')
         self.refused('--together and --asleep: choose one', 'all', '--together', '--asleep')
-        self.refused('--asleep means nothing to kernel', 'kernel', '--asleep')
+        self.refused('--asleep does not apply to kernel', 'kernel', '--asleep')
         self.refused('would reduce a result', 'all_reduce', '--in-place', '--calls', '2')
         self.refused('unrecognized option', 'all', '--frobnicate')
 
@@ -488,8 +488,8 @@ class Info(unittest.TestCase):
         self.assertEqual(int(row['value']), len(os.sched_getaffinity(0)))
 
     def test_usage(self):
-        self.assertIn("'foo': there are options only", self.info('foo', status=2).stderr)
-        self.assertIn('both want stdout',
+        self.assertIn("'foo': only options are allowed", self.info('foo', status=2).stderr)
+        self.assertIn('both write to stdout',
                       self.info('--csv', '-', '--json', '-', status=2).stderr)
         self.assertIn('Examples:', self.info('--help').stdout)
 
