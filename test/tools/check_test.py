@@ -160,7 +160,7 @@ class Verbs(unittest.TestCase):
 class Usage(unittest.TestCase):
     def test_usage(self):
         self.assertIn('only cuda, verbs', run(INFO, '--check', 'none', status=2).stderr)
-        self.assertIn('no section', run(INFO, '--check', 'verbs', '--cpus', status=2).stderr)
+        self.assertIn('with a section', run(INFO, '--check', 'verbs', '--cpus', status=2).stderr)
 
 
 if __name__ == '__main__':

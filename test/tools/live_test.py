@@ -164,7 +164,7 @@ class Live(unittest.TestCase):
         """The constants of the job are shown, as it started with them."""
         pids = self.start(2, 'wait', 0, RINGCOMM_PROTOCOL='eager=0-5K,sum_non_temporal=7M-')
         notes, rows = live(str(pids[0]))
-        ways = notes[f'ways of job {rows[0]["job"]}']
+        ways = notes[f'protocols of job {rows[0]["job"]}']
         match = re.fullmatch(r'(\w+=\S+(?: \w+=\S+)*) \((roomy|oversubscribed)\)', ways)
         self.assertTrue(match, ways)
         ranges = dict(word.split('=') for word in match[1].split())
@@ -173,7 +173,7 @@ class Live(unittest.TestCase):
         # What is shown can be said in RINGCOMM_PROTOCOL.
         again = self.start(2, 'wait', 0, RINGCOMM_PROTOCOL=match[1])
         notes, rows = live(str(again[0]))
-        self.assertEqual(notes[f'ways of job {rows[0]["job"]}'], ways)
+        self.assertEqual(notes[f'protocols of job {rows[0]["job"]}'], ways)
 
     def test_all_jobs(self):
         first, second = self.start(2, 'wait', 0), self.start(3, 'wait', 0)
@@ -216,7 +216,7 @@ class Strangers(unittest.TestCase):
 
     def test_no_rank(self):
         err = info(str(os.getpid()), status=1)[1]
-        self.assertIn('is no rank', err)
+        self.assertIn('is not a rank', err)
         self.assertIn('does not exist', info('4194304', status=1)[1])
 
     def test_nonsense_is_not_shown(self):
@@ -256,7 +256,7 @@ class Strangers(unittest.TestCase):
         notes, rows = live(str(os.getpid()))
         for row in rows:
             self.assertRegex(row['transports'], '^self, shm, (verbs, )?tcp, cuda_ipc$')
-        ways = notes[f'ways of job {0xabcdef:016x}']
+        ways = notes[f'protocols of job {0xabcdef:016x}']
         self.assertRegex(ways, r'^eager=16K- .*\(oversubscribed; not the same on all ranks\)$')
 
 
