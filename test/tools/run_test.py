@@ -339,7 +339,7 @@ def case_timeout():
     job = Started(3, 'test $RANK = 0 && exit 0; exec sleep 100', '--timeout', '0.7')
     status, _, err = job.end()
     equal(status, 124, err)
-    equal(err, b'ringcomm-run: time is up after 0.7 s, stopping the ranks that still run: 1 2\n',
+    equal(err, b'ringcomm-run: timeout after 0.7 s, stopping the ranks that still run: 1 2\n',
           'stderr')
     true(time.monotonic() - job.began < 3.5, 'took too long')
     job.expect_nobody(0)
@@ -376,7 +376,7 @@ def case_signal_default():
     job.proc.send_signal(signal.SIGINT)
     status, _, err = job.end()
     equal(status, 128 + signal.SIGINT, err)
-    equal(err, b'ringcomm-run: ended by signal 2 (Interrupt), which was passed on\n', 'stderr')
+    equal(err, b'ringcomm-run: ended by the forwarded signal 2 (Interrupt)\n', 'stderr')
 
 
 def case_second_signal():
@@ -512,7 +512,8 @@ def impossible(env, why):
 
 def case_bind_elsewhere():
     """hwloc describes a machine that this is not: nothing can be said about cores."""
-    impossible(dict(os.environ, HWLOC_SYNTHETIC='core:2 pu:2'), b'hwloc was told of another machine')
+    impossible(dict(os.environ, HWLOC_SYNTHETIC='core:2 pu:2'),
+               b'HWLOC_XMLFILE or HWLOC_SYNTHETIC describes another machine')
 
 
 def case_bind_without_hwloc():
