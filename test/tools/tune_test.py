@@ -50,8 +50,8 @@ class Tune(unittest.TestCase):
                     self.assertEqual(float(row[-1]), 1)
 
     def test_mistakes(self):
-        for args, said in ((('--ranks', '1'), 'want a number from 2'),
-                           (('--transport', 'rdma'), 'want shm, tcp'),
+        for args, said in ((('--ranks', '1'), 'not a number from 2'),
+                           (('--transport', 'rdma'), 'not one of shm, tcp'),
                            (('--report', '-o', 'x'), 'writes no file')):
             done = run(TUNE, *args)
             self.assertEqual(done.returncode, 2)
