@@ -70,7 +70,7 @@ lines 1 exscan -n 3 -a chain --rank 0
 lines 2 exscan -n 3 -a direct --rank 1
 expect 0 "recv chunk 0: from 1 -> out.0" exscan -n 3 -a chain --rank 2
 expect 0 "send chunks 3..4: out.3 -> to 1" all_gather -n 5 -a bruck --rank 3
-expect 0 "3 messages in a row, as the formula says; rank 0 sends 4 chunks" \
+expect 0 "3 messages in a row, equal to the formula; rank 0 sends 4 chunks" \
     reduce_scatter -n 5 -a circulant --verify
 expect 0 "root 2, 1 chunk" broadcast --hosts i:0,1,0,1 --root 2 --verify
 
@@ -80,7 +80,7 @@ expect 0 "</svg>" broadcast -n 4 -a binomial --svg
 expect 0 "rank 5, host 1" broadcast --hosts 4,4 -a binomial --svg
 expect 0 ">+4..7</text>" all_reduce -n 8 -a halving_doubling --svg
 expect 0 ">4&gt;1,3&gt;1</text>" all_to_all -n 5 -a bruck --svg
-expect 2 "a picture of more than 64 ranks" all_reduce -n 65 -a ring --svg
+expect 2 "at most 64 ranks can be drawn" all_reduce -n 65 -a ring --svg
 for name in ring halving_doubling; do # README's
     "$plan" all_reduce -n 4 -a $name --svg | cmp - "$pictures/all_reduce_$name.svg" ||
         { echo "FAIL: pictures/all_reduce_$name.svg is not what ringcomm-plan draws"; failed=1; }
@@ -109,23 +109,23 @@ expect 0 "two_level ok" all_to_all --hosts 70,2,3 -a two_level --verify
 expect 0 "8 chunks of at most 131072 bytes (float32), 2 slices of at most 65536 bytes" \
     all_reduce -n 8 --explain 1M
 expect 0 "# chosen: flat" barrier -n 4 --explain 0
-expect 0 "alone there is nothing to send" all_reduce -n 1 --explain 1K
+expect 0 "a single rank sends nothing" all_reduce -n 1 --explain 1K
 
 expect 1 'no all_reduce algorithm is called "rong"; there are' all_reduce -n 4 -a rong
 expect 1 "cannot run 4 ranks on 2 hosts" all_reduce --hosts 2,2 -a one_shot
 expect 2 "is not one of all_reduce, broadcast, barrier" all_sum -n 4
-expect 2 "which collective" -n 4
-expect 2 "how many ranks" all_reduce -a ring
-expect 2 "which algorithm" all_reduce -n 4
-expect 2 "want a number from 1 to 4096" all_reduce -n 0 -a ring
+expect 2 "COLLECTIVE is missing" -n 4
+expect 2 "number of ranks is missing" all_reduce -a ring
+expect 2 "algorithm is missing" all_reduce -n 4
+expect 2 "not a number from 1 to 4096" all_reduce -n 0 -a ring
 expect 2 "neither ranks per host" all_reduce --hosts 1,,2 -a ring
 expect 2 "neither ranks per host" all_reduce --hosts i:0,2 -a ring
 expect 2 "neither ranks per host" all_reduce --hosts 4, -a ring
-expect 2 "has 5 ranks, --ranks says 4" all_reduce --hosts 2,3 -n 4 -a ring
-expect 2 "there are ranks 0 to 3" broadcast -n 4 -a chain --root 4
-expect 2 "there are ranks 0 to 3" broadcast -n 4 -a chain --rank 4
-expect 2 "--root: barrier has none" barrier -n 4 -a flat --root 1
-expect 2 "want a size" all_reduce -n 4 --explain many
+expect 2 "has 5 ranks, but --ranks is 4" all_reduce --hosts 2,3 -n 4 -a ring
+expect 2 "the ranks are 0 to 3" broadcast -n 4 -a chain --root 4
+expect 2 "the ranks are 0 to 3" broadcast -n 4 -a chain --rank 4
+expect 2 "--root: barrier has no root" barrier -n 4 -a flat --root 1
+expect 2 "not a size" all_reduce -n 4 --explain many
 expect 0 "Examples:" --help
 expect 0 "ringcomm-plan 0." --version
 
