@@ -251,8 +251,8 @@ static void parse_end(struct plan_options *o, struct argp_state *state) {
     if (o->dot && o->svg)
         argp_error(state, "--dot and --svg both write to stdout; choose one");
     if (o->svg && o->shape.nranks > SVG_RANKS_MAX)
-        argp_error(state, "--svg: at most %d ranks can be drawn, not %d", SVG_RANKS_MAX,
-                   o->shape.nranks);
+        argp_error(state, "--svg: cannot draw a picture of more than %d ranks, here %d",
+                   SVG_RANKS_MAX, o->shape.nranks);
     if (o->root > 0 && o->collective &&
         !rcmi_collective_is_rooted(rcmi_collective_at((int)o->collective)))
         argp_error(state, "--root: %s has no root", rcmi_collective_name(o->collective));
