@@ -128,7 +128,7 @@ struct rcmi_launch {
  *
  *   - the URL (1, 2)
  *   - MASTER_ADDR and MASTER_PORT; rank 0 serves, or torchrun if TORCHELASTIC_USE_AGENT_STORE is
- *     set
+ *     true
  *   - the launcher's rendezvous, if rank and size are the launcher's: PMIx, if the launcher has a
  *     PMIx server and libpmix.so.2 can be loaded; Open MPI's session directory (one machine); PMI's
  *     key-value space; Slurm's first node and a port computed from job and step

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Joining a job through a store: each rank claims its number, rank 0 names the job, the others read
- * its name. This detects a store with an earlier job's keys, and a store that two jobs use at the
- * same time, before any data of one job reaches the other.
+ * its name. This detects stale keys of an earlier job, and two jobs on one store, before any data
+ * of one job reaches the other.
  *
  * A store may be reused: by the next rcm_init of the same processes, and by the next job once all
  * ranks of the last one have left it by rcm_destroy. So a value under a rank's key is no error yet.
@@ -26,19 +26,19 @@
  * A rejected rank stores its error as a refusal, because other ranks would wait for it. It writes
  * under the two keys that they wait for (the job's name, and "all ranks are here"), if these are
  * still empty. So a complete job is not affected. A rank that fails later in rcm_init does the
- * same, and so does a rank 0 whose port another job has. Exception: if both sides have an id and
- * the ids differ, no refusal is stored. It would not concern the other job, and each rank of this
- * job detects the difference.
+ * same, and so does a rank 0 whose port another job has. Exception: if the other process is
+ * certainly of another job, no refusal is stored. It would not concern that job, and each rank of
+ * this job detects the difference.
  *
  * A waiting rank checks whether the awaited rank's process has ended. If that rank joined after the
  * waiting process began, it was of this job and died. If it joined earlier, it may have been of an
  * earlier job. The error then gives both explanations. It comes after SURE_MS, because a process
  * that has this number now would find the stale key and store a refusal by then.
  *
- * Known gap: two jobs of equal size without ids, each missing exactly the ranks that the other has,
- * look like one job until a rank number is claimed twice. So a rank without an id, whose user set
- * the store's address, waits 1 s for such a duplicate before it counts itself as present. Two such
- * jobs started more than 1 s apart can still merge.
+ * Known gap: two jobs of equal size without ids can look like one job until a rank number is
+ * claimed twice, if each lacks exactly the ranks that the other has. So a rank without an id, whose
+ * user set the store's address, waits 1 s for a duplicate before it counts itself as present. Two
+ * such jobs started more than 1 s apart can still merge.
  *
  * These keys are not part of the protocol of torch.distributed. Torch neither reads nor writes
  * them.

@@ -3,7 +3,7 @@
  * Detects different restart counts. Keys contain the count (TORCHELASTIC_RESTART_COUNT), so ranks
  * with different counts do not see each other and would wait until the deadline. So the highest
  * count is stored under its own key. A rank with a lower count fails if the rank that stored the
- * highest one is still running, and stores its error where the ranks with the higher count check.
+ * highest one is still running. It stores its error where the ranks with the higher count check.
  * Notes of an earlier round are no problem: they have lower counts, or their processes have ended.
  */
 #include <limits.h>

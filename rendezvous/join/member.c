@@ -159,7 +159,7 @@ void rcmi_job_write(uint64_t number, const struct rcmi_member *member,
     snprintf(text, RCMI_MEMBER_TEXT, "job %016" PRIx64 " %.370s", number, mine);
 }
 
-/* ---- For people ---------------------------------------------------------------------------- */
+/* ---- Texts for messages -------------------------------------------------------------------- */
 
 static void age_text(int64_t since, char text[32]) {
     int64_t s = (int64_t)time(NULL) - since;

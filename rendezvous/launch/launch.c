@@ -350,8 +350,8 @@ static rcm_status store_resolve(const struct sourced_url *u, const struct who *w
     case RCMI_SCHEME_HASH:
         if (!u->url.path[0] && launch->world_size > 1)
             return rcmi_fail(RCM_ERR_CONFIG, 0,
-                             "%s=hash: is a store of its own for each of %d ranks; threads of one "
-                             "process meet in hash:NAME, processes in tcp://host:port",
+                             "%s=hash: is a separate store for each of %d ranks; use hash:NAME for "
+                             "threads of one process, tcp://host:port for processes",
                              u->name, launch->world_size);
         n = asprintf(&launch->url, "hash:%s", u->url.path);
         break;

@@ -78,14 +78,15 @@ static rcm_status session_open(struct session *s, int fd, rcmi_deadline deadline
     if (session_is_ours(s))
         return RCM_OK;
     if (s->open && rcmi_fork_is_maker(s->generation))
-        return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "the PMI connection (PMI_FD=%d) was closed, by MPI_Finalize perhaps; set "
-                         "MASTER_ADDR and MASTER_PORT, or call rcm_init before it",
-                         fd);
+        return rcmi_fail(
+            RCM_ERR_CONFIG, 0,
+            "the PMI connection (PMI_FD=%d) was closed, possibly by MPI_Finalize; call "
+            "rcm_init before it, or set MASTER_ADDR and MASTER_PORT",
+            fd);
     if (fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode))
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "PMI_FD=%d is no open socket: did something between mpirun and this "
-                         "program close it? Set MASTER_ADDR and MASTER_PORT instead",
+                         "PMI_FD=%d is not an open socket: a program between mpirun and this one "
+                         "may have closed it; set MASTER_ADDR and MASTER_PORT",
                          fd);
     rcmi_socket_prepare(fd); /* some process managers connect it over TCP */
     rcm_status status = rcmi_pmi1_init(&s->pmi, fd, deadline);

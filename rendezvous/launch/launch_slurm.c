@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slurm's srun. Each task has the node list of its step, whose first node runs task 0, and the job
- * and step numbers, from which a port is computed. If another program has that port, the next of
- * PORT_TRIES ports is used.
+ * Slurm's srun. Each task has the node list of its step; the first node runs task 0. A port is
+ * computed from the job and step numbers. If another program has that port, the next of PORT_TRIES
+ * ports is used.
  *
  * An allocation sets Slurm's variables in all its processes: a batch script has SLURM_NTASKS=4 and
  * is one process, and an mpirun or torchrun under srun passes on its own SLURM_PROCID. So they

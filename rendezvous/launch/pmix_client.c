@@ -2,8 +2,8 @@
 /*
  * The client of PMIx; its contract is in pmix_client.h.
  *
- * Types, constants and key names are those of the PMIx standard, version 4, chapters 3 and 6, and
- * of pmix_common.h of OpenPMIx 2 to 5, all with the soname libpmix.so.2. They are restated in
+ * Sources of types, constants and key names: the PMIx standard, version 4, chapters 3 and 6; and
+ * pmix_common.h of OpenPMIx 2 to 5, all with the soname libpmix.so.2. They are restated in
  * pmix_abi.h; test/launch/pmix_layout.c compares them with a real header if there is one.
  */
 #include "pmix_client.h"

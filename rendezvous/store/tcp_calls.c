@@ -194,9 +194,9 @@ static rcm_status wait_once(struct rcmi_tcp_conn *conn, const struct rcmi_bytes 
     return status == RCM_OK ? wait_answer(conn) : status;
 }
 
-/* Waits with a torch server: one WAIT plus periodic CHECKs. The CHECKs are needed because torch
- * servers that do not use libuv (the default since 2.4) wake waiters for SET and ADD, but not for
- * COMPARE_SET.
+/* Waits with a torch server: one WAIT plus periodic CHECKs. Torch servers that do not use libuv
+ * (the default since 2.4) wake waiters for SET and ADD, but not for COMPARE_SET; so the CHECKs are
+ * needed.
  *
  * The old dialect cannot cancel a WAIT, and replies wrongly to a second WAIT. So only one WAIT is
  * sent. A reply of 0 means that all keys exist, whether it is for the WAIT or for a CHECK. The

@@ -46,7 +46,7 @@ ALONE = [
     (PAIR + ' RINGCOMM_URL=file://relative', 'write file:///path'),
     (PAIR + ' RINGCOMM_URL=file:///no/such/folder/f RINGCOMM_TIMEOUT=3',
      'its folder does not exist'),
-    (PAIR + ' RINGCOMM_URL=hash:', 'a store of its own for each of 2 ranks'),
+    (PAIR + ' RINGCOMM_URL=hash:', 'a separate store for each of 2 ranks'),
     (PAIR + ' OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2', 'contradict each other'),
     ('SLURM_JOB_ID=7 SLURM_NTASKS=4', 'was not started by srun'),
 ]

@@ -269,7 +269,7 @@ static void no_socket(void **state) {
     setenv("PMI_FD", text, 1);
     check_ok(rcmi_launch_resolve(NULL, &launch));
     check_status(RCM_ERR_CONFIG, rcmi_launch_open(&launch, NULL, 1000, &store));
-    check_error_names("no open socket");
+    check_error_names("not an open socket");
     check_error_names("MASTER_ADDR");
     rcmi_launch_fini(&launch);
     close(pipes[0]);

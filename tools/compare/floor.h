@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * floor: measures the limits of this machine, to compare a library's figures with them. floor.c has
- * the command line, floor_pair.c the two pinned processes and the rows, floor_line.c cache line and
- * channel, floor_step.c the executor, floor_memory.c copies and additions, floor_tcp.c bare
- * sockets, floor_futex.c waking. It links the internal libraries, unlike the other tools of this
- * folder.
+ * floor: measures the limits of this machine, to compare a library's figures with them. It links
+ * the internal libraries, unlike the other tools of this folder.
+ *
+ *      floor.c          the command line
+ *      floor_pair.c     the two pinned processes, and the rows
+ *      floor_line.c     cache line and channel
+ *      floor_step.c     the executor
+ *      floor_memory.c   copies and additions
+ *      floor_tcp.c      bare sockets
+ *      floor_futex.c    waking another process
  */
 #ifndef RINGCOMM_TOOLS_COMPARE_FLOOR_H
 #define RINGCOMM_TOOLS_COMPARE_FLOOR_H

@@ -83,7 +83,7 @@ static void job_conclude(const struct job *job, char *text, size_t cap) {
     struct rcmi_hang_row *rows =
         job_hangs(job) && n <= RANKS_MAX ? calloc((size_t)n, sizeof(*rows)) : NULL;
     if (!rows) {
-        snprintf(text, cap, "nobody waits for longer than a second");
+        snprintf(text, cap, "no rank waits for longer than 1 s");
         return;
     }
     for (int r = 0; r < n; r++)

@@ -2,8 +2,8 @@
 /*
  * ringcomm-run: starts N ranks of a program on this machine, like torchrun and mpirun. This file
  * reads the command line and prepares store, signals and keeper; run/watch.c runs the ranks. The
- * launcher serves the store on a free port chosen by the system, so no other program has the port,
- * and the store outlives rank 0.
+ * launcher itself serves the store, so the store outlives rank 0. The system chooses a free port,
+ * so no other program has it.
  */
 #include <argp.h>
 #include <err.h>

@@ -111,7 +111,7 @@ static void watch_note_end(struct watch *watch, struct run_rank *rank) {
     run_sink_printf(watch->err, "ringcomm-run: rank %d (pid %d) failed: ", rank->rank,
                     (int)rank->pid);
     watch_describe_end(watch, rank);
-    run_sink_printf(watch->err, "; the others go on\n");
+    run_sink_printf(watch->err, "; the other ranks continue\n");
 }
 
 static bool is_ours(const struct watch *watch, pid_t pid) {
