@@ -120,24 +120,24 @@ static rcm_status call_begin(struct tcp_store *t, const char *name, struct rcmi_
     return tcp_take(t, ret_call->deadline, &ret_call->conn);
 }
 
-static rcm_status call_fail(const struct call *call, const char *place) {
+static rcm_status call_fail(const struct call *call, const char *address) {
     if (call->key.data)
         return rcmi_fail_context("%s of key \"%.*s\", store at %s", call->name,
                                  (int)(call->key.len < 100 ? call->key.len : 100),
-                                 (const char *)call->key.data, place);
-    return rcmi_fail_context("%s, store at %s", call->name, place);
+                                 (const char *)call->key.data, address);
+    return rcmi_fail_context("%s, store at %s", call->name, address);
 }
 
 /* Ends the call after any status and returns that status, with the call's context added. */
 static rcm_status call_end(struct tcp_store *t, struct call *call, rcm_status status) {
-    char place[RCMI_TCP_CONN_PLACE] = "";
+    char address[RCMI_TCP_CONN_ADDRESS] = "";
     if (call->began) /* 0 for waits, which are not counted */
         rcmi_store_counted(call->name, call->began);
     if (status != RCM_OK)
-        rcmi_tcp_conn_place(t->host, t->port, call->conn ? &call->conn->addr : NULL, place);
+        rcmi_tcp_conn_address(t->host, t->port, call->conn ? &call->conn->addr : NULL, address);
     if (call->conn)
         tcp_give(t, call->conn, status == RCM_OK);
-    return status == RCM_OK ? RCM_OK : call_fail(call, place);
+    return status == RCM_OK ? RCM_OK : call_fail(call, address);
 }
 
 static const struct rcmi_bytes no_key = {NULL, 0};

@@ -363,23 +363,23 @@ static void backoff(int *ms, rcmi_deadline deadline) {
 
 /* Warns once about a listener that does not reply, or packets that are dropped. The cause may be
  * another program, a firewall, or a busy store, so the client keeps trying. */
-static void warn_silence(const char *place, bool *warned) {
+static void warn_silence(const char *address, bool *warned) {
     if (!*warned)
-        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; is that its port? Still trying", place,
+        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; is that its port? Still trying", address,
                  rcmi_last_error()->text);
     *warned = true;
 }
 
 /* Warns once that nothing listens yet: the server is late, or the address is wrong. */
-static void warn_absence(const char *place, rcmi_deadline *warn) {
+static void warn_absence(const char *address, rcmi_deadline *warn) {
     if (rcmi_deadline_passed(*warn)) {
-        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; still trying", place, rcmi_last_error()->text);
+        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; still trying", address, rcmi_last_error()->text);
         *warn = RCMI_NEVER;
     }
 }
 
-const char *rcmi_tcp_conn_place(const char *host, int port, const struct rcmi_sockaddr *addr,
-                                char text[RCMI_TCP_CONN_PLACE]) {
+const char *rcmi_tcp_conn_address(const char *host, int port, const struct rcmi_sockaddr *addr,
+                                  char text[RCMI_TCP_CONN_ADDRESS]) {
     char led[RCMI_ADDR_TEXT] = "";
     const char *shown = host[0] ? host : "localhost";
     if (addr && addr->len > 0) {
@@ -388,9 +388,9 @@ const char *rcmi_tcp_conn_place(const char *host, int port, const struct rcmi_so
     }
     if (led[0] && strcmp(led, shown) != 0 &&
         !(led[0] == '[' && strncmp(led + 1, shown, strlen(led) - 2) == 0))
-        snprintf(text, RCMI_TCP_CONN_PLACE, "%s:%d (%s)", shown, port, led);
+        snprintf(text, RCMI_TCP_CONN_ADDRESS, "%s:%d (%s)", shown, port, led);
     else
-        snprintf(text, RCMI_TCP_CONN_PLACE, "%s:%d", shown, port);
+        snprintf(text, RCMI_TCP_CONN_ADDRESS, "%s:%d", shown, port);
     return text;
 }
 
@@ -410,18 +410,18 @@ bool rcmi_tcp_conn_is_alive(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) 
 rcm_status rcmi_tcp_conn_open_again(const char *host, int port, const char *secret,
                                     rcmi_deadline deadline, struct rcmi_tcp_conn **ret_conn) {
     struct round round = {.hung_up = false};
-    char place[RCMI_TCP_CONN_PLACE];
+    char address[RCMI_TCP_CONN_ADDRESS];
     const rcm_status status = conn_round(host, port, secret, deadline, &round, ret_conn);
     if (status == RCM_OK)
         return RCM_OK;
     return rcmi_fail_context("cannot reconnect to the store at %s after the connection was lost",
-                             rcmi_tcp_conn_place(host, port, &round.addr, place));
+                             rcmi_tcp_conn_address(host, port, &round.addr, address));
 }
 
 rcm_status rcmi_tcp_conn_open(const char *host, int port, const char *secret,
                               rcmi_deadline deadline, struct rcmi_tcp_conn **ret_conn) {
     struct round round = {.hung_up = false};
-    char place[RCMI_TCP_CONN_PLACE];
+    char address[RCMI_TCP_CONN_ADDRESS];
     int64_t start = rcmi_now_ns();
     int backoff_ms = BACKOFF_MIN_MS, rejections = 0;
     const int64_t warn_ms = rcmi_store_warn_ms();
@@ -434,7 +434,7 @@ rcm_status rcmi_tcp_conn_open(const char *host, int port, const char *secret,
         status = conn_round(host, port, secret, deadline, &round, ret_conn);
         if (status == RCM_OK)
             return RCM_OK;
-        rcmi_tcp_conn_place(host, port, &round.addr, place);
+        rcmi_tcp_conn_address(host, port, &round.addr, address);
         rejections = round.hung_up ? rejections + 1 : 0;
         if (rejections == 1)
             rejected_until = rcmi_deadline_in(REJECTED_MS);
@@ -442,24 +442,24 @@ rcm_status rcmi_tcp_conn_open(const char *host, int port, const char *secret,
         if (!worth_retrying(status) || rejected || rcmi_deadline_passed(deadline))
             break;
         if (status == RCM_ERR_TIMEOUT)
-            warn_silence(place, &warned);
+            warn_silence(address, &warned);
         else
-            warn_absence(place, &warn);
+            warn_absence(address, &warn);
         backoff(&backoff_ms, deadline);
         status = rcmi_store_canceled();
         if (status != RCM_OK)
             return status;
     }
     if (rejected)
-        return rcmi_fail(RCM_ERR_AUTH, 0, "store at %s closes connections immediately: %s", place,
+        return rcmi_fail(RCM_ERR_AUTH, 0, "store at %s closes connections immediately: %s", address,
                          secret ? "its RINGCOMM_SECRET differs from ours, or it has none"
                                 : "it needs a RINGCOMM_SECRET, or it is not a store");
     if (worth_retrying(status)) {
         const struct rcmi_error last = *rcmi_last_error();
         (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "cannot reach the store at %s within %.1f s: %.300s",
-                        place, (double)(rcmi_now_ns() - start) / 1e9, last.text);
+                        address, (double)(rcmi_now_ns() - start) / 1e9, last.text);
         rcmi_last_error()->sys_errno = last.sys_errno; /* the text contains its description */
         return RCM_ERR_TIMEOUT;
     }
-    return rcmi_fail_context("store at %s", place);
+    return rcmi_fail_context("store at %s", address);
 }

@@ -46,9 +46,9 @@ bool rcmi_tcp_conn_is_alive(struct rcmi_tcp_conn *conn, rcmi_deadline deadline);
 
 /* "node7:29500 (10.0.0.7)", for messages. addr: the address of the name; NULL or len 0 if unknown.
  * host "": loopback. */
-#define RCMI_TCP_CONN_PLACE 360
-const char *rcmi_tcp_conn_place(const char *host, int port, const struct rcmi_sockaddr *addr,
-                                char text[RCMI_TCP_CONN_PLACE]);
+#define RCMI_TCP_CONN_ADDRESS 360
+const char *rcmi_tcp_conn_address(const char *host, int port, const struct rcmi_sockaddr *addr,
+                                  char text[RCMI_TCP_CONN_ADDRESS]);
 
 /* Steps of rcmi_tcp_conn_open on an open connection. prove: authenticates, if there is a secret.
  * greet: starts the protocol and checks whether the server has the X operations. */

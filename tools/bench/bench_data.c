@@ -72,31 +72,31 @@ struct block_position {
 
 static struct block_position data_position(const struct bench_point *point, int rank,
                                            size_t position) {
-    struct block_position place = {.block = rank, .at = position};
+    struct block_position pos = {.block = rank, .at = position};
     if (has_block_per_rank(point->info.recv_blocks)) {
-        place.block = 0;
-        while (position >= bench_block_first(point, rank, place.block + 1))
-            place.block++;
-        place.at = position - bench_block_first(point, rank, place.block);
-        place.left = bench_block_count(point, rank, place.block) - place.at;
+        pos.block = 0;
+        while (position >= bench_block_first(point, rank, pos.block + 1))
+            pos.block++;
+        pos.at = position - bench_block_first(point, rank, pos.block);
+        pos.left = bench_block_count(point, rank, pos.block) - pos.at;
     } else {
-        place.left = bench_out_count(point, rank) - position;
+        pos.left = bench_out_count(point, rank) - position;
     }
-    return place;
+    return pos;
 }
 
 /* Returns the input position from which `rank` gets a result. *ret_rank: the rank of that input;
  * -1: all contributing ranks. */
 static size_t data_source(const struct bench_point *point, int rank,
-                          const struct block_position *place, int *ret_rank) {
-    *ret_rank = point->info.send_at_root ? point->root : place->block;
+                          const struct block_position *pos, int *ret_rank) {
+    *ret_rank = point->info.send_at_root ? point->root : pos->block;
     if (point->what == BENCH_SENDRECV)
         *ret_rank = 1 - rank;
     if (point->info.reduces)
         *ret_rank = -1;
     if (!has_block_per_rank(point->info.send_blocks))
-        return place->at;
-    return bench_block_first(point, *ret_rank < 0 ? 0 : *ret_rank, rank) + place->at;
+        return pos->at;
+    return bench_block_first(point, *ret_rank < 0 ? 0 : *ret_rank, rank) + pos->at;
 }
 
 /* The number of ranks, from 0 on, that contribute to a rank's result of a reduction. */
@@ -194,9 +194,9 @@ size_t bench_count_wrong(const struct bench_point *point, int rank, uint64_t ite
     for (size_t first = 0, n; first < count; first += n) {
         const char *now = (const char *)got + first * width;
         int from;
-        const struct block_position place = data_position(point, rank, first);
-        const size_t source = data_source(point, rank, &place, &from);
-        n = block_hash(source, place.left, iteration, hashes);
+        const struct block_position pos = data_position(point, rank, first);
+        const size_t source = data_source(point, rank, &pos, &from);
+        n = block_hash(source, pos.left, iteration, hashes);
         block_expect(point, from, data_contributors(point, rank), source, hashes, n, &values);
         bench_values_store(point, &values, n, expected);
         if (memcmp(now, expected, n * width) == 0)

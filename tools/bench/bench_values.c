@@ -298,8 +298,8 @@ static uint32_t small_encode(double value, int mantissa, int bias, int width) {
     int exponent = magnitude > 0 ? ilogb(magnitude) : 1 - bias;
     if (exponent < 1 - bias)
         exponent = 1 - bias;
-    const uint32_t places = (uint32_t)nearbyint(ldexp(magnitude, mantissa - exponent));
-    const uint32_t code = places + ((uint32_t)(exponent + bias - 1) << mantissa);
+    const uint32_t units = (uint32_t)nearbyint(ldexp(magnitude, mantissa - exponent));
+    const uint32_t code = units + ((uint32_t)(exponent + bias - 1) << mantissa);
     return code | (signbit(value) ? 1u << (width - 1) : 0);
 }
 
