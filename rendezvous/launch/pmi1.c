@@ -78,9 +78,9 @@ static rcm_status field_number(const struct rcmi_pmi1 *pmi, const char *name, in
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/* Sends the formatted line and reads the reply, whose cmd must be `want`. */
+/* Sends the formatted line and reads the reply, whose cmd must be `expected`. */
 static rcm_status __attribute__((format(printf, 4, 5)))
-pmi_request(struct rcmi_pmi1 *pmi, rcmi_deadline deadline, const char *want, const char *format,
+pmi_request(struct rcmi_pmi1 *pmi, rcmi_deadline deadline, const char *expected, const char *format,
             ...) {
     va_list args;
     if (pmi->broken)
@@ -94,13 +94,13 @@ pmi_request(struct rcmi_pmi1 *pmi, rcmi_deadline deadline, const char *want, con
     rcm_status status = rcmi_fd_write_full(pmi->fd, pmi->line, (size_t)len, deadline);
     if (status == RCM_OK)
         status = line_read(pmi, deadline);
-    if (status == RCM_OK && !field_is(pmi, "cmd", want))
+    if (status == RCM_OK && !field_is(pmi, "cmd", expected))
         status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "PMI replied \"%.100s\" instead of cmd=%s",
-                           pmi->line, want);
+                           pmi->line, expected);
     pmi->broken = status != RCM_OK;
     return status == RCM_OK
                ? RCM_OK
-               : rcmi_fail_context("PMI (descriptor %d), waiting for %s", pmi->fd, want);
+               : rcmi_fail_context("PMI (descriptor %d), waiting for %s", pmi->fd, expected);
 }
 
 rcm_status rcmi_pmi1_init(struct rcmi_pmi1 *pmi, int fd, rcmi_deadline deadline) {
