@@ -80,11 +80,11 @@
  *   rcm_work_on_complete has the environment of the calling thread.
  *
  * THREADS
- *   One thread at a time issues or starts collectives on a communicator. A blocking call,
- *   or a call that waits by rcm_call.wait_ms, counts as issuing until it returns. Meanwhile no other
- *   thread, and no callback (rcm_work_on_complete), may issue a collective. Once a call with
- *   wait_ms has returned RCM_PENDING, any thread may issue the next collective while another one
- *   waits for the work (rcm_work_wait).
+ *   One thread at a time issues or starts collectives on a communicator. A blocking call, or a call
+ *   that waits by rcm_call.wait_ms, counts as issuing until it returns. Meanwhile no other thread,
+ *   and no callback (rcm_work_on_complete), may issue a collective. Once a call with wait_ms has
+ *   returned RCM_PENDING, any thread may issue the next collective while another one waits for the
+ *   work (rcm_work_wait).
  *   Any thread may issue sends, receives, probes and batches at any time, also while a collective
  *   is issued. Messages of one thread to one rank under one tag arrive in the order in which that
  *   thread sent them. Receives of one thread match them in the order in which it posted them.
@@ -1195,8 +1195,8 @@ void rcm_comm_request_cancel(rcm_comm_request *request); /* NULL is a no-op */
 int rcm_comm_translate(const rcm_comm *from, int rank, const rcm_comm *to);
 
 /* Sets the name of comm in error texts, hang reports and ringcomm-info --live; local to this rank.
- * The default is "world", or a list of its world ranks: "ranks 0-3, tag 7". name: 1 to RCM_NAME_MAX
- * - 1 bytes; copied. Any thread. */
+ * The default is "world", or a list of its world ranks: "ranks 0-3, tag 7". name: copied;
+ * at most RCM_NAME_MAX bytes with its NUL, and not empty. Any thread. */
 #define RCM_NAME_MAX 64
 RCM_CHECKED rcm_status rcm_comm_set_name(rcm_comm *comm, const char *name);
 /* The name; "" for NULL. Valid as long as comm; rcm_comm_set_name changes it. */

@@ -234,7 +234,7 @@ static bool engine_hear_creation(struct rcmi_engine *engine, int peer, const voi
         return false;
     if (said.type == RCMI_CREATION_HELLO || said.type == RCMI_CREATION_ASK)
         (void)engine_answer_left(engine, said.parent, peer);
-    rcmi_creation_hear(engine->creations, peer, &said);
+    rcmi_creation_receive(engine->creations, peer, &said);
     return true;
 }
 
@@ -243,7 +243,7 @@ static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *
     if (!rcmi_agree_decode(bytes, len, &said))
         return false;
     if (!engine_answer_left(engine, said.epoch, peer))
-        rcmi_agree_hear(engine->agreements, peer, &said);
+        rcmi_agree_receive(engine->agreements, peer, &said);
     return true;
 }
 
@@ -259,7 +259,7 @@ static void engine_fail_remote(struct rcmi_engine *engine, int peer,
     if (comm && failure->kind == RCMI_FAILURE_RECORD)
         rcmi_comm_fail_remote(comm, error, &failure->missing);
     else if (comm)
-        rcmi_proposals_hear(comm->proposals, rank, failure, error);
+        rcmi_proposals_receive(comm->proposals, rank, failure, error);
     pthread_mutex_unlock(&engine->lock);
 }
 

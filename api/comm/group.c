@@ -136,7 +136,7 @@ static bool hook_failed(void *arg) {
     return atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK;
 }
 
-static bool hook_tell(void *arg, int rank) {
+static bool hook_send_record(void *arg, int rank) {
     return rcmi_comm_tell_failure(arg, rank);
 }
 
@@ -172,7 +172,7 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
     const struct rcmi_proposals_config proposals = {.members = &comm->members,
                                                     .arg = comm,
                                                     .failed = hook_failed,
-                                                    .tell = hook_tell,
+                                                    .send_record = hook_send_record,
                                                     .silent = hook_silent,
                                                     .agreed = hook_agreed};
     const struct rcmi_call_log_config log = {

@@ -193,7 +193,7 @@ static bool network_turn(void) {
     pthread_mutex_unlock(&net.lock);
     struct rcmi_agree said;
     if (letter && rcmi_agree_decode(letter->bytes, letter->len, &said))
-        rcmi_agree_hear(agreements[to], from, &said);
+        rcmi_agree_receive(agreements[to], from, &said);
     else if (letter)
         abort();
     if (ended)

@@ -211,7 +211,7 @@ static void letter_read(int rank, int from, const struct rcmi_failure *bytes) {
     if (!rcmi_failure_decode(bytes, rcmi_failure_bytes(bytes), &failure, &error))
         abort();
     if (failure.kind != RCMI_FAILURE_RECORD)
-        rcmi_proposals_hear(person->proposals, from, &failure, &error);
+        rcmi_proposals_receive(person->proposals, from, &failure, &error);
     else
         person_fail(person, &error, &failure.missing);
 }
@@ -392,7 +392,7 @@ static void world_make(uint64_t seed) {
         const struct rcmi_proposals_config config = {.members = &person->members,
                                                      .arg = person,
                                                      .failed = person_failed,
-                                                     .tell = person_tell,
+                                                     .send_record = person_tell,
                                                      .silent = person_finds_silent,
                                                      .agreed = person_fail};
         if (rcmi_proposals_create(&config, &person->proposals) != RCM_OK)

@@ -81,7 +81,7 @@ static void begin(int rank) {
     memset(&stage, 0, sizeof(stage));
     const struct rcmi_proposals_config config = {.members = &members,
                                                  .failed = stage_failed,
-                                                 .tell = stage_tell,
+                                                 .send_record = stage_tell,
                                                  .silent = stage_silent,
                                                  .agreed = stage_agreed};
     stage.now_ns = 1000 * (int64_t)MS;
@@ -136,7 +136,7 @@ static void hear(int from, enum rcmi_failure_kind kind, uint64_t ballot, uint64_
     message.accepted = accepted;
     message.weight = weight;
     assert_true(rcmi_failure_decode(&message, rcmi_failure_bytes(&message), &decoded, &again));
-    rcmi_proposals_hear(proposals, from, &decoded, &again);
+    rcmi_proposals_receive(proposals, from, &decoded, &again);
 }
 
 /* All that was said since the last look: so many, all of this kind; the last one. */
