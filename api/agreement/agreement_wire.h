@@ -22,7 +22,7 @@ enum rcmi_failure_kind {
 enum rcmi_proposal_weight {
     RCMI_PROPOSAL_NONE,
     RCMI_PROPOSAL_LATE,
-    RCMI_PROPOSAL_ASKED_ALL,
+    RCMI_PROPOSAL_QUERIED_ALL,
     RCMI_PROPOSAL_SEEN, /* a stopped process: not detected from another machine */
     RCMI_PROPOSAL_MISMATCH,
 };
@@ -59,7 +59,7 @@ enum rcmi_agree_kind {
     RCMI_AGREE_CALL = 1, /* the coordinator waits for the receiver */
     RCMI_AGREE_JOIN,     /* set: ranks that the sender has lost */
     RCMI_AGREE_LEAVE,    /* the sender no longer waits */
-    RCMI_AGREE_DECISION, /* set: the members, if status is RCM_OK; with RCM_ERR_MISMATCH the ranks
+    RCMI_AGREE_DECISION, /* set: the members, if RCM_OK; if RCM_ERR_MISMATCH, those
                             that origin excludes */
     RCMI_AGREE_CANCEL,   /* the sender's call was canceled */
 };

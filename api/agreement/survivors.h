@@ -94,8 +94,7 @@ struct rcmi_agreement {
     bool called, quit;                  /* this rank took part, and has given up */
     bool canceled;                      /* this rank's call was canceled */
     int last_coordinator;               /* the last one this rank sent to, -1 */
-    rcmi_deadline suspect_until;        /* 0: every rank that a joined one has lost is lost here
-                                           too */
+    rcmi_deadline suspect_until;        /* 0: all ranks lost to joined ones are lost here */
 };
 
 struct rcmi_agreements {

@@ -173,7 +173,7 @@ static void engine_record(struct rcmi_engine *engine, int peer,
     pthread_mutex_lock(&engine->lock);
     const rcm_comm *comm = engine_find(engine, record->epoch, peer, &rank);
     if (comm)
-        rcmi_call_log_hear(comm->call_log, rank, record);
+        rcmi_call_log_receive(comm->call_log, rank, record);
     pthread_mutex_unlock(&engine->lock);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The last calls of this rank in words, for the report of a hang: what led to it. Programs call the
- * same over and over, so equal calls in a row are one line.
+ * The last calls of this rank as text, for a hang report: they show what led to the hang. Programs
+ * repeat the same calls, so equal calls in a row share a line.
  *
  *      called by rank 2, the last first:
  *        1003: all_reduce of 1000 float32, sum (two_shot)
  *        3 to 1002: barrier (flat), 1000 times
  *
- * Not here: how they are kept (call_log.c).
+ * Not here: how they are stored (call_log.c).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "diagnosis.h"
 
 #define LINE_BYTES 256
-#define LINES_READ 20 /* of a report, unless all are wanted */
+#define LINES_READ 20 /* of a report, unless all are requested */
 
 /* Equal calls in a row. */
 struct streak {
@@ -24,7 +24,7 @@ struct streak {
     char text[LINE_BYTES - 64];
 };
 
-/* The one that ends with that call; false: it is not remembered. */
+/* Finds the streak that ends with that call; false: the call is no longer stored. */
 static bool streak_find(const struct rcmi_call_log *log, uint64_t last, struct streak *streak) {
     struct rcmi_call_record record;
     char text[sizeof(streak->text)];

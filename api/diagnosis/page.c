@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing and reading status pages: see page.h. */
+/* Status pages: see page.h. */
 #include "page.h"
 #include "clock.h"
 #include "operator.h"
@@ -14,7 +14,7 @@ _Static_assert(sizeof(struct rcmi_status_page) == RCMI_STATUS_PAGE_BYTES, "fills
 #define PUT(field, value) atomic_store_explicit(&page->field, value, memory_order_relaxed)
 #define GET(field)        atomic_load_explicit(&page->field, memory_order_relaxed)
 
-/* ---- Writing ------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static void page_init_protocol(struct rcmi_status_page *page,
                                const struct rcmi_protocol *protocol) {
@@ -50,7 +50,7 @@ static void entry_init(struct rcmi_page_comm *page, const struct rcmi_members *m
     PUT(rank, members->rank);
     PUT(size, members->size);
     rcmi_page_name(page, name);
-    PUT(called, 0); /* the entry may have been another communicator's before */
+    PUT(called, 0); /* the entry may have been another communicator's */
     PUT(sequence, 0);
     PUT(shown, 0);
     PUT(failed, RCM_OK);
@@ -154,7 +154,7 @@ void rcmi_page_fail(struct rcmi_page_comm *page, rcm_status status) {
     PUT(failed, status);
 }
 
-/* ---- Reading ------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static uint64_t milliseconds_since(int64_t then_ns, int64_t now_ns) {
     return then_ns > 0 && then_ns < now_ns ? (uint64_t)(now_ns - then_ns) / 1000000 : 0;
@@ -223,7 +223,7 @@ bool rcmi_page_read(const void *bytes, struct rcmi_page_owner *ret_owner) {
     return true;
 }
 
-/* Tables have room for a number of bytes, which may end within a character of several. */
+/* Tables have space for a number of bytes, which may end within a multibyte character. */
 static void name_clean(char *name) {
     for (; *name; name++)
         if (*name < ' ' || *name > '~')
@@ -242,8 +242,8 @@ static bool entry_read_label(const struct rcmi_page_comm *page, struct rcmi_page
     return ret_label->epoch != 0 && ret_label->rank >= 0 && ret_label->rank < ret_label->size;
 }
 
-/* Now by the page's clock. That of another time namespace differs by what only the time of day, the
- * same in all, can tell. */
+/* The current time by the page's clock. Another time namespace's clock has an offset; the time of
+ * day, which is the same in all, determines it. */
 static int64_t page_now(const struct rcmi_status_page *page, int64_t now_ns) {
     if (GET(time_ns) == rcmi_process_time_ns())
         return now_ns;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The status page: what this rank is doing, in memory that the ranks of its host map, and that
- * ringcomm-info reads through /proc, readable whatever the rank itself does. Written by the driver
- * only, word by word; read by others at any time, so a reader may see words of two operations mixed
- * and trusts none of them.
+ * The status page: what this rank is doing, in memory that the ranks of its host map and that
+ * ringcomm-info reads through /proc. It is readable whatever the rank itself does. Only the driver
+ * writes it, field by field. Others read it at any time, so a reader may see fields of two
+ * operations mixed, and trusts none of them.
  *
- * What is written when an operation begins or ends is little. The rest (`shown`) is written when
- * the driver, having waited for a while, looks at its deadlines.
+ * Little is written when an operation begins or ends. The rest (`shown`) is written when the
+ * driver, after a wait, checks its deadlines.
  */
 #ifndef RCMI_PAGE_H
 #define RCMI_PAGE_H
@@ -34,10 +34,10 @@ struct rcmi_page_comm {
     _Atomic int32_t called_as, collective, dtype, op, root;
     _Atomic int32_t failed;    /* enum rcm_status of the communicator */
     _Atomic uint32_t parting;  /* 1: in rcm_destroy */
-    _Atomic uint32_t transfer; /* enum rcmi_transfer_kind of the one shown, 0: none */
+    _Atomic uint32_t transfer; /* enum rcmi_transfer_kind of the shown transfer, 0: none */
 
-    /* Shown. */
-    _Atomic uint64_t shown; /* the sequence that done, ..., nsteps belong to */
+    /* Written when shown: */
+    _Atomic uint64_t shown; /* the sequence to which done, ..., nsteps belong */
     _Atomic uint64_t done;
     _Atomic int64_t moved_ns; /* CLOCK_MONOTONIC, of its last progress */
     _Atomic uint64_t algorithm[3], op_name[3];
@@ -55,16 +55,15 @@ _Static_assert(sizeof(struct rcmi_page_comm) == 512,
 
 #define RCMI_PAGE_COMMS (RCMI_STATUS_PAGE_BYTES / 512 - 1)
 
-/* All fields: relaxed stores by the driver, relaxed loads by readers; nothing is ordered by
- * them. */
+/* All fields: relaxed stores by the driver, relaxed loads by readers. They order nothing. */
 struct rcmi_status_page {
     _Atomic uint64_t magic;
     _Atomic uint32_t page_bytes;     /* sizeof of this */
     _Atomic int32_t pid, rank, size; /* of the world */
     _Atomic uint64_t job;
 
-    /* What the rank runs with; final when the page is made, but rows: bit i is set once there is a
-     * link by rcmi_transports[i], by the loop thread. */
+    /* The rank's settings; final when the page is made, except rows: the loop thread sets bit i
+     * when there is a link by rcmi_transports[i]. */
     _Atomic uint64_t rows;
     _Atomic uint64_t sharing; /* enum rcmi_sharing */
     struct {
@@ -72,57 +71,58 @@ struct rcmi_status_page {
         RCMI_PROTOCOL_MAP(RCMI_PAGE_RANGE)
 #undef RCMI_PAGE_RANGE
     } protocol;
-    /* The clock of moved_ns and transfer_ns: its namespace, and what CLOCK_REALTIME was ahead. */
+    /* The clock of moved_ns and transfer_ns: its time namespace, and CLOCK_REALTIME's lead over
+     * it. */
     _Atomic uint64_t time_ns;
     _Atomic int64_t ahead_ns;
 
-    /* From byte 512 on. A communicator that finds none free is not shown. */
+    /* From byte 512 on. If no entry is free, a communicator is not shown. */
     _Alignas(512) struct rcmi_page_comm comms[RCMI_PAGE_COMMS];
 };
 
 /* ---- Writing a rank's page */
-/* What a rank runs with. */
+/* The rank's settings. */
 struct rcmi_page_settings {
     int rank, size; /* of the world */
     uint64_t job;
     enum rcmi_sharing sharing;
     const struct rcmi_protocol *protocol;
 };
-/* Once, before all others. */
+/* Called once, first. */
 void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_page_settings *settings);
 /* This rank has a link by that transport. Loop thread. */
 void rcmi_page_linked(struct rcmi_status_page *page, const char *transport);
-/* The entry of a communicator: one of the page, or memory of its own if that is full. NULL: no
- * memory (thread's error). give: with that page; NULL is a no-op. One thread at a time. */
+/* Takes an entry for a communicator: one of the page, or separate memory if the page is full. NULL:
+ * no memory (thread's error). give: with the same page; NULL is a no-op. One thread at a time. */
 struct rcmi_page_comm *rcmi_page_take(struct rcmi_status_page *page,
                                       const struct rcmi_members *members, const char *name);
 void rcmi_page_give(struct rcmi_status_page *page, struct rcmi_page_comm *comm);
 
-/* ---- Writing an entry; for the driver but where said otherwise */
-/* A collective was called, and begins, or waits for its turn. */
+/* ---- Writing an entry; driver, unless stated otherwise */
+/* A collective was called. It begins, or waits for its turn. */
 void rcmi_page_called(struct rcmi_page_comm *comm, uint64_t sequence,
                       enum rcm_collective collective);
-/* The oldest unfinished collective is now this one; 0, NULL: there is none. */
+/* Sets the oldest unfinished collective; 0, NULL: none. */
 void rcmi_page_oldest(struct rcmi_page_comm *comm, uint64_t sequence, const struct rcmi_bind *bind);
-/* How far the oldest collective is; moved_ns: when it last made progress. */
+/* Shows the progress of the oldest collective; moved_ns: time of its last progress. */
 void rcmi_page_show(struct rcmi_page_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
                     const struct rcmi_run_wait *wait, int64_t moved_ns);
-/* What is shown of a send or receive. */
+/* The shown part of a send or receive. */
 struct rcmi_page_transfer {
     int peer;
     uint64_t tag, bytes;
 };
-/* The oldest unfinished send or receive; RCMI_TRANSFER_NONE, NULL: there is none. */
+/* Shows the oldest unfinished send or receive; RCMI_TRANSFER_NONE, NULL: none. */
 void rcmi_page_show_transfer(struct rcmi_page_comm *comm, enum rcmi_transfer_kind kind,
                              const struct rcmi_page_transfer *transfer, int64_t moved_ns);
-/* rcm_destroy began; the communicator failed; it has another name. Any thread; the last one not two
- * at a time. */
+/* rcm_destroy began; the communicator failed; it has a new name. Any thread; _name: one at a
+ * time. */
 void rcmi_page_part(struct rcmi_page_comm *comm);
 void rcmi_page_fail(struct rcmi_page_comm *comm, rcm_status status);
 void rcmi_page_name(struct rcmi_page_comm *comm, const char *name);
 
 /* ---- Reading; now_ns: CLOCK_MONOTONIC */
-/* The rank that a page is of, and what that rank runs with. */
+/* The rank that owns a page, and its settings. */
 struct rcmi_page_owner {
     int pid, rank, size;
     uint64_t job;
@@ -130,29 +130,29 @@ struct rcmi_page_owner {
     enum rcmi_sharing sharing;
     struct rcmi_protocol protocol; /* ranges are any numbers */
 };
-/* Of a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False if it is none of this
- * version or has nonsense in it. */
+/* Reads a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False: it has another version,
+ * or invalid content. */
 bool rcmi_page_read(const void *bytes, struct rcmi_page_owner *ret_owner);
 
 /* A communicator of that rank. */
 struct rcmi_page_label {
     uint64_t epoch;
     int rank, size;
-    char name[RCM_NAME_MAX]; /* ASCII that can be shown */
+    char name[RCM_NAME_MAX]; /* printable ASCII */
 };
-/* The i-th entry, i < RCMI_PAGE_COMMS. False if it is free, or has nonsense in it; *ret_activity is
- * sanitized. */
+/* Reads the i-th entry, i < RCMI_PAGE_COMMS. False: it is free, or has invalid content.
+ * *ret_activity is sanitized. */
 bool rcmi_page_read_comm(const void *bytes, int i, int64_t now_ns,
                          struct rcmi_page_label *ret_label, struct rcmi_activity *ret_activity);
-/* What an entry has counted, of all transports together. */
+/* The counts of an entry, summed over all transports. */
 struct rcmi_page_traffic {
     uint64_t sent_bytes, received_bytes;
 };
 void rcmi_page_read_traffic(const void *bytes, int i, struct rcmi_page_traffic *ret_traffic);
-/* The entry of that epoch, if that rank has one. */
+/* Reads the entry of that epoch, if that rank has one. */
 bool rcmi_page_find(const void *bytes, uint64_t epoch, int rank, int64_t now_ns,
                     struct rcmi_activity *ret_activity);
-/* What this rank's own entry says. */
+/* Reads this rank's own entry. */
 void rcmi_page_read_own(const struct rcmi_page_comm *comm, int64_t now_ns,
                         struct rcmi_activity *ret_activity);
 

@@ -168,7 +168,7 @@ bool rcmi_comm_make_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *
     if (answer.state == RCMI_INQUIRY_BUSY && answer.activity.waited_ms >= TELL_AFTER_NS / 1000000 &&
         answer.activity.waits_for >= 0)
         inquiry_add(&answer, answer.activity.waits_for);
-    answer.reports = rcmi_diagnosis_asked(comm->diagnosis, peer, question);
+    answer.reports = rcmi_diagnosis_question(comm->diagnosis, peer, question);
     ret_answer->inquiry = answer;
     return true;
 }
@@ -234,9 +234,9 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
 static int verdict_weight(const struct rcm_work *work, const struct rcmi_verdict *verdict) {
     if (rcmi_form_is_monitored(work->form) && verdict->missing.nranks == 0)
         return RCMI_PROPOSAL_LATE;
-    return verdict->seen        ? RCMI_PROPOSAL_SEEN
-           : verdict->asked_all ? RCMI_PROPOSAL_ASKED_ALL
-                                : RCMI_PROPOSAL_LATE;
+    return verdict->seen          ? RCMI_PROPOSAL_SEEN
+           : verdict->queried_all ? RCMI_PROPOSAL_QUERIED_ALL
+                                  : RCMI_PROPOSAL_LATE;
 }
 
 /* Finds the origin, and proposes it; then waits until a cause is agreed on. */
@@ -416,7 +416,7 @@ static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
     if (check->now - work->moved_ns > TELL_AFTER_NS) {
         const struct rcmi_call_entry entry = {
             work->sequence, rcmi_call_form(work->form, work->bind.in.kind), &work->bind};
-        rcmi_call_log_tell(comm->call_log, &entry, peer);
+        rcmi_call_log_send(comm->call_log, &entry, peer);
         work->told = to;
     } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {
         check->earliest = work->moved_ns + TELL_AFTER_NS;

@@ -179,7 +179,7 @@ static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status
     if (work->call_log_looked_ns == 0) {
         work->call_log_looked_ns = rcmi_now_ns();
         work->call_log_left_ns = work_call_log_ns(work);
-        rcmi_call_log_tell_history(comm->call_log, rcmi_last_error()->origin);
+        rcmi_call_log_send_history(comm->call_log, rcmi_last_error()->origin);
     }
     if (work_heard_no_call_log(work) && !rcmi_proposals_are_open(comm->proposals))
         rcmi_comm_propose(comm, work, NULL, RCMI_PROPOSAL_MISMATCH);

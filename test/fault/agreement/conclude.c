@@ -151,7 +151,7 @@ static void test_pair(void **state) {
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_waiting(2), row_receiving(3),
                                     row_receiving(2)};
     check(rows, 3, "rank 2, which is furthest behind, for rank 3");
-    rows[0] = rows[1] = row_new(RCMI_ROW_NOT_ASKED, false);
+    rows[0] = rows[1] = row_new(RCMI_ROW_NOT_QUERIED, false);
     check(rows, 3, "rank 2, which is furthest behind, for rank 3");
 }
 
@@ -161,8 +161,8 @@ static void test_silent_behind_busy(void **state) {
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_new(RCMI_ROW_BUSY, true), row_waiting(1),
                                     row_new(RCMI_ROW_SILENT, false)};
     check(rows, 3, "does not answer");
-    rows[3] = row_new(RCMI_ROW_NOT_ASKED, false);
-    check(rows, 1, "is waited for, and at work");
+    rows[3] = row_new(RCMI_ROW_NOT_QUERIED, false);
+    check(rows, 1, "is at work, and the others wait for it");
     rows[1] = row_between(RCMI_ROW_BUSY);
     check(rows, 1, "has not begun all_reduce number 7");
 }
@@ -181,7 +181,7 @@ static void test_circle(void **state) {
     rows[2].activity.called = rows[2].activity.sequence = 6;
     check(rows, 3, "all wait for each other");
     rows[1] = row_new(RCMI_ROW_BUSY, true);
-    check(rows, 1, "is waited for, and at work");
+    check(rows, 1, "is at work, and the others wait for it");
 }
 
 /* ---- Missing from a monitored barrier, collective number 7 ---------------------------------- */
@@ -250,7 +250,7 @@ static void test_missing_none(void **state) {
                                     row_waiting(1)};
     rows[1].known = true;
     rows[1].activity.called = 7;
-    check_missing(rows, N, false, 1, "", "is waited for, and at work");
+    check_missing(rows, N, false, 1, "", "is at work, and the others wait for it");
 }
 
 static void test_missing_many(void **state) {

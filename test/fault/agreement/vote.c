@@ -103,7 +103,7 @@ static void find_missing(void) {
     const struct rcm_error error = {.status = RCM_ERR_TIMEOUT, .origin = 3};
     struct rcmi_rank_set missing = {.nranks = N};
     rcmi_rank_set_add(&missing, 3);
-    rcmi_proposals_add(proposals, &error, &missing, RCMI_PROPOSAL_ASKED_ALL);
+    rcmi_proposals_add(proposals, &error, &missing, RCMI_PROPOSAL_QUERIED_ALL);
 }
 
 static void end(void) {
@@ -213,15 +213,15 @@ static void test_majority(void **state) {
         hear(1, RCMI_FAILURE_PROMISE, ballot, 0, 1, RCMI_PROPOSAL_LATE);
     pass(50);
     assert_int_equal(stage.nsaid, 0);
-    hear(2, RCMI_FAILURE_PROMISE, ballot, 0, 2, RCMI_PROPOSAL_ASKED_ALL);
+    hear(2, RCMI_FAILURE_PROMISE, ballot, 0, 2, RCMI_PROPOSAL_QUERIED_ALL);
     pass(1);
     assert_int_equal(heard(N - 1, RCMI_FAILURE_ACCEPT)->origin, 2); /* it asked all */
     hear(3, RCMI_FAILURE_PROMISE, ballot, 0, 3,
          RCMI_PROPOSAL_LATE); /* a promise is not yet an acceptance */
-    hear(1, RCMI_FAILURE_PROMISE, ballot, ballot, 2, RCMI_PROPOSAL_ASKED_ALL);
+    hear(1, RCMI_FAILURE_PROMISE, ballot, ballot, 2, RCMI_PROPOSAL_QUERIED_ALL);
     pass(90); /* patience counts from the proposal */
     assert_int_equal(stage.spoken, -1);
-    hear(2, RCMI_FAILURE_PROMISE, ballot, ballot, 2, RCMI_PROPOSAL_ASKED_ALL);
+    hear(2, RCMI_FAILURE_PROMISE, ballot, ballot, 2, RCMI_PROPOSAL_QUERIED_ALL);
     pass(1);
     assert_int_equal(stage.spoken, 2);
     end();
@@ -241,7 +241,7 @@ static void test_missing(void **state) {
     pass(50);
     assert_int_equal(heard(N - 1, RCMI_FAILURE_ACCEPT)->missing.bits[0], 1u << 3);
     for (int r = 1; r < 3; r++)
-        hear(r, RCMI_FAILURE_PROMISE, ballot, ballot, 3, RCMI_PROPOSAL_ASKED_ALL);
+        hear(r, RCMI_FAILURE_PROMISE, ballot, ballot, 3, RCMI_PROPOSAL_QUERIED_ALL);
     pass(1);
     assert_int_equal(stage.spoken, 3);
     assert_true(stage.missing.nranks == N && stage.missing.bits[0] == 1u << 3);
@@ -266,8 +266,8 @@ static void test_proposes_what_was_accepted(void **state) {
     const uint64_t ballot = ask();
     hear(1, RCMI_FAILURE_PROMISE, ballot, 2, 1, RCMI_PROPOSAL_LATE);
     hear(2, RCMI_FAILURE_PROMISE, ballot, 3, 2, RCMI_PROPOSAL_LATE);
-    hear(3, RCMI_FAILURE_PROMISE, ballot, 1, 3, RCMI_PROPOSAL_ASKED_ALL);
-    hear(4, RCMI_FAILURE_PROMISE, ballot, 0, 4, RCMI_PROPOSAL_ASKED_ALL);
+    hear(3, RCMI_FAILURE_PROMISE, ballot, 1, 3, RCMI_PROPOSAL_QUERIED_ALL);
+    hear(4, RCMI_FAILURE_PROMISE, ballot, 0, 4, RCMI_PROPOSAL_QUERIED_ALL);
     pass(50);
     assert_int_equal(heard(N - 1, RCMI_FAILURE_ACCEPT)->origin, 2);
     end();
@@ -280,7 +280,7 @@ static void test_mismatch(void **state) {
     find(RCMI_PROPOSAL_MISMATCH);
     pass(2);
     stage.nsaid = 0;
-    hear(1, RCMI_FAILURE_PROMISE, ballot_of(0, 1), 0, 1, RCMI_PROPOSAL_ASKED_ALL);
+    hear(1, RCMI_FAILURE_PROMISE, ballot_of(0, 1), 0, 1, RCMI_PROPOSAL_QUERIED_ALL);
     hear(2, RCMI_FAILURE_PROMISE, ballot_of(0, 1), 0, -1, RCMI_PROPOSAL_NONE);
     pass(1);
     const struct rcmi_failure *proposed = heard(N - 1, RCMI_FAILURE_ACCEPT);
@@ -330,7 +330,8 @@ static void test_voter(void **state) {
     const struct rcmi_failure *promise = heard(1, RCMI_FAILURE_PROMISE);
     assert_int_equal(promise->ballot, ballot_of(1, 2));
     assert_int_equal(promise->origin, 1);
-    hear(3, RCMI_FAILURE_PROPOSAL, 0, 0, 3, RCMI_PROPOSAL_ASKED_ALL); /* what is accepted, stays */
+    hear(3, RCMI_FAILURE_PROPOSAL, 0, 0, 3,
+         RCMI_PROPOSAL_QUERIED_ALL); /* what is accepted, stays */
     hear(0, RCMI_FAILURE_PREPARE, ballot_of(0, 3), 0, 0, RCMI_PROPOSAL_LATE);
     promise = heard(1, RCMI_FAILURE_PROMISE);
     assert_int_equal(promise->ballot, ballot_of(0, 3));
@@ -342,7 +343,7 @@ static void test_voter(void **state) {
 static void test_ballot_of_another(void **state) {
     (void)state;
     const uint64_t ballot = ask();
-    hear(1, RCMI_FAILURE_ACCEPT, ballot, ballot, 1, RCMI_PROPOSAL_ASKED_ALL);
+    hear(1, RCMI_FAILURE_ACCEPT, ballot, ballot, 1, RCMI_PROPOSAL_QUERIED_ALL);
     hear(1, RCMI_FAILURE_PREPARE, ballot_of(2, 9), 0, 1, RCMI_PROPOSAL_LATE);
     assert_int_equal(stage.nsaid, 0);
     pass(200);
