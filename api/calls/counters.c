@@ -7,7 +7,7 @@
 #include "counters.h"
 #include "entry.h"
 #include "error.h"
-#include "sized.h"
+#include "struct_versions.h"
 
 _Static_assert(RCM_COUNTERS_TRANSPORTS == RCMI_TRANSPORTS_MAX, "a row for each transport");
 

@@ -5,7 +5,7 @@
 #include "error.h"
 #include "plan.h"
 #include "settings.h"
-#include "sized.h"
+#include "struct_versions.h"
 #include "transport.h"
 #include "tuning.h"
 

@@ -3,7 +3,7 @@
  * MPI and Gloo (tools/compare) has it too. */
 #include "collectives.h"
 #include "error.h"
-#include "sized.h"
+#include "struct_versions.h"
 
 static int info_blocks(enum rcmi_blocks_kind kind, enum rcmi_blocks_total total) {
     if (kind == RCMI_BLOCKS_NONE)

@@ -11,7 +11,7 @@
 #include "group.h"
 #include "log.h"
 #include "page.h"
-#include "sized.h"
+#include "struct_versions.h"
 #include "trace_file.h"
 #include <errno.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
  *             exit.c leave.c                 ... and are gone
  *             subset.c shrink.c group.c destroy*.c communicators: made, ended
  *             comm_request.c background.c    ... begun, and waited for later
- *             engine.c early.c tuning.c      what a process has once for all of them
+ *             engine.c early_messages.c tuning.c      what a process has once for all of them
  *   work/   issue.c                          works as callers see them
  *             drive.c                        one thread at a time makes works go on
  *             queue.c deadline.c             ... boundedly many at once, until it is too late
@@ -21,7 +21,7 @@
  *             completion*.c notice.c         ... their end, and what is called then
  *             work.c                         an operation in flight
  *             comm.c failure.h               the struct of a communicator, its error record
- *             sized.c                        structs of the public header that grow
+ *             struct_versions.c              structs of the public header that grow
  *
  * Calls go down in this list. Not here: matching (p2p/), what is found out of a hang (diagnosis/),
  * consensus (agreement/), plans and their executor (algorithms/).

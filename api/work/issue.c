@@ -6,7 +6,7 @@
 #include "error.h"
 #include "comm.h"
 #include "drive.h"
-#include "sized.h"
+#include "struct_versions.h"
 #include "transfer.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "comm.h"
 #include "p2p.h"
 #include "page.h"
-#include "sized.h"
+#include "struct_versions.h"
 
 /* ---- What came, for callers ----------------------------------------------------------------- */
 

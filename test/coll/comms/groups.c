@@ -295,7 +295,7 @@ static int wrong_arguments(rcm_comm *comm) {
     refused(comm, twice, 1000, "n is 1000", &errors);
     refused(comm, NULL, 1, "ranks is NULL", &errors);
     if (rcm_size(comm) > 1) {
-        refused(comm, twice, 2, "ranks[1] is 0, which is there twice", &errors);
+        refused(comm, twice, 2, "ranks[1] is 0, which is listed twice", &errors);
         refused(comm, beyond, 2, "ranks[1] is 99", &errors);
     }
     CHECK(errors, rcm_comm_subset(NULL, twice, 1, 0, NULL, &group) == RCM_ERR_INVALID, "no parent");

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that came too early: communicators made from others come to be at different moments on
- * their ranks, so the first may already inquire, open a channel, or fail, when the last has not
- * made its own yet. They are kept until then: of questions the latest QUESTIONS_MAX; of failures,
- * and wishes for channels, one of each communicator and peer, so that none is lost, for it does not
- * come again. What is for communicators of the last ones that ended here is not kept; what is for
- * none (its maker gave up on this rank) is pushed out in time.
+ * Messages for communicators that this rank has not made yet. A communicator made from another one
+ * is not made at the same moment on all its ranks. So the first rank may already inquire, open a
+ * channel or fail before the last has made its own. Such messages are stored until then. Of
+ * questions the latest QUESTIONS_MAX are kept. Of failures and channel requests one per
+ * communicator and peer is kept, because they are not sent again. Messages for communicators that
+ * ended here recently are not kept. Messages for a communicator that is never made here are
+ * displaced in time.
  *
  * Everything here is under the engine's lock.
  */
-#include "early.h"
+#include "early_messages.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,11 +29,11 @@ struct kept {
 
 struct rcmi_early {
     struct kept *head, **end; /* oldest first */
-    int questions, needed;    /* how many of these, and of the others */
+    int questions, needed;    /* number of questions, and of all others */
     struct {
         uint64_t epoch;
         bool left;
-    } over[OVER_MAX]; /* the last communicators that ended, in a circle */
+    } over[OVER_MAX]; /* ring buffer of the last communicators that ended */
     unsigned nover;
 };
 
@@ -94,7 +95,7 @@ bool rcmi_early_was_left(const struct rcmi_early *early, uint64_t epoch) {
     return false;
 }
 
-/* Says it no more than what is kept? */
+/* Whether an equal message is stored already. */
 static bool early_has(const struct rcmi_early *early, enum rcmi_early_kind kind, uint64_t epoch,
                       int peer) {
     for (const struct kept *kept = early->head; kept && kind != RCMI_EARLY_QUESTION;
@@ -140,7 +141,8 @@ void rcmi_early_over(struct rcmi_early *early, uint64_t epoch, bool left) {
 }
 
 void rcmi_early_take(struct rcmi_early *early, uint64_t epoch,
-                     void (*hear)(void *arg, int peer, const void *bytes, size_t len), void *arg) {
+                     void (*receive)(void *arg, int peer, const void *bytes, size_t len),
+                     void *arg) {
     struct kept **at = &early->head, *mine = NULL, **end = &mine;
     while (*at) {
         struct kept *kept = *at;
@@ -156,7 +158,7 @@ void rcmi_early_take(struct rcmi_early *early, uint64_t epoch,
     while (mine) {
         struct kept *kept = mine;
         mine = kept->next;
-        hear(arg, kept->peer, kept->kind == RCMI_EARLY_WANTED ? NULL : kept->bytes, kept->len);
+        receive(arg, kept->peer, kept->kind == RCMI_EARLY_WANTED ? NULL : kept->bytes, kept->len);
         free(kept);
     }
 }

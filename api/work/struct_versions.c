@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Public structs that grow: see sized.h. */
-#include "sized.h"
+#include "struct_versions.h"
 #include "error.h"
 #include <string.h>
 

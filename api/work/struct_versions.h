@@ -8,8 +8,8 @@
  * (padding at the end becomes a field first), and 0 in a new field means what was before it. The
  * size of the first version is frozen below.
  */
-#ifndef RCMI_SIZED_H
-#define RCMI_SIZED_H
+#ifndef RCMI_STRUCT_VERSIONS_H
+#define RCMI_STRUCT_VERSIONS_H
 
 #include "ringcomm.h"
 
