@@ -139,7 +139,7 @@ static bool hook_failed(void *arg) {
 }
 
 static bool hook_send_record(void *arg, int rank) {
-    return rcmi_comm_tell_failure(arg, rank);
+    return rcmi_comm_send_failure(arg, rank);
 }
 
 static bool hook_silent(void *arg, int rank) {

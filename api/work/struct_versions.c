@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Public structs that grow: see sized.h. */
+/* See struct_versions.h. */
 #include "struct_versions.h"
 #include "error.h"
 #include <string.h>
@@ -20,7 +20,7 @@ static rcm_status size_check(const struct rcmi_sized *sized, uint32_t size) {
     return RCM_OK;
 }
 
-/* The first of the bytes [begin, end) that is not 0, or end. */
+/* The first nonzero byte of [begin, end), or end. */
 static uint32_t first_set(const unsigned char *bytes, uint32_t begin, uint32_t end) {
     while (begin < end && bytes[begin] == 0)
         begin++;
@@ -39,7 +39,7 @@ rcm_status rcmi_struct_in(const struct rcmi_sized *sized, const void *given, voi
     const uint32_t set = first_set(given, sized->ours, size);
     if (set < size)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "%s->size is %u and its byte %u is set, libringcomm %s knows %u bytes: "
+                         "%s->size is %u and its byte %u is set, libringcomm %s has %u bytes: "
                          "the library is older than the program",
                          sized->name, size, set, rcm_version(), sized->ours);
     memcpy((char *)ours + head, (const char *)given + head, smaller(size, sized->ours) - head);
