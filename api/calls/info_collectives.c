@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rows of the table of collectives, for programs. A file of its own, for ringcomm-bench over
- * MPI and Gloo (tools/compare) has it too. */
+/* The table of collectives, for programs. A separate file, because ringcomm-bench over MPI and Gloo
+ * (tools/compare) links it too. */
 #include "collectives.h"
 #include "error.h"
 #include "struct_versions.h"

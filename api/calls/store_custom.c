@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The front door of stores of the program's own functions; what they do is rendezvous/'s. */
+/* The public function for stores implemented by the program; see rendezvous/. */
 #include "error.h"
 #include "rendezvous.h"
 #include "struct_versions.h"

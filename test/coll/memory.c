@@ -49,7 +49,7 @@ static int register_beyond(rcm_comm *comm) {
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
         CHECK(errors,
               rcm_mem_register(comm, pages, lengths[i]) == RCM_ERR_INVALID &&
-                  strstr(rcm_last_error(), "more than lie behind memory"),
+                  strstr(rcm_last_error(), "more than can be read at memory"),
               "%zu bytes: %s", lengths[i], rcm_last_error());
     CHECK(errors, rcm_mem_register(comm, pages, SIZE_MAX) == RCM_ERR_INVALID, "all bytes");
     CHECK(errors, rcm_mem_register(comm, pages + 3 * page, 1) == RCM_ERR_INVALID, "a hole");
