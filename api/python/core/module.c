@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The module ringcomm._core: its constants and the functions that belong to no communicator. */
+/* The module ringcomm._core: its constants, and functions without a communicator. */
 #include "core.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static PyObject *op_free(CORE_UNUSED PyObject *module, PyObject *number) {
     Py_RETURN_NONE;
 }
 
-/* op_defined(op, dtype) -> None, or the sentence that says why not */
+/* op_defined(op, dtype) -> None, or the reason why not */
 static PyObject *op_defined(CORE_UNUSED PyObject *module, PyObject *args) {
     int op, dtype;
     if (!PyArg_ParseTuple(args, "ii", &op, &dtype))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work: an operation that was begun. It holds the caller's buffers until the operation is
- * complete, also when the program drops it before. */
+/* Work: an operation in flight. It holds the caller's buffers until the operation is complete, even
+ * if the program drops it before. */
 #include "core.h"
 
 #include <stdatomic.h>
@@ -12,7 +12,8 @@ struct work_object {
 };
 static PyTypeObject *work_type;
 
-/* ---- What operations hold -------------------------------------------------------------------- */
+/* ---- Held objects
+ * ----------------------------------------------------------------------------- */
 
 struct core_held *core_held_new(PyObject *keep, size_t nviews) {
     struct core_held *held = malloc(sizeof *held + nviews * sizeof held->views[0]);
@@ -62,7 +63,7 @@ void core_held_sweep(void) {
 void core_work_orphan(rcm_work *work, struct core_held *held) {
     rcm_status status;
     Py_BEGIN_ALLOW_THREADS status = rcm_work_detach(work, push_released, held);
-    if (status != RCM_OK) /* of another process after fork: the memory is the parent's matter */
+    if (status != RCM_OK) /* of another process after fork: the parent frees the memory */
         rcm_work_free(work);
     Py_END_ALLOW_THREADS
 }
