@@ -259,7 +259,7 @@ extern "C" {
     { .size = sizeof(struct type) }
 #endif
 
-/* ---- Status -------------------------------------------------------------------------------- */
+/* ---- Status ---------------------------------------------------------------------------------- */
 
 /* Name, number, text. Zero is success, positive is "not yet", negative is an error. */
 #define RCM_STATUS_MAP(X)                                                                          \
@@ -306,7 +306,7 @@ const char *rcm_last_error(void);
 /* The version of the loaded library, such as "0.1.0". It may be newer than this header. */
 const char *rcm_version(void);
 
-/* ---- The log ------------------------------------------------------------------------------- */
+/* ---- The log --------------------------------------------------------------------------------- */
 
 /*
  * Log lines of RINGCOMM_LOG's level ("warn") and above go to stderr, or to a function of the
@@ -336,7 +336,7 @@ RCM_CHECKED rcm_status rcm_log_set(rcm_log_function function, void *arg);
  * thread, at any time. RCM_ERR_INVALID: level is not a level. */
 RCM_CHECKED rcm_status rcm_log_set_level(enum rcm_log_level level);
 
-/* ---- Types and operators ------------------------------------------------------------------- */
+/* ---- Types and operators --------------------------------------------------------------------- */
 
 /*
  * 16- and 8-bit floats are passed as their bits. float16: IEEE binary16. bfloat16: the upper half
@@ -492,13 +492,13 @@ RCM_CHECKED rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype);
  * RINGCOMM_ALGORITHM names it, and is skipped if RINGCOMM_TUNING does. Every reducing collective
  * has at least one such algorithm, for any number of ranks and hosts.
  *
- * Calls of the function: for any number of elements at a time, from any position on. Alignment is
- * that of the type or of the caller's buffers; in and inout do not overlap. It runs in the thread
+ * Calls of the function: for any number of elements at a time, from any position on. Operands are
+ * aligned like the type or the caller's buffers; in and inout do not overlap. It runs in the thread
  * that calls, waits for or tests an operation, or in one of the library's. For one communicator it
- * runs in one thread at a time. It must not wait.
- * Inside the function, every function that issues an operation, waits for one, or makes or ends a
- * communicator returns RCM_ERR_INVALID, for any communicator. Functions that only return state
- * (rcm_rank, rcm_comm_error), rcm_work_test, rcm_abort and rcm_reduce_local work as usual.
+ * runs in one thread at a time. It must not wait. Inside the function, every function that issues
+ * an operation, waits for one, or makes or ends a communicator returns RCM_ERR_INVALID, for any
+ * communicator. Functions that only return state (rcm_rank, rcm_comm_error), rcm_work_test,
+ * rcm_abort and rcm_reduce_local work as usual.
  *
  * context is passed to the function and stays the program's. It is used until the operator is freed
  * and the last work that uses it has ended. name: 1 to 23 bytes of ASCII. Ranks compare it and the
@@ -544,7 +544,7 @@ const char *rcm_op_name(rcm_op op);
 RCM_CHECKED rcm_status rcm_dtype_from_name(const char *name, rcm_dtype *ret_dtype);
 RCM_CHECKED rcm_status rcm_op_from_name(const char *name, rcm_op *ret_op);
 
-/* ---- Stores: how ranks find each other ----------------------------------------------------- */
+/* ---- Stores: how ranks find each other ------------------------------------------------------- */
 
 /*
  * A store is a small shared dictionary from keys to byte strings. Ranks use it to find each other,
@@ -658,7 +658,7 @@ RCM_CHECKED rcm_status rcm_store_multi_get(rcm_store *store, const char *const *
 RCM_CHECKED rcm_status rcm_store_multi_set(rcm_store *store, const char *const *keys,
                                            const struct rcm_blob *values, size_t nkeys);
 
-/* ---- Life cycle ---------------------------------------------------------------------------- */
+/* ---- Life cycle ------------------------------------------------------------------------------ */
 
 typedef struct rcm_comm rcm_comm;
 typedef struct rcm_work rcm_work;
@@ -804,7 +804,7 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
  * reach the store. It waits at most 5 s for a rank that still uses other communicators, because
  * these do not need the store.
  *
- * Deaths. A rank of comm that dies before its call is RCM_ERR_PEER, and is named within 1 s. A
+ * Deaths. A rank of comm that dies before it has left is RCM_ERR_PEER, and is named within 1 s. A
  * later death has no effect. So if a rank dies inside rcm_destroy, some of the others may get that
  * error and some RCM_OK. RCM_OK means that all ranks had called rcm_destroy and finished their
  * operations.
@@ -911,7 +911,7 @@ RCM_CHECKED rcm_status rcm_comm_missing(const rcm_comm *comm, int *ret_ranks, si
 RCM_CHECKED rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), void *arg,
                                  int64_t timeout_ms, int *ret_failed_rank, int *ret_exit);
 
-/* ---- Calls and works ----------------------------------------------------------------------- */
+/* ---- Calls and works ------------------------------------------------------------------------- */
 
 struct rcm_message;
 /* The call checks its arguments and makes a work, but does not begin: rcm_work_start does. */
@@ -1103,7 +1103,7 @@ RCM_CHECKED rcm_status rcm_queue_fd(rcm_queue *queue, int *ret_fd);
  * is a no-op. */
 void rcm_queue_free(rcm_queue *queue);
 
-/* ---- Communicators from others -------------------------------------------------------------- */
+/* ---- Derived communicators ------------------------------------------------------------------- */
 
 /*
  * Makes a communicator of n ranks of parent: rank i of the new one is rank ranks[i] of parent.
@@ -1253,7 +1253,7 @@ RCM_CHECKED rcm_status rcm_comm_shrink_excluding_begin(rcm_comm *comm, const int
                                                        int n, const struct rcm_call *call,
                                                        rcm_comm_request **ret_request);
 
-/* ---- Collectives --------------------------------------------------------------------------- */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 /* Numbers are part of the wire format and are never reused. */
 enum rcm_collective {
@@ -1500,8 +1500,8 @@ RCM_CHECKED rcm_status rcm_coalesced(rcm_comm *comm, enum rcm_collective collect
  * it must live until then. It stays NULL on a rank that receives nothing, and after a failure. A
  * rank without enough memory for the received data makes the communicator unusable (RCM_ERR_NOMEM).
  * Lengths are sent first, so each call is two collectives in sequence. call->algorithm applies to
- * the first, whose algorithms are those of the collective. The second uses the form with _v, chosen
- * by predicted time.
+ * the first, whose algorithms are those of the collective. The second uses the form with _v
+ * (rcm_broadcast for a broadcast), chosen by predicted time.
  */
 struct rcm_bytes {
     size_t n; /* blocks */
@@ -1528,7 +1528,7 @@ RCM_CHECKED rcm_status rcm_all_gather_bytes(rcm_comm *comm, const void *send, si
                                             struct rcm_bytes **ret_bytes,
                                             const struct rcm_call *call, rcm_work **ret_work);
 
-/* ---- Point to point ------------------------------------------------------------------------ */
+/* ---- Point to point -------------------------------------------------------------------------- */
 
 #define RCM_ANY_TAG    UINT64_MAX
 #define RCM_ANY_SOURCE (-1)
@@ -1616,7 +1616,7 @@ RCM_CHECKED rcm_status rcm_batch(rcm_comm *comm, const struct rcm_transfer *tran
  * tag and length are written to *ret_message if that is not NULL. A message that already has a
  * matching posted receive is not reported. src may be RCM_ANY_SOURCE and tag RCM_ANY_TAG, as for
  * rcm_recv. Any thread, but not in a callback.
- *   probe    waits for a message. Of call, timeout_ms applies, and wait_ms if it is above 0. After
+ *   probe    waits for a message. call->timeout_ms applies, and wait_ms if it is above 0. After
  *            wait_ms the call returns RCM_PENDING, nothing is written or taken, and it can be
  *            repeated. Each call has the whole of timeout_ms
  *   iprobe   RCM_OK: there is a message; RCM_PENDING: not yet, and nothing is written
@@ -1649,7 +1649,7 @@ RCM_CHECKED rcm_status rcm_issend(rcm_comm *comm, const void *buffer, size_t cou
 RCM_CHECKED rcm_status rcm_irecv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
                                  int src, uint64_t tag, rcm_work **ret_work);
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /*
  * Allocates memory for buffers that are used repeatedly: at least `bytes`, page-aligned, zeroed.
@@ -1698,9 +1698,9 @@ RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
  * and rcm_mem_alloc gains the most. Registering changes no result, and other ranks need not do the
  * same. Local to this rank, not collective. Any thread, also after comm has failed.
  *
- * Cost: registering takes time and, for RDMA, locks pages in memory (ulimit -l). So it is for
- * buffers that are used repeatedly. The library registers no memory of its own accord and caches no
- * deregistered memory.
+ * Cost: registering takes time and, for RDMA, locks pages in memory (ulimit -l). Use it for buffers
+ * that are used repeatedly. The library registers no memory unasked, and caches none that was
+ * deregistered.
  *
  * Lifetime: the memory stays the caller's. It must not be freed or unmapped before
  * rcm_mem_deregister. Otherwise operations access pages that are no longer at that address, and
@@ -1740,7 +1740,7 @@ RCM_CHECKED rcm_status rcm_mem_register(rcm_comm *comm, void *memory, size_t byt
  */
 RCM_CHECKED rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t bytes);
 
-/* ---- Preparing ----------------------------------------------------------------------------- */
+/* ---- Preparation ----------------------------------------------------------------------------- */
 
 /*
  * Makes all connections that the given collective needs where the larger buffer of a rank has
@@ -1756,7 +1756,7 @@ RCM_CHECKED rcm_status rcm_comm_prepare_kind(rcm_comm *comm, enum rcm_mem_kind k
                                              enum rcm_collective collective, size_t bytes, int root,
                                              const char *algorithm);
 
-/* ---- Looking at the library ---------------------------------------------------------------- */
+/* ---- Introspection --------------------------------------------------------------------------- */
 
 /* A setting, its value and the source of the value ("default", "environment", "option"). */
 struct rcm_setting {
@@ -1849,7 +1849,7 @@ RCM_CHECKED rcm_status rcm_algorithm_at(enum rcm_collective collective, size_t i
  * if comm is unusable. Static memory. Call it in the thread that issues collectives. */
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes);
 /* The transport to `peer`, known after the first contact; "" before. Once device memory is sent
- * there by a transport of its own, both: "shm+cuda_ipc". Static memory. Any thread. */
+ * there by a separate transport, both: "shm+cuda_ipc". Static memory. Any thread. */
 const char *rcm_comm_transport(rcm_comm *comm, int peer);
 
 /* What this rank sent and received on a communicator by one transport. Bytes are message bytes:

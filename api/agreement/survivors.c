@@ -140,7 +140,7 @@ static rcm_status agree_fail(const struct rcmi_members *members, rcm_status stat
     if (status == RCM_ERR_PEER)
         return rcmi_fail_origin(status, rank,
                                 "%s is alive, but out of reach; its side has more ranks, or the "
-                                "lowest, and goes on without this one",
+                                "lowest, and continues without this one",
                                 who);
     if (rank == members->rank)
         return rcmi_fail_origin(status, rank,

@@ -2,11 +2,10 @@
 /*
  * Messages for communicators that this rank has not made yet. A communicator made from another one
  * is not made at the same moment on all its ranks. So the first rank may already inquire, open a
- * channel or fail before the last has made its own. Such messages are stored until then. Of
- * questions the latest QUESTIONS_MAX are kept. Of failures and channel requests one per
- * communicator and peer is kept, because they are not sent again. Messages for communicators that
- * ended here recently are not kept. Messages for a communicator that is never made here are
- * displaced in time.
+ * channel or fail before the last has made its own. Such messages are stored until then. The latest
+ * QUESTIONS_MAX questions are kept. One failure and one channel request per communicator and peer
+ * are kept, because they are not sent again. Messages for communicators that ended here recently
+ * are not kept. Messages for a communicator that is never made here are displaced in time.
  *
  * Everything here is under the engine's lock.
  */

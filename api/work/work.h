@@ -81,7 +81,7 @@ struct rcm_work {
      * waits. */
     _Atomic int status;
     _Atomic int refs; /* the user's and the driver's */
-    /* Of a blocking call, not known to any other thread: refs do not count, and comm is not
+    /* For a blocking call, not known to any other thread: refs do not count, and comm is not
      * referenced. After its completion only the call touches it. */
     bool blocking;
     bool attended; /* the driver's: the waiting thread drives, and needs no wake-up */
