@@ -15,7 +15,7 @@
 #include "comm.h"
 #include "diagnosis.h"
 #include "drive.h"
-#include "page.h"
+#include "status_page.h"
 #include "uneven.h"
 
 enum { LOOKS_MAX = 2048 };

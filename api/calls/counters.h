@@ -4,7 +4,7 @@
 #define RCMI_COUNTERS_H
 
 #include "exec.h"
-#include "page.h"
+#include "status_page.h"
 #include "ringcomm.h"
 
 struct rcmi_counted {

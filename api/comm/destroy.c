@@ -13,7 +13,7 @@
 #include "entry.h"
 #include "group.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "trace_file.h"
 #include <sched.h>
 #include <stdlib.h>

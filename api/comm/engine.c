@@ -17,7 +17,7 @@
 #include "fd.h"
 #include "log.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "trace_file.h"
 #include "transfer.h"
 #include <stdio.h>

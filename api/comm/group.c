@@ -8,7 +8,7 @@
 #include "diagnosis.h"
 #include "group.h"
 #include "log.h"
-#include "page.h"
+#include "status_page.h"
 #include "trace_file.h"
 #include "transfer.h"
 #include <stdlib.h>

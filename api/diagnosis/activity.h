@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a rank is doing, as far as others can observe it: the content of its status page (page.h),
- * of its answer to an inquiry (diagnosis_wire.h), and of its row in a report (hang.h). It is no
- * consistent snapshot: pages are read while they are written.
+ * What a rank is doing, as far as others can observe it: the content of its status page
+ * (status_page.h), of its answer to an inquiry (diagnosis_wire.h), and of its row in a report
+ * (hang.h). It is no consistent snapshot: pages are read while they are written.
  */
 #ifndef RCMI_ACTIVITY_H
 #define RCMI_ACTIVITY_H

@@ -3,13 +3,13 @@
  * api/diagnosis/: diagnosis of operations that do not finish, so that a report and an error name
  * the rank and the call.
  *
- *   call_log.c  this rank's calls, compared with those of others: mismatches
- *   calls.c     its last calls as text
- *   inquiry.c   ranks query each other for what they wait for: the origin of a delay
- *   hang.c      the report: a table of what each rank is doing, the conclusion, and the ranks
- *               missing from a monitored barrier
- *   page.c      the status page, from which others read what this rank is doing
- *   activity.c  what a rank is doing, as text
+ *   call_log.c     this rank's calls, compared with those of others: mismatches
+ *   call_list.c    its last calls as text
+ *   inquiry.c      ranks query each other for what they wait for: the origin of a delay
+ *   hang.c         the report: a table of what each rank is doing, the conclusion, and the ranks
+ *                  missing from a monitored barrier
+ *   status_page.c  the status page, from which others read what this rank is doing
+ *   activity.c     what a rank is doing, as text
  *
  *      communicators (api/work/deadline.c, api/comm/engine.c)      ringcomm-info --live
  *           |  members; a callback for mismatches               |
@@ -17,7 +17,7 @@
  *           |         |                                         |
  *           |      [ hang ]-------------------------------------'
  *           |         |
- *        [ activity, page ]      messages on control streams (diagnosis_wire.h)
+ *        [ activity, status_page ]   messages on control streams (diagnosis_wire.h)
  *
  * Not here: deadlines themselves (api/work/deadline.c), and the agreement of ranks that found
  * different causes (agreement/).
@@ -73,7 +73,7 @@ bool rcmi_call_log_read(const struct rcmi_call_log *log, uint64_t sequence,
 /* Writes the call without its number: "all_reduce of 1000 float32, sum (ring)". */
 void rcmi_call_record_describe(const struct rcmi_call_record *record, char *text, size_t cap);
 
-/* ---- calls.c: this rank's last calls, for a report */
+/* ---- call_list.c: this rank's last calls, for a report */
 
 /* Lists them: the last first, equal ones in a row on one line, as many as people read, or all; ""
  * if there was none. NULL: no memory. The caller frees it. */

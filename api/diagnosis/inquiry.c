@@ -35,7 +35,7 @@
 #include "diagnosis.h"
 #include "hang.h"
 #include "log.h"
-#include "page.h"
+#include "status_page.h"
 
 #define ASK_NS     (400 * INT64_C(1000000))
 #define AGAIN_NS   (30 * INT64_C(1000000))   /* until a busy rank is queried again */

@@ -10,7 +10,7 @@
 #include "entry.h"
 #include "group.h"
 #include "log.h"
-#include "page.h"
+#include "status_page.h"
 #include "struct_versions.h"
 #include "trace_file.h"
 #include <errno.h>

@@ -4,7 +4,7 @@
  * whole, and stages begin the next one. See work.h. Other effects of a completion: notice.h.
  */
 #include "comm.h"
-#include "page.h"
+#include "status_page.h"
 #include <stdlib.h>
 #include <string.h>
 

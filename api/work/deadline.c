@@ -12,7 +12,7 @@
 #include "diagnosis.h"
 #include "endpoint.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "transfer.h"
 #include <stdio.h>
 

@@ -18,7 +18,7 @@
 #include "entry.h"
 #include "log.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "transfer.h"
 
 #define CALL_LOG_NS     INT64_C(5000000000) /* limit of the wait for another rank's call log */

@@ -7,7 +7,7 @@
 #include "transfer.h"
 #include "comm.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "struct_versions.h"
 
 /* ---- Received messages, for callers

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../unit/check.h"
-#include "sized.h"
+#include "struct_versions.h"
 
 struct first {
     uint32_t size;

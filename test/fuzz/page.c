@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: status pages (api/diagnosis/page.c), and what is told to people of them
+ * Fuzz target: status pages (api/diagnosis/status_page.c), and what is told to people of them
  * (diagnosis/hang.c). The input is several pages one after the other, as ranks of one job may have
  * them, whatever is in them; the first byte says how many.
  */
 #include "fuzz.h"
 #include <string.h>
-#include "page.h"
+#include "status_page.h"
 #include "hang.h"
 
 enum { RANKS_MAX = 48, NOW_S = 1000000 };

@@ -653,7 +653,7 @@ class Peers(unittest.TestCase):
         root = os.path.dirname(tools)
         shared = [f for f in glob.glob(f'{tools}/bench/bench_*.c') if 'bench_kernel' not in f]
         library = glob.glob(f'{root}/base/**/*.c', recursive=True) + [f'{root}/{path}.c' for path in (
-            'algorithms/plan/collectives', 'api/calls/info_collectives', 'api/work/sized',
+            'algorithms/plan/collectives', 'api/calls/info_collectives', 'api/work/struct_versions',
             'kernels/cpu/op_create', 'kernels/cpu/op_defined')]
         defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
         called = self.names(r'\b(rcm_\w+)\(', *shared)

@@ -20,7 +20,7 @@ import unittest
 
 INFO, RUN, HANG = sys.argv[1:4]
 LIMIT = 50  # seconds: nothing may take longer
-MAGIC, PAGE = 0x5243504147453037, 65536  # api/diagnosis/page.h
+MAGIC, PAGE = 0x5243504147453037, 65536  # api/diagnosis/status_page.h
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
 
 

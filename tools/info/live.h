@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
-#include "page.h"
+#include "status_page.h"
 
 /* A rank of a communicator. */
 struct live_rank {

@@ -14,7 +14,7 @@
 #include "deadline.h"
 #include "diagnosis.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 
 enum { RANKS = 3, ASKING = 2 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Status pages: see page.h. */
-#include "page.h"
+/* Status pages: see status_page.h. */
+#include "status_page.h"
 #include "clock.h"
 #include "operator.h"
 #include "error.h"

@@ -8,8 +8,8 @@
  * Little is written when an operation begins or ends. The rest (`shown`) is written when the
  * driver, after a wait, checks its deadlines.
  */
-#ifndef RCMI_PAGE_H
-#define RCMI_PAGE_H
+#ifndef RCMI_STATUS_PAGE_H
+#define RCMI_STATUS_PAGE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
