@@ -212,10 +212,10 @@ static int check_status(const struct problem *t, rcm_status status, bool *ret_do
     }
     CHECK(errors, status == RCM_OK || (t->algorithm && status == RCM_ERR_UNSUPPORTED), "%s: %s",
           problem_name(t), text);
-    CHECK(errors, status == RCM_OK || !all_slot || !strstr(text, "have no room for"), "%s: %s",
+    CHECK(errors, status == RCM_OK || !all_slot || !strstr(text, "cannot hold as many"), "%s: %s",
           problem_name(t), text);
     CHECK(errors,
-          status == RCM_OK || strstr(text, "have no room for") || strstr(text, "cannot run") ||
+          status == RCM_OK || strstr(text, "cannot hold as many") || strstr(text, "cannot run") ||
               (t->ordered && strstr(text, "not commutative")),
           "%s: %s", problem_name(t), text);
     return errors;
