@@ -799,7 +799,7 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
  * operation. So call rcm_work_cancel first, or rcm_destroy fails with RCM_ERR_TIMEOUT.
  *
  * Connections (and the store, if this rank serves it) end with the last communicator from the same
- * rcm_init, when all connected ranks have sent their end of stream. The rank that serves the store
+ * rcm_init, when all connected ranks have left too. The rank that serves the store
  * waits for all ranks, until they have also left the store, or have reported to it that they cannot
  * reach the store. It waits at most 5 s for a rank that still uses other communicators, because
  * these do not need the store.

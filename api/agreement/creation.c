@@ -102,8 +102,7 @@ static void creating_cancel(struct rcmi_creations *all, struct rcmi_creating *cr
     }
 }
 
-/* ---- Deadline
- * --------------------------------------------------------------------------------- */
+/* ---- Deadline -------------------------------------------------------------------------------- */
 
 /* On the leader the first missing member, on another member the leader. */
 static int first_missing(const struct rcmi_creating *creating) {
@@ -170,8 +169,7 @@ static void creating_late(struct rcmi_creations *all, struct rcmi_creating *crea
     }
 }
 
-/* ---- Polling
- * ---------------------------------------------------------------------------------- */
+/* ---- Polling --------------------------------------------------------------------------------- */
 
 static bool is_lost(const struct rcmi_creating *creating, int rank) {
     const struct rcmi_creation_call *call = creating->call;

@@ -41,8 +41,7 @@ void rcmi_creating_fail(struct rcmi_creations *all, struct rcmi_creating *creati
     rcmi_creating_answer(all, creating, &message);
 }
 
-/* ---- Canceled creations
- * ----------------------------------------------------------------------- */
+/* ---- Canceled creations ---------------------------------------------------------------------- */
 
 /* The answer that each member gets, once, for its call of that creation. */
 struct rcmi_canceled {

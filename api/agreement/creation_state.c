@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- Text
- * ------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 /* The last of the consecutive ranks from `at` on. */
 static int range_end(const int *ranks, int n, int at) {

@@ -75,8 +75,7 @@ struct rcmi_agreement *rcmi_agreement_get(struct rcmi_agreements *all, uint64_t 
     return a;
 }
 
-/* ---- Sending; under the lock, which may be held while sending
- * --------------------------------- */
+/* ---- Sending; under the lock, which may be held while sending -------------------------------- */
 
 void rcmi_agree_fill(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                      enum rcmi_agree_kind kind, struct rcmi_agree *message) {

@@ -56,8 +56,7 @@ request_record(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_c
     return RCM_OK;
 }
 
-/* ---- The fast path
- * ---------------------------------------------------------------------------- */
+/* ---- The fast path --------------------------------------------------------------------------- */
 
 static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
     struct rcmi_pause pause = comm->engine->budget;
@@ -191,8 +190,7 @@ rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rc
     return RCM_OK;
 }
 
-/* ---- Public functions
- * ------------------------------------------------------------------------- */
+/* ---- Public functions ------------------------------------------------------------------------ */
 
 rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, rcm_op op, const struct rcm_call *call,

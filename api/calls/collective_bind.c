@@ -7,8 +7,7 @@
 #include "operator.h"
 #include "work.h"
 
-/* ---- Values that must be equal on all ranks
- * --------------------------------------------------- */
+/* ---- Values that must be equal on all ranks -------------------------------------------------- */
 
 /* The operator in a form that is the same on all ranks. */
 static uint64_t request_op(const struct rcmi_request *r) {

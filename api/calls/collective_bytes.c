@@ -216,8 +216,7 @@ static rcm_status exchange_send(struct exchange *x, const void *send, size_t byt
     return status == RCM_OK ? rcmi_check_host("send", send, bytes) : status;
 }
 
-/* ---- Public functions
- * ------------------------------------------------------------------------- */
+/* ---- Public functions ------------------------------------------------------------------------ */
 
 rcm_status rcm_broadcast_bytes(rcm_comm *comm, const void *send, size_t bytes, int root,
                                struct rcm_bytes **ret_bytes, const struct rcm_call *call,

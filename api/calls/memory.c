@@ -130,8 +130,7 @@ rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
     return rcmi_errors_end(before, free_call(comm, memory));
 }
 
-/* ---- Memory of the program
- * -------------------------------------------------------------------- */
+/* ---- Memory of the program ------------------------------------------------------------------- */
 
 /* Checks a caller's range: any but an empty one. */
 static rcm_status range_check(const void *memory, size_t bytes) {

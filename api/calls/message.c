@@ -18,8 +18,7 @@
 
 enum { LOOKS_MAX = 2048 };
 
-/* ---- The fast path
- * ---------------------------------------------------------------------------- */
+/* ---- The fast path --------------------------------------------------------------------------- */
 
 static rcm_status send_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t bytes) {
     const struct rcmi_mem mem = rcmi_mem_host(m->buffer, bytes);
@@ -66,8 +65,7 @@ static bool message_now(rcm_comm *comm, const struct rcmi_message_call *m, size_
     return m->kind == RCMI_WORK_RECV && receive_now(comm, m, bytes) == RCM_OK;
 }
 
-/* ---- Checks
- * ----------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static inline rcm_status check_peer(const rcm_comm *comm, const struct rcmi_message_call *m) {
     const bool sends = m->kind == RCMI_WORK_SEND;
@@ -257,8 +255,7 @@ rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m
     return RCM_OK;
 }
 
-/* ---- Public functions
- * ------------------------------------------------------------------------- */
+/* ---- Public functions ------------------------------------------------------------------------ */
 
 /* A send only reads its buffer. */
 #define SENDS                                                                                      \

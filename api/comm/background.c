@@ -8,8 +8,7 @@
 #include "thread.h"
 #include "work.h"
 
-/* ---- Creation and end
- * ------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 void rcmi_background_init(struct rcmi_background *background,
                           const struct rcmi_background_kind *kind) {

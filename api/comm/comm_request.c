@@ -11,8 +11,7 @@
 #include "work.h"
 #include <stdlib.h>
 
-/* ---- Creation and end
- * ------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 /* Ends a communicator that was made and not taken: the other ranks have it. */
 static void request_revoke(const struct rcm_comm_request *request, rcm_comm *made) {

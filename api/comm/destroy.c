@@ -58,8 +58,8 @@ static void part_fail(void *arg) {
     rcmi_comm_fail(arg, NULL);
 }
 
-/* Waits for this rank's works, then for all ranks, then, with the last communicator, for their ends
- * of stream. If comm fails meanwhile, the caller returns that error. */
+/* Waits for this rank's works, then for all ranks, then, with the last communicator, for their
+ * farewells. If comm fails meanwhile, the caller returns that error. */
 static rcm_status comm_part(rcm_comm *comm) {
     const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
     rcmi_page_part(comm->page);
@@ -74,7 +74,7 @@ static rcm_status comm_part(rcm_comm *comm) {
             .members = &comm->members, .failed = &comm->failed, .arg = comm, .fail = part_fail};
         return rcmi_engine_leave(comm->engine, &last, deadline);
     }
-    rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer the ends of stream */
+    rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer the farewells */
     rcmi_engine_spare_store(comm->engine);
     return RCM_OK;
 }

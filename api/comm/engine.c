@@ -315,8 +315,7 @@ static void engine_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     rcmi_node_ring(engine->node);
 }
 
-/* ---- Creation and end
- * ------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 /* Also for a partly made engine. */
 static void engine_free(struct rcmi_engine *engine) {

@@ -5,7 +5,7 @@
  * loop thread drives these and passes messages to them.
  *
  *   engine.c  creation and end, the loop thread, messages from other ranks
- *   leave.c   the orderly end: ends of stream, and leaving the store
+ *   leave.c   the orderly end: farewells, and leaving the store
  *
  * Not here: the state of a single communicator (comm.h).
  */
@@ -67,9 +67,9 @@ struct rcmi_engine {
     struct rcmi_cpus *cpus;    /* by world rank */
     _Atomic int refs; /* communicators not yet freed; acquire-release, the last one frees */
     int open;         /* communicators in use; under lock */
-    bool *awaited; /* by world rank: shared a communicator with an orderly end, so its end of stream
+    bool *awaited; /* by world rank: shared a communicator with an orderly end, so its farewell
                       is waited for; under lock */
-    bool left;     /* ends of stream were sent, by the thread that destroys the last one */
+    bool left;     /* farewells were sent, by the thread that destroys the last one */
     struct rcmi_notices notices;        /* run by the loop thread, outside the lock */
     struct rcmi_agreements *agreements; /* has its own lock */
     struct rcmi_creations *creations;   /* likewise */
@@ -131,8 +131,8 @@ struct rcmi_leaving {
     void *arg;
     void (*fail)(void *arg); /* with the thread's error */
 };
-/* No communicator is in use any more, and one had an orderly end. Waits for the ends of stream of
- * all ranks that took part in it, not of those left out on the way, and leaves the store. last: see
+/* No communicator is in use any more, and one had an orderly end. Waits for the farewells of all
+ * ranks that took part in it, not of those left out on the way, and leaves the store. last: see
  * above, RCM_OK if it fails meanwhile; NULL: it has failed before. */
 rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
                              rcmi_deadline deadline);
@@ -142,8 +142,8 @@ void rcmi_engine_publish_through(const struct rcmi_engine *engine);
 /* A communicator, not the last, had an orderly end. If rank 0 was in it, rank 0 is notified that
  * this rank no longer needs the store, so that its last leave need not wait for this rank's. */
 void rcmi_engine_spare_store(struct rcmi_engine *engine);
-/* No communicator is in use any more, and rcm_leave ended the last one: sends ends of stream
- * without waiting for other ranks. */
+/* No communicator is in use any more, and rcm_leave ended the last one: sends farewells without
+ * waiting for other ranks. */
 void rcmi_engine_hurry(struct rcmi_engine *engine);
 /* The last communicator to be destroyed has failed. Others may still be in the orderly end of a
  * later one. */

@@ -25,8 +25,7 @@ struct published {
     uint8_t reserved[3];
 };
 
-/* ---- Publishing
- * ------------------------------------------------------------------------------- */
+/* ---- Publishing ------------------------------------------------------------------------------ */
 
 /* This rank's constants as text; "" except on rank 0, because other ranks need not have the tuning
  * file. Caller frees. */
@@ -89,8 +88,7 @@ static rcm_status published_make(const struct rcmi_exchange_config *x, char **re
     return RCM_OK;
 }
 
-/* ---- Reading
- * ---------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* Names the first setting in which two ranks differ, the lower rank first. Both texts have the same
  * names in NAME=VALUE, unless the versions differ. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A process that calls exit(), or returns from main, with idle communicators has not died. It sends
- * an end of stream, like rcm_leave, so that the others report that it has left. A process with
- * operations in flight counts as dead. So does a child after fork, whose engines are its parent's.
+ * a farewell, like rcm_leave, so that the others report that it has left. A process with operations
+ * in flight counts as dead. So does a child after fork, whose engines are its parent's.
  */
 #include "exit.h"
 #include <pthread.h>

@@ -5,7 +5,7 @@
 
 struct rcmi_engine;
 
-/* From now until the engine is freed, an exit of this process sends the engine's end of stream. */
+/* From now until the engine is freed, an exit of this process sends the engine's farewell. */
 void rcmi_exit_watch(struct rcmi_engine *engine);
 
 #endif

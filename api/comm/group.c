@@ -129,8 +129,7 @@ static rcm_status comm_shape(rcm_comm *comm) {
     return status;
 }
 
-/* ---- Parts
- * ------------------------------------------------------------------------------------ */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 static bool hook_failed(void *arg) {
     const rcm_comm *comm = arg;

@@ -166,8 +166,7 @@ static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size
     return rcmi_book_lookup(engine->book, peer, ret_blob, ret_len);
 }
 
-/* ---- Steps
- * ------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static const char *init_device(const struct init *init) {
     const struct rcm_init_options *o = init->options;

@@ -19,8 +19,7 @@ struct rcm_init_request {
     struct rcm_unique_id id;
 };
 
-/* ---- Creation and end
- * ------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 static void request_free(struct rcm_init_request *request) {
     for (int i = 0; i < STRINGS; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The orderly end of a process with its last communicator: ends of stream on all links, then the
- * store. The rank that serves the store waits until the others no longer need it: they have left,
- * or they continue with communicators of their own after one with this rank had its orderly end. A
- * rank that dies earlier is reported. A linked rank is detected by the end of its link (engine.c).
- * The rank that serves the store also detects one that has sent its end of stream, or never had a
- * link. A rank that cannot reach the store any more reports on its link that it has left.
+ * The orderly end of a process with its last communicator: farewells on all links, then the store.
+ * The rank that serves the store waits until the others no longer need it: they have left, or they
+ * continue with communicators of their own after one with this rank had its orderly end. A rank
+ * that dies earlier is reported. A linked rank is detected by the end of its link (engine.c). The
+ * rank that serves the store also detects one that has sent its farewell, or never had a link. A
+ * rank that cannot reach the store any more reports on its link that it has left.
  */
 #include "agreement.h"
 #include "engine.h"
@@ -15,7 +15,7 @@
 
 #define STORE_MS  5000 /* for leaving the store */
 #define ORPHAN_MS 500  /* the same, if the rank that serves it may be dead */
-#define LEAVE_MS  5000 /* for ends of stream, after an earlier failure */
+#define LEAVE_MS  5000 /* for farewells, after an earlier failure */
 #define DRAIN_MS  300  /* for data that others may still read before this process ends */
 #define NOTIFY_MS 1500 /* for notifying others of the cause, also on links being made */
 #define LOOK_MS   100  /* interval of checks whether awaited ranks still live */
@@ -179,8 +179,7 @@ static void through_await_all(const struct rcmi_engine *engine) {
         usleep(THROUGH_LOOK_US);
 }
 
-/* ---- Ends of stream
- * --------------------------------------------------------------------------- */
+/* ---- Farewells ------------------------------------------------------------------------------- */
 
 rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
                              rcmi_deadline deadline) {

@@ -140,8 +140,7 @@ static bool proves(const struct sharing *s, int a, int b) {
            (s->each || s->size[head] <= EACH_MAX || a == s->lowest[head] || b == s->lowest[head]);
 }
 
-/* ---- Proofs
- * ----------------------------------------------------------------------------------- */
+/* ---- Proofs ---------------------------------------------------------------------------------- */
 
 /* Writes the first reason why this rank shares memory with fewer ranks than it might. */
 static void explain(const struct sharing *s, int peer, char *why) {
@@ -245,8 +244,7 @@ static rcm_status rows_exchange(struct sharing *s, const char *name) {
     return status;
 }
 
-/* ---- Log
- * -------------------------------------------------------------------------------------- */
+/* ---- Log ------------------------------------------------------------------------------------- */
 
 /* Writes "0, 2", the ranks of a set, as many as fit. */
 static void set_write(const struct sharing *s, int set, char *text, size_t cap) {
@@ -292,8 +290,7 @@ static void identity_warn(const struct sharing *s, int head) {
                  id, first, others, first_why(s, head));
 }
 
-/* ---- Entry
- * ------------------------------------------------------------------------------------ */
+/* ---- Entry ----------------------------------------------------------------------------------- */
 
 static rcm_status sharing_run(struct sharing *s, bool *ret_agreed) {
     bool any;

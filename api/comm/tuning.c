@@ -86,8 +86,7 @@ void rcmi_tuning_end(struct rcmi_tuning *tuning) {
     tuning->choices = NULL;
 }
 
-/* ---- As text
- * ---------------------------------------------------------------------------------- */
+/* ---- As text --------------------------------------------------------------------------------- */
 
 /* Whether the file sets it. A negative price, which no text contains, stays unchanged if not. */
 static rcm_status price_is_set(size_t i, bool *ret_set) {

@@ -71,8 +71,7 @@ static void add_never_called(char *text, size_t cap, row_t *rows, int n, int ran
                   rows[rank].state == RCMI_ROW_IDLE ? "alive, but " : "", doing);
 }
 
-/* ---- Rules: the first that applies decides; each returns a rank or -1
- * ------------------------- */
+/* ---- Rules: the first that applies decides; each returns a rank or -1 ------------------------ */
 
 static int find_stopped(row_t *rows, int n, bool on_chain) {
     for (int r = 0; r < n; r++)

@@ -100,8 +100,7 @@ void rcmi_diagnosis_free(struct rcmi_diagnosis *diagnosis) {
     free(diagnosis);
 }
 
-/* ---- Questions; under the lock
- * ---------------------------------------------------------------- */
+/* ---- Questions; under the lock --------------------------------------------------------------- */
 
 static void diagnosis_ask(const struct rcmi_diagnosis *diagnosis, int rank) {
     const struct rcmi_members *members = diagnosis->members;
@@ -195,8 +194,7 @@ static void diagnosis_put_off(struct rcmi_diagnosis *diagnosis, int64_t now) {
     diagnosis->until = later < diagnosis->limit ? later : diagnosis->limit;
 }
 
-/* ---- Loop thread
- * ------------------------------------------------------------------------------ */
+/* ---- Loop thread ----------------------------------------------------------------------------- */
 
 void rcmi_diagnosis_answer(struct rcmi_diagnosis *diagnosis, int rank,
                            const struct rcmi_inquiry *answer) {
@@ -230,8 +228,7 @@ bool rcmi_diagnosis_question(struct rcmi_diagnosis *diagnosis, int rank,
     return reports;
 }
 
-/* ---- Agreement
- * -------------------------------------------------------------------------------- */
+/* ---- Agreement ------------------------------------------------------------------------------- */
 
 bool rcmi_diagnosis_is_silent(struct rcmi_diagnosis *diagnosis, int rank) {
     pthread_mutex_lock(&diagnosis->lock);
@@ -241,8 +238,7 @@ bool rcmi_diagnosis_is_silent(struct rcmi_diagnosis *diagnosis, int rank) {
     return silent;
 }
 
-/* ---- Verdict; under the lock
- * ------------------------------------------------------------------ */
+/* ---- Verdict; under the lock ----------------------------------------------------------------- */
 
 /* A rank answered BUSY if its driver never let its loop thread look. If its answer has peers, it
  * has waited for them for a while, so it waits: on a loaded machine its driver just does not
@@ -388,8 +384,7 @@ void rcmi_diagnosis_flush(struct rcmi_diagnosis *diagnosis, const struct rcm_err
     report_log(diagnosis, report);
 }
 
-/* ---- Driver
- * ----------------------------------------------------------------------------------- */
+/* ---- Driver ---------------------------------------------------------------------------------- */
 
 /* How much later than the lowest rank this one queries all. */
 static int64_t diagnosis_turn_ns(const struct rcmi_diagnosis *diagnosis) {

@@ -172,8 +172,7 @@ bool rcmi_endpoint_copies(const struct rcmi_endpoint *e) {
     return e->copying.head;
 }
 
-/* ---- The fast path
- * ---------------------------------------------------------------------------- */
+/* ---- The fast path --------------------------------------------------------------------------- */
 
 rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *e, uint64_t tag,
                                   const struct rcmi_mem *mem) {

@@ -106,8 +106,7 @@ struct rcmi_unexpected *rcmi_matching_take_aside(struct rcmi_matching *m, const 
     return (struct rcmi_unexpected *)((char *)item - offsetof(struct rcmi_unexpected, items));
 }
 
-/* ---- Creation and end
- * ------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 void rcmi_matching_init(struct rcmi_matching *m) {
     *m = (struct rcmi_matching){0};

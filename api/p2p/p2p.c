@@ -25,8 +25,7 @@ struct rcmi_p2p {
     struct rcmi_transfers probes;
 };
 
-/* ---- Callbacks of endpoints
- * ------------------------------------------------------------------- */
+/* ---- Callbacks of endpoints ------------------------------------------------------------------ */
 
 static struct rcmi_transfer *p2p_match(void *arg, int peer, uint64_t tag) {
     struct rcmi_p2p *p2p = arg;
@@ -44,8 +43,7 @@ static rcm_status p2p_keep(void *arg, const struct rcmi_arrival *arrival) {
     return rcmi_matching_keep(&p2p->matching, arrival);
 }
 
-/* ---- Creation and end
- * ------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
                            struct rcmi_p2p **ret_p2p) {
@@ -88,8 +86,7 @@ void rcmi_p2p_free(struct rcmi_p2p *p2p) {
     free(p2p);
 }
 
-/* ---- Driver
- * ----------------------------------------------------------------------------------- */
+/* ---- Driver ---------------------------------------------------------------------------------- */
 
 /* The endpoint of a peer, which is visited from now on. */
 static struct rcmi_endpoint *p2p_activate(struct rcmi_p2p *p2p, int peer) {

@@ -384,8 +384,7 @@ rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
     return RCM_OK;
 }
 
-/* ---- Queries
- * ---------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 int rcm_rank(const rcm_comm *comm) {
     return comm ? comm->rank : -1;

@@ -37,8 +37,7 @@ struct rcm_queue {
     struct given *first, **end; /* complete ones */
 };
 
-/* ---- Creation and end
- * ------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 static void queue_ref(rcm_queue *queue) {
     pthread_mutex_lock(&queue->lock);
@@ -121,8 +120,7 @@ void rcm_queue_free(rcm_queue *queue) {
     queue_unref(queue);
 }
 
-/* ---- Adding
- * ----------------------------------------------------------------------------------- */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 /* The callback of a complete work. */
 static void given_complete(void *arg, rcm_status status) {

@@ -22,9 +22,9 @@
 /* A look at many works takes long: the pause before the next look, for each work. */
 #define LOOK_NS_EACH INT64_C(1000)
 
-/* Messages that a rank sent before it left may arrive after its end of stream. A work waits this
- * long for them, and is driven several times meanwhile. Between two looks this process may not have
- * run, so the time between them counts at most as one step. */
+/* Messages that a rank sent before it left may arrive after its farewell. A work waits this long
+ * for them, and is driven several times meanwhile. Between two looks this process may not have run,
+ * so the time between them counts at most as one step. */
 #define LEFT_AFTER_NS INT64_C(100000000)
 #define LEFT_STEP_NS  INT64_C(20000000)
 

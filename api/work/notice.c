@@ -146,8 +146,7 @@ rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_work) {
     return RCM_OK;
 }
 
-/* ---- Requests
- * --------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static void callbacks_run(struct rcmi_callback *callback, rcm_status status) {
     while (callback) {
@@ -314,8 +313,7 @@ bool rcmi_notices_run(struct rcmi_notices *notices) {
     return true;
 }
 
-/* ---- Restart and end
- * -------------------------------------------------------------------------- */
+/* ---- Restart and end ------------------------------------------------------------------------- */
 
 static bool notice_leave_queue(struct rcm_work *work) {
     const bool queued = work->notice.queued;

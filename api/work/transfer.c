@@ -10,8 +10,7 @@
 #include "status_page.h"
 #include "struct_versions.h"
 
-/* ---- Received messages, for callers
- * ----------------------------------------------------------- */
+/* ---- Received messages, for callers ---------------------------------------------------------- */
 
 static struct rcmi_sized sized_message(const char *name) {
     return (struct rcmi_sized){name, "RCM_MESSAGE_INIT", RCMI_MESSAGE_SIZE_0,

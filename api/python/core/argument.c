@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* ---- DLPack: the used part of its public ABI (dlpack.h, version 1)
- * ---------------------------- */
+/* ---- DLPack: the used part of its public ABI (dlpack.h, version 1) --------------------------- */
 
 struct dl_tensor {
     void *data;

@@ -27,8 +27,7 @@ rcm_comm *core_comm_of(PyObject *object) {
     return comm;
 }
 
-/* ---- Interruptible waits
- * ---------------------------------------------------------------------- */
+/* ---- Interruptible waits --------------------------------------------------------------------- */
 
 /* One of the two is set. */
 struct request {

@@ -254,8 +254,7 @@ static void free_arguments(struct arguments *a, bool keep_views) {
     PyMem_Free(a->displs2);
 }
 
-/* ---- Values derived from the views
- * ------------------------------------------------------------ */
+/* ---- Values derived from the views ----------------------------------------------------------- */
 
 static rcm_dtype dtype_of(const struct arguments *a) {
     if (a->send.dtype)

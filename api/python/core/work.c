@@ -12,8 +12,7 @@ struct work_object {
 };
 static PyTypeObject *work_type;
 
-/* ---- Held objects
- * ----------------------------------------------------------------------------- */
+/* ---- Held objects ---------------------------------------------------------------------------- */
 
 struct core_held *core_held_new(PyObject *keep, size_t nviews) {
     struct core_held *held = malloc(sizeof *held + nviews * sizeof held->views[0]);
