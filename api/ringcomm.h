@@ -799,10 +799,10 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
  * operation. So call rcm_work_cancel first, or rcm_destroy fails with RCM_ERR_TIMEOUT.
  *
  * Connections (and the store, if this rank serves it) end with the last communicator from the same
- * rcm_init, when all connected ranks have left too. The rank that serves the store
- * waits for all ranks, until they have also left the store, or have reported to it that they cannot
- * reach the store. It waits at most 5 s for a rank that still uses other communicators, because
- * these do not need the store.
+ * rcm_init, when all connected ranks have left too. The rank that serves the store waits for all
+ * ranks, until they have also left the store, or have reported to it that they cannot reach the
+ * store. It waits at most 5 s for a rank that still uses other communicators, because these do not
+ * need the store.
  *
  * Deaths. A rank of comm that dies before it has left is RCM_ERR_PEER, and is named within 1 s. A
  * later death has no effect. So if a rank dies inside rcm_destroy, some of the others may get that

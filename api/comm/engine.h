@@ -67,9 +67,8 @@ struct rcmi_engine {
     struct rcmi_cpus *cpus;    /* by world rank */
     _Atomic int refs; /* communicators not yet freed; acquire-release, the last one frees */
     int open;         /* communicators in use; under lock */
-    bool *awaited; /* by world rank: shared a communicator with an orderly end, so its farewell
-                      is waited for; under lock */
-    bool left;     /* farewells were sent, by the thread that destroys the last one */
+    bool *awaited;    /* by world rank: its farewell is waited for; under lock */
+    bool left;        /* farewells were sent, by the thread that destroys the last one */
     struct rcmi_notices notices;        /* run by the loop thread, outside the lock */
     struct rcmi_agreements *agreements; /* has its own lock */
     struct rcmi_creations *creations;   /* likewise */
