@@ -67,7 +67,8 @@ struct rcmi_engine {
     struct rcmi_cpus *cpus;    /* by world rank */
     _Atomic int refs; /* communicators not yet freed; acquire-release, the last one frees */
     int open;         /* communicators in use; under lock */
-    bool *awaited;    /* by world rank: its farewell is waited for; under lock */
+    bool *awaited;    /* by world rank: took part in an orderly end, so its farewell is
+                         waited for; under lock */
     bool left;        /* farewells were sent, by the thread that destroys the last one */
     struct rcmi_notices notices;        /* run by the loop thread, outside the lock */
     struct rcmi_agreements *agreements; /* has its own lock */
