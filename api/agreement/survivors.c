@@ -138,10 +138,11 @@ static rcm_status agree_fail(const struct rcmi_members *members, rcm_status stat
     if (status == RCM_ERR_CANCELED)
         return rcmi_fail_origin(status, rank, "%s canceled rcm_comm_shrink", who);
     if (status == RCM_ERR_PEER)
-        return rcmi_fail_origin(status, rank,
-                                "%s is alive, but out of reach; its side has more ranks, or the "
-                                "lowest, and continues without this one",
-                                who);
+        return rcmi_fail_origin(
+            status, rank,
+            "%s is alive, but cannot be reached; its side has more ranks, or the "
+            "lowest, and continues without this one",
+            who);
     if (rank == members->rank)
         return rcmi_fail_origin(status, rank,
                                 "this rank had not called rcm_comm_shrink when the others' "
@@ -191,10 +192,10 @@ static rcm_status agree_fail_out(const struct rcmi_agreements *all,
     if (leader >= 0 && rcmi_set_has(rcmi_agree_excluded(decision), all->config.rank))
         return rcmi_fail_origin(RCM_ERR_PEER, leader,
                                 "%s excluded this rank (rank %d) by rcm_comm_shrink_excluding, and "
-                                "went on without it",
+                                "continued without it",
                                 rcmi_members_describe(members, leader, who), members->rank);
     return rcmi_fail(RCM_ERR_PEER, 0,
-                     "the other ranks hold this one (rank %d) for lost and went on without it",
+                     "the other ranks consider this one (rank %d) lost and continued without it",
                      members->rank);
 }
 

@@ -41,7 +41,7 @@ static rcm_status request_of(const rcm_comm *comm, enum rcm_collective collectiv
 static rcm_status prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind, rcmi_deadline deadline,
                                enum rcmi_mem_kind *ret_kind) {
     if (kind != RCM_MEM_HOST && kind != RCM_MEM_DEVICE)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "kind is %d, no kind of memory", (int)kind);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "kind is %d, not a kind of memory", (int)kind);
     *ret_kind = kind == RCM_MEM_DEVICE ? RCMI_MEM_DEVICE : RCMI_MEM_HOST;
     if (kind == RCM_MEM_HOST)
         return RCM_OK;

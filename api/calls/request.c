@@ -41,9 +41,10 @@ static rcm_status check_overlap(const struct buffer *send, const struct buffer *
     if (send->len == 0 || recv->len == 0 || (intptr_t)(a - b) == distance)
         return RCM_OK;
     if (a < b + recv->len && b < a + send->len)
-        return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "send %p (%zu bytes) and recv %p (%zu bytes) overlap, and not as in place",
-                         send->bytes, send->len, recv->bytes, recv->len);
+        return rcmi_fail(
+            RCM_ERR_INVALID, 0,
+            "send %p (%zu bytes) and recv %p (%zu bytes) overlap, but are not in place",
+            send->bytes, send->len, recv->bytes, recv->len);
     return RCM_OK;
 }
 

@@ -95,8 +95,8 @@ static rcm_status overlap_fail(const struct side *in, uint32_t i, const struct s
                                uint32_t k, const struct rcmi_collective *row) {
     return rcmi_fail(row->apart ? RCM_ERR_UNSUPPORTED : RCM_ERR_INVALID, 0,
                      "block %u of %s and block %u of %s overlap%s%s", i, in->given->name, k,
-                     out->given->name, row->apart ? ": there is no in place for " : "",
-                     row->apart ? row->name : ", and not as in place");
+                     out->given->name, row->apart ? ": no in-place form exists for " : "",
+                     row->apart ? row->name : ", but are not in place");
 }
 
 /* If both buffers have several blocks, only those of the same number are compared. */

@@ -76,8 +76,8 @@ static rcm_status list_check_each(const struct making *m, uint8_t *seen) {
 /* Checks the caller's list, and copies it for a background call, which outlives it. */
 static rcm_status list_check(struct making *m) {
     if (m->n < 1 || m->n > rcm_size(m->parent))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, not 1 to the %d ranks there are", m->n,
-                         rcm_size(m->parent));
+        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, must be from 1 to %d, the number of ranks",
+                         m->n, rcm_size(m->parent));
     if (!m->ranks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ranks is NULL and n is %d", m->n);
     uint8_t *seen = calloc((size_t)rcm_size(m->parent), 1);

@@ -125,7 +125,8 @@ static rcm_status p2p_receive_aside(struct rcmi_p2p *p2p, struct rcmi_transfer *
     if (message)
         return p2p_deliver(p2p, t, message);
     rcmi_fail(RCM_ERR_INVALID, 0,
-              "matched %p is none of this communicator's, or was received before", t->message);
+              "matched %p is not a message of this communicator, or was received before",
+              t->message);
     p2p->messaging.completed(t, RCM_ERR_INVALID);
     return RCM_OK;
 }

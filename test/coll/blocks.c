@@ -415,7 +415,7 @@ static int check_arguments(rcm_comm *comm, void *arg) {
     errors += refuses("scan", rcm_scan(comm, data, NULL, 3, RCM_INT64, RCM_SUM, NULL, NULL),
                       "recv is NULL and count is 3");
     errors += refuses("scan", rcm_scan(comm, data, data + 1, 3, RCM_INT64, RCM_SUM, NULL, NULL),
-                      "overlap, and not as in place");
+                      "overlap, but are not in place");
     errors += refuses("scan", rcm_scan(comm, data, other, 3, (rcm_dtype)77, RCM_SUM, NULL, NULL),
                       "dtype 77");
     errors += refuses("exscan", rcm_exscan(comm, data, other, 3, RCM_INT64, (rcm_op)-1, NULL, NULL),
@@ -433,12 +433,12 @@ static int check_arguments(rcm_comm *comm, void *arg) {
     if (p > 1)
         errors +=
             refuses("all_to_all", rcm_all_to_all(comm, data, data + 1, 1, RCM_INT64, NULL, NULL),
-                    "overlap, and not as in place");
+                    "overlap, but are not in place");
     if (p > 1)
         errors += refuses("reduce_scatter",
                           rcm_reduce_scatter(comm, data, data + (rank + 1) % p, 1, RCM_INT64,
                                              RCM_SUM, NULL, NULL),
-                          "overlap, and not as in place");
+                          "overlap, but are not in place");
     errors +=
         refuses("all_gather", rcm_all_gather(NULL, data, other, 1, RCM_INT64, NULL, NULL), "comm");
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());

@@ -259,7 +259,7 @@ static int check_mismatch(rcm_comm *comm, void *arg) {
     CHECK(errors, got == NULL, "there is a result");
     CHECK(errors, all[0] == -1, "lengths came as data");
     CHECK(errors,
-          strstr(rcm_last_error(), "bytes whose lengths go by all_gather") || rcm_rank(comm), "%s",
+          strstr(rcm_last_error(), "an exchange of lengths by all_gather") || rcm_rank(comm), "%s",
           rcm_last_error());
     CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
     return errors;

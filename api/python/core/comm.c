@@ -427,7 +427,7 @@ static PyGetSetDef comm_attributes[] = {
     {"local_size", get_local_size, NULL, "number of ranks on this host", NULL},
     {"sequence", get_sequence, NULL, "number of the last collective", NULL},
     {"closed", get_closed, NULL, "whether it was destroyed", NULL},
-    {"name", get_name, set_name, "what texts of errors call it", NULL},
+    {"name", get_name, set_name, "name in error texts", NULL},
     {"timeout_ms", get_timeout, set_timeout, "deadline of operations; < 0: none", NULL},
     {0}};
 

@@ -96,7 +96,7 @@ static PyMethodDef methods[] = {
     {"log_next", core_log_next, METH_O, "log_next(timeout_ms) -> (level, rank, text), or None"},
     {"log_level", core_log_level, METH_O, "log_level(number): 0 error, 1 warn, 2 info, 3 debug"},
     {"set_error_type", core_set_error_type, METH_O,
-     "set_error_type(type): what failed calls raise"},
+     "set_error_type(type): the exception of failed calls"},
     {0}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ringcomm._core",

@@ -170,7 +170,8 @@ static PyMethodDef work_methods[] = {
     {"wait", (PyCFunction)(void (*)(void))work_wait, METH_FASTCALL,
      "wait(timeout_ms=-1) -> bool: False if timeout_ms passed first. Raises the operation's "
      "error."},
-    {"test", work_test, METH_NOARGS, "test() -> bool: whether it is complete, well or not."},
+    {"test", work_test, METH_NOARGS,
+     "test() -> bool: whether it is complete, with or without an error."},
     {"error", work_error, METH_NOARGS, "error() -> the exception of a failed work, else None."},
     {"message", work_message, METH_NOARGS,
      "message() -> (source, tag, bytes) of a complete receive, None before."},
@@ -188,7 +189,7 @@ static PyGetSetDef work_attributes[] = {{"sequence", work_sequence, NULL,
 static PyType_Slot work_slots[] = {{Py_tp_dealloc, work_dealloc},
                                    {Py_tp_methods, work_methods},
                                    {Py_tp_getset, work_attributes},
-                                   {Py_tp_doc, "An operation that was begun."},
+                                   {Py_tp_doc, "An operation in flight."},
                                    {0}};
 static PyType_Spec work_spec = {
     .name = "ringcomm._core.Work",
