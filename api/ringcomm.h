@@ -1699,8 +1699,8 @@ RCM_CHECKED rcm_status rcm_mem_free(rcm_comm *comm, void *memory);
  * same. Local to this rank, not collective. Any thread, also after comm has failed.
  *
  * Cost: registering takes time and, for RDMA, locks pages in memory (ulimit -l). Use it for buffers
- * that are used repeatedly. The library registers no memory unasked, and caches none that was
- * deregistered.
+ * that are used repeatedly. The library registers no memory unless this function is called, and
+ * caches none that was deregistered.
  *
  * Lifetime: the memory stays the caller's. It must not be freed or unmapped before
  * rcm_mem_deregister. Otherwise operations access pages that are no longer at that address, and
