@@ -4,7 +4,7 @@
  * death (test/fault) looks at, one case each:
  *     promises CASE TRANSPORTS RANKS
  */
-#include "../fault/strain.h"
+#include "../fault/cpu_starvation.h"
 #include "ranks.h"
 #include <pthread.h>
 #include <signal.h>

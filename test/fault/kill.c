@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "strain.h"
+#include "cpu_starvation.h"
 
 #define WITHIN_NS INT64_C(1000000000)
 #define RANKS_MAX 64

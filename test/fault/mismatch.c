@@ -9,7 +9,7 @@
  */
 #include "../coll/ranks.h"
 #include "mismatch_kinds.h"
-#include "strain.h"
+#include "cpu_starvation.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 """ringcomm-info --live: ranks of real jobs, stopped, spinning and asleep; and what is none.
 
 Usage: live_test.py RINGCOMM_INFO RINGCOMM_RUN HANG [TestClass[.test] ...]
-HANG is the program of test/fault/hang.c.
+HANG is the program of test/fault/hang_rank.c.
 """
 import contextlib
 import ctypes

@@ -4,7 +4,7 @@
  * them in turn, again and again. Doors are TCP ports and the Unix names on which the ranks listen
  * (found by their processes' descriptors: others on this machine are left in peace).
  */
-#include "siege.h"
+#include "connection_flood.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>

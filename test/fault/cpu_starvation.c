@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See strain.h. */
-#include "strain.h"
+/* See cpu_starvation.h. */
+#include "cpu_starvation.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>

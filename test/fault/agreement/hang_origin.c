@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The origin, by the rules of api/diagnosis/hang.c alone: rows as witnesses gave them, and the
- * rank that must be named. Real hangs are in hang.c and harness.c of this folder. */
+ * rank that must be named. Real hangs are in hang_rank.c and random_faults.c of this folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

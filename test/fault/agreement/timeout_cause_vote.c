@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The vote on whose fault a timeout is (api/agreement/cause.c), step by step: one rank, and what it
- * says to what it hears. That all ranks agree is the business of the model, cause.c of this folder.
+ * says to what it hears. That all ranks agree is the business of the model, timeout_cause_model.c of this folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>

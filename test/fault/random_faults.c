@@ -10,7 +10,7 @@
  * others); random is one of these. delay, link, close, corrupt, short, stall are other things that
  * the chaos transport does. Round k has seed S + k, and its failure prints how to run it alone.
  */
-#include "harness.h"
+#include "random_faults.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

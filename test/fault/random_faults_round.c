@@ -3,11 +3,11 @@
  * One round: a store and n ranks as processes, a fault at a random moment, the verdict.
  *
  * The bounds on time are of a library that has processors. Where ranks are late, but right in all
- * else, and had to queue for a processor for longer than they are late (strain.h), or the machine
+ * else, and had to queue for a processor for longer than they are late (cpu_starvation.h), or the machine
  * stood still so long, nothing is known of the library: the round says so and is run again, some
  * times.
  */
-#include "harness.h"
+#include "random_faults.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
  * with the proof of the secret where there is one.
  */
 #include "ringcomm.h"
-#include "siege.h"
+#include "connection_flood.h"
 #include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>

@@ -2,12 +2,12 @@
 /*
  * A job that starts while strangers are at all its doors: what the files share.
  *
- *   siege.c     rounds: attackers, then ranks; the verdict
- *   attack.c    what strangers do, one process for each way
- *   record.c    a real handshake, recorded on its way to a store, for those that replay it
+ *   connection_flood.c     rounds: attackers, then ranks; the verdict
+ *   attacks.c    what strangers do, one process for each way
+ *   recording_proxy.c    a real handshake, recorded on its way to a store, for those that replay it
  */
-#ifndef TEST_FAULT_SIEGE_H
-#define TEST_FAULT_SIEGE_H
+#ifndef TEST_FAULT_CONNECTION_FLOOD_H
+#define TEST_FAULT_CONNECTION_FLOOD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

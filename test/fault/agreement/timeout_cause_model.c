@@ -14,7 +14,7 @@
  *   cause together|stopped|stalled|adrift [SECONDS [SEED]]
  *
  * Rounds are of the seeds from SEED (1) on; with SECONDS 0 there is one. The real thing, with
- * processes and links, is harness.c.
+ * processes and links, is random_faults.c.
  */
 #include "agreement.h"
 #include "../random.h"

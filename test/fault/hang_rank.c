@@ -13,7 +13,7 @@
  *   wait      as absent, but nobody is ever late: until it is killed
  */
 #include "ringcomm.h"
-#include "strain.h"
+#include "cpu_starvation.h"
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>

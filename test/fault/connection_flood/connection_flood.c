@@ -9,7 +9,7 @@
  *         [--store url|env] [--late MS]
  */
 #include "ringcomm.h"
-#include "siege.h"
+#include "connection_flood.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>

@@ -2,24 +2,24 @@
 /*
  * The fault harness: what its files share.
  *
- *   harness.c   options; rounds, some at a time; the sum
- *   round.c     one round: a store, n ranks, one fault, the verdict
- *   rank.c      a rank: init, workload until something fails, what it sees, destroy, what is left
+ *   random_faults.c   options; rounds, some at a time; the sum
+ *   random_faults_round.c     one round: a store, n ranks, one fault, the verdict
+ *   random_faults_rank.c      a rank: init, workload until something fails, what it sees, destroy, what is left
  *   workload.c  a mix of operations, every result checked; workload_blocks.c
- *   strain.c    whether the machine let them run
+ *   cpu_starvation.c    whether the machine let them run
  *
  * Each round is a process, so are its store and its ranks. Ranks tell what they see in memory
  * shared with their round.
  */
-#ifndef TEST_FAULT_HARNESS_H
-#define TEST_FAULT_HARNESS_H
+#ifndef TEST_FAULT_RANDOM_FAULTS_H
+#define TEST_FAULT_RANDOM_FAULTS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "random.h"
 #include "ringcomm.h"
-#include "strain.h"
+#include "cpu_starvation.h"
 #include "workload.h"
 
 #define RANKS_MAX  64
@@ -78,10 +78,10 @@ struct board {
 int slowness(void);
 int64_t now_ns(void);
 
-/* round.c: runs a round and prints what went wrong; returns the process's exit status. */
+/* random_faults_round.c: runs a round and prints what went wrong; returns the process's exit status. */
 int round_run(const struct options *options, int ranks, uint64_t seed);
 
-/* rank.c: the rank's whole life; returns the process's exit status. */
+/* random_faults_rank.c: the rank's whole life; returns the process's exit status. */
 int rank_run(struct board *board, int rank, const char *url, const char *transport, uint64_t seed);
 
 #endif

@@ -7,8 +7,8 @@
  *
  * Queueing is no excuse for a library that keeps the processors busy itself.
  */
-#ifndef TEST_FAULT_STRAIN_H
-#define TEST_FAULT_STRAIN_H
+#ifndef TEST_FAULT_CPU_STARVATION_H
+#define TEST_FAULT_CPU_STARVATION_H
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -4,7 +4,7 @@
  *     late shm|tcp
  */
 #include "ringcomm.h"
-#include "strain.h"
+#include "cpu_starvation.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* A rank of a round: works until something fails, tells what it was told, and looks whether its
  * buffers are its own again and nothing of the library is left. */
 #include "../count.h"
-#include "harness.h"
+#include "random_faults.h"
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
