@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Our stores against torch's own, both directions: torch_test.py STORE_PEER RANKS
 
-STORE_PEER is store_peer.c, a store of ours that takes commands; RANKS is test/launch/again.c. Runs
+STORE_PEER is store_peer.c, a store of ours that takes commands; RANKS is test/launch/launched_rank.c. Runs
 once in every Python that has torch: those named in RINGCOMM_TEST_PYTHONS (paths, with ":"), else
 python3. Exit status 77 where there is none.
 

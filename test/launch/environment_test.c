@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environments of Open MPI, Hydra and Slurm, as a table of environments and what must come of
- * them; torchrun's and our own are in test/store/launch_test.c. No launcher is needed. */
+ * them; torchrun's and our own are in test/store/url_environment_test.c. No launcher is needed. */
 #include "../store/check.h"
 #include <stdio.h>
 #include <sys/stat.h>

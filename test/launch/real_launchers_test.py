@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""run_test.py LAUNCHER PROGRAM: four ranks of PROGRAM (again.c) under a real launcher, which has
+"""real_launchers_test.py LAUNCHER PROGRAM: four ranks of PROGRAM (launched_rank.c) under a real launcher, which has
 nothing from us but its own environment.
 
 LAUNCHER is one of the test_ functions below. Exit status 77, with a sentence, where it is not

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""mistakes_test.py PROGRAM RUN: typical mistakes in a rank's environment, each told at once in a
-sentence that names what is wrong. PROGRAM is again.c, RUN is ringcomm-run."""
+"""environment_errors_test.py PROGRAM RUN: typical mistakes in a rank's environment, each told at once in a
+sentence that names what is wrong. PROGRAM is launched_rank.c, RUN is ringcomm-run."""
 import os
 import random
 import socket
