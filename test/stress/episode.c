@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An episode: a world with its ranks, transport, hosts and settings; its threads; its end. */
-#include "device.h"
+#include "cuda_driver.h"
 #include "../coll/ranks.h"
 #include "../sanitized.h"
 #include <stdio.h>

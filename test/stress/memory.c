@@ -4,7 +4,7 @@
  * the host or of the rank's device. The CPU does not touch the latter: it has a copy on the host,
  * the view, which is written to the device before each run and read back after it.
  */
-#include "device.h"
+#include "cuda_driver.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,11 +7,11 @@
  *   episode.c      what an episode is: ranks, transport, hosts, settings; its threads and its end
  *   step.c         the steps of a thread: which row of the table of operations, on which group
  *   job.c          an operation from its call to the check of its result
- *   finish.c       the ways to wait for a work
+ *   wait_methods.c       the ways to wait for a work
  *   groups.c       communicators that are made, ended, aborted, shrunk
- *   collectives.c, uneven.c, bytes.c, messages.c, mixture.c    operations, a row each
- *   memory.c       buffers, of the host or of a device (device.c)
- *   draw.c         random numbers
+ *   collectives.c, unequal_blocks.c, byte_collectives.c, messages.c, wildcard_messages.c    operations, a row each
+ *   memory.c       buffers, of the host or of a device (cuda_driver.c)
+ *   random.c         random numbers
  *   report.c       failures, and the watchdog
  *
  * Data and expected results are those of ringcomm-bench (tools/bench/bench_data.c), which are exact
@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "bench.h"
-#include "draw.h"
+#include "random.h"
 #include "ringcomm.h"
 
 enum { RANKS_MAX = 16, THREADS_MAX = 4, GROUPS_MAX = 8, PENDING_MAX = 12, PARTS_MAX = 4 };
@@ -124,7 +124,7 @@ void memories_read(struct job *job);
 /* Looks at the bytes around each of the job's, and frees them all. */
 void memories_put(struct job *job);
 
-/* ---- Jobs (job.c, finish.c) ---------------------------------------------------------------- */
+/* ---- Jobs (job.c, wait_methods.c) ---------------------------------------------------------------- */
 
 struct job_part {
     struct bench_point point;
@@ -150,7 +150,7 @@ struct job {
     rcm_work *work;
     rcm_status expected, status;
     bool taken; /* out of the completion queue */
-    void *told; /* a semaphore: see finish.c */
+    void *told; /* a semaphore: see wait_methods.c */
 
     int nparts;
     struct job_part parts[PARTS_MAX];

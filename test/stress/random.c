@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See draw.h. */
-#include "draw.h"
+/* See random.h. */
+#include "random.h"
 
 static uint64_t mix(uint64_t x) { /* splitmix64 */
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See device.h. */
-#include "device.h"
+/* See cuda_driver.h. */
+#include "cuda_driver.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

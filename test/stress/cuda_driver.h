@@ -5,8 +5,8 @@
  *
  * Not here: which buffers are of the device, and when they are copied (memory.c).
  */
-#ifndef STRESS_DEVICE_H
-#define STRESS_DEVICE_H
+#ifndef STRESS_CUDA_DRIVER_H
+#define STRESS_CUDA_DRIVER_H
 
 #include "stress.h"
 

@@ -3,8 +3,8 @@
  * Random numbers of the stress program. A stream follows from the seed and from what it is for, so
  * that a step can be drawn without those before it, and all ranks draw the same.
  */
-#ifndef STRESS_DRAW_H
-#define STRESS_DRAW_H
+#ifndef STRESS_RANDOM_H
+#define STRESS_RANDOM_H
 
 #include <stdbool.h>
 #include <stddef.h>
