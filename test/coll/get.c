@@ -7,7 +7,7 @@
  *       probes|differ processes|threads
  *
  * Not here: whether something is got at all, or is faster so; how the range of sizes is read
- * (test/transport/test_protocol.c).
+ * (test/transport/test_protocol_constants.c).
  */
 #include "../fault/workload.h"
 #include "ranks.h"

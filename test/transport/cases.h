@@ -38,7 +38,7 @@ void case_sleep_ends(void **state);
 void case_sleep_new_link(void **state);
 void case_sleep_writer(void **state);
 
-/* cases_readers.c: several readers of one channel. */
+/* cases_several_readers.c: several readers of one channel. */
 void case_multicast(void **state);
 void case_multicast_refused(void **state);
 void case_multicast_processes(void **state);
@@ -65,14 +65,14 @@ void case_other_user(void **state);
 void case_status_page(void **state);
 void case_chaos_refused(void **state);
 
-/* cases_many.c: very many peers. */
+/* cases_many_peers.c: very many peers. */
 void case_many_peers(void **state);
 
 /* cases_version.c: peers of another version. */
 void case_greeted_by_version(void **state);
 void case_answered_by_version(void **state);
 
-/* cases_late.c: links that are declined, or made slowly; of the row `late`. */
+/* cases_late_link.c: links that are declined, or made slowly; of the row `late`. */
 void case_declined(void **state);
 void case_declined_by_all(void **state);
 void case_fails_while_declined(void **state);

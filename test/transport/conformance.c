@@ -4,7 +4,7 @@
  *
  *     conformance NAME|chaos:NAME [threads] [FILTER]
  *
- * NAME is any row of the registry, or the test row `late` (late.h); what a case expects follows
+ * NAME is any row of the registry, or the test row `late` (late_transport.h); what a case expects follows
  * from what the row says of itself. A row of device memory comes up beside one of the host's, with
  * the driver that the process finds. `threads` leaves out the cases that fork, for runs under a
  * thread sanitizer; FILTER is cmocka's (case names with *). After each case as many file

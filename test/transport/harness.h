@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 #include "rank_device.h"
-#include "short.h"
+#include "channel_calls.h"
 
 #define RANKS_MAX 10
 

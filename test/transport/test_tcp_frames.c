@@ -2,12 +2,12 @@
 /*
  * The tcp transport without the framework: two links of one process over a socket pair, or one
  * link against a peer that sends what it should not. Where messages arrive is
- * test_tcp_places.c.
+ * test_tcp_receive_memory.c.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include "tcp_ends.h"
+#include "tcp_link_pair.h"
 
 /* ---- Two links ----------------------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
  * it is ready a while after all was attached, and it declines, or its process dies, where it is
  * told. It stands at the end of the conformance suite's own table of transports (meson.build).
  */
-#ifndef TEST_TRANSPORT_LATE_H
-#define TEST_TRANSPORT_LATE_H
+#ifndef TEST_TRANSPORT_LATE_TRANSPORT_H
+#define TEST_TRANSPORT_LATE_TRANSPORT_H
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
  * not valid is test_tcp_frames.c.
  */
 #include <stdlib.h>
-#include "tcp_ends.h"
+#include "tcp_link_pair.h"
 
 /* ---- Two channels, anything in any order ----------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data operations of channels in the short forms that most tests need. */
-#ifndef TEST_TRANSPORT_SHORT_H
-#define TEST_TRANSPORT_SHORT_H
+#ifndef TEST_TRANSPORT_CHANNEL_CALLS_H
+#define TEST_TRANSPORT_CHANNEL_CALLS_H
 
 #include "transport.h"
 

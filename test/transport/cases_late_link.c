@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transports that decline a link, or are slow to make it, as the row `late` (late.h) is told. */
+/* Transports that decline a link, or are slow to make it, as the row `late` (late_transport.h) is told. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include "../../transport/link/link.h"
 #include "cases.h"
 #include "harness.h"
-#include "late.h"
+#include "late_transport.h"
 
 static void orders_reset(void) {
     late_orders[0] = late_orders[1] = (struct late_orders){.never = false};

@@ -4,7 +4,7 @@
  * link and the other channels of the stream do not. Two channels share the stream here.
  */
 #include <sys/mman.h>
-#include "tcp_ends.h"
+#include "tcp_link_pair.h"
 
 enum { LEN = 1 << 20, GOOD = 1 << 19, OTHER = 4096 };
 

@@ -4,8 +4,8 @@
  * once: two links of one process over a socket pair. What the framework offers to transports is the
  * framework's own, on nodes that have no more than that needs.
  */
-#ifndef TEST_TCP_ENDS_H
-#define TEST_TCP_ENDS_H
+#ifndef TEST_TCP_LINK_PAIR_H
+#define TEST_TCP_LINK_PAIR_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include <cmocka.h>
 #include "../../transport/channel/channel.h"
 #include "../../transport/tcp/tcp.h"
-#include "short.h"
+#include "channel_calls.h"
 
 static size_t channel_bytes = 8192; /* of a slot of those made from now on */
 

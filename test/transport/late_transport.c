@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "late.h"
+#include "late_transport.h"
 #include <signal.h>
 #include <unistd.h>
 #include "../../transport/tcp/tcp.h"
