@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks of a machine: check_test.py ODD RINGCOMM_INFO RINGCOMM_RUN PLAYED [UNITTEST ARGS]
 
-ODD (check_odd.c) has tests that go wrong in each way; PLAYED is ringcomm-info with RDMA devices that
-are played (test/verbs/played_info.c), "" in a build without RDMA."""
+ODD (failing_checks.c) has tests that go wrong in each way; PLAYED is ringcomm-info with RDMA devices that
+are played (test/verbs/fake_devices_info.c), "" in a build without RDMA."""
 import json
 import os
 import subprocess

@@ -10,7 +10,7 @@ static const struct provider_setup two_devices = {.seed = 3, .devices = 2, .inli
 struct pair;
 struct rcmi_channel;
 
-/* life.c */
+/* rank_session.c */
 /* Two ranks; false: one could not be made, which has a sentence. */
 bool ranks_open(struct pair *pair, const char *transports);
 /* One message each of two sizes, the larger one of registered memory if there is such; false once
@@ -23,7 +23,7 @@ void live(const char *transports, int messages, char ret_by[16]);
 /* That call fails at each place that such a life, with those devices, has for it. */
 void call_fails(const struct provider_setup *devices, enum provider_call call);
 
-/* cases_choice.c */
+/* cases_port_choice.c */
 void case_choice(void **state);
 void case_choice_link_local(void **state);
 void case_choice_near(void **state);
@@ -33,11 +33,11 @@ void case_places(void **state);
 void case_place_of_cpus(void **state);
 void case_eight_gpus(void **state);
 
-/* cases_events.c */
+/* cases_async_events.c */
 void case_events_end_links(void **state);
 void case_events_told(void **state);
 
-/* cases_faults.c */
+/* cases_unusable_device.c */
 void case_no_device(void **state);
 void case_devices_unfit(void **state);
 void case_ports_unfit(void **state);
@@ -73,7 +73,7 @@ void case_killed_in_flight(void **state);
 void case_leave_unacknowledged(void **state);
 void case_leave_beside_poll(void **state);
 
-/* cases_memory.c */
+/* cases_registered_memory.c */
 void case_in_place(void **state);
 void case_withdrawn(void **state);
 void case_withdrawn_by_loop(void **state);

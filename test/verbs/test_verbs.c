@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The verbs row over devices that are played (provider.h): what goes wrong with them, and what a
- * message costs; which ports are chosen is in cases_ports.c, registered memory in cases_memory.c,
+ * message costs; which ports are chosen is in cases_ports.c, registered memory in cases_registered_memory.c,
  * iWARP in cases_iwarp.c. That it is a transport is the conformance suite's matter.
  */
 #include <fcntl.h>

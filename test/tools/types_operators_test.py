@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Types and operators through ringcomm-bench --check: pairs_test.py BENCH sample|all
+"""Types and operators through ringcomm-bench --check: types_operators_test.py BENCH sample|all
 
 Each defined pair on each of 2, 3 and 5 ranks over shm and tcp, all collectives (`all`: some
 minutes), or a sample of these in which each type, operator, number of ranks and transport is
