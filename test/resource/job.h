@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include "failing.h"
+#include "fail_nth_call.h"
 
 struct job {
     int nranks;

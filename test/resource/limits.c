@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "attempt.h"
+#include "victim_run.h"
 #include "ringcomm.h"
 
 enum { SKIP = 77 };

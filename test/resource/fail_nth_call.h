@@ -9,8 +9,8 @@
  *
  * What libc does inside of a call (fopen's malloc) cannot fail this way; fopen itself can.
  */
-#ifndef TEST_FAILING_H
-#define TEST_FAILING_H
+#ifndef TEST_FAIL_NTH_CALL_H
+#define TEST_FAIL_NTH_CALL_H
 
 #include <stdbool.h>
 

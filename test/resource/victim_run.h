@@ -9,12 +9,12 @@
  *   and the communicator kept it;
  *   no descriptor, thread, mapping or block of memory is left, and no file but the store's.
  */
-#ifndef TEST_RESOURCE_ATTEMPT_H
-#define TEST_RESOURCE_ATTEMPT_H
+#ifndef TEST_RESOURCE_VICTIM_RUN_H
+#define TEST_RESOURCE_VICTIM_RUN_H
 
 #include <stdbool.h>
 #include <sys/types.h>
-#include "failing.h"
+#include "fail_nth_call.h"
 
 enum { RANKS_MAX = 8, JOBS_MAX = 16 };
 

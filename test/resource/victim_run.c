@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting, watching and judging runs; see attempt.h. */
+/* Starting, watching and judging runs; see victim_run.h. */
 #include "../sanitized.h"
-#include "attempt.h"
+#include "victim_run.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

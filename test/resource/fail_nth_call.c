@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The wrappers. The linker sends calls of NAME to __wrap_NAME, and __real_NAME to libc. */
-#include "failing.h"
+#include "fail_nth_call.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every call that can fail, made to fail in turn: a small job is run once to count the calls of
- * each function of failing.h on one of its ranks, then again for each of those calls, which fails
+ * each function of fail_nth_call.h on one of its ranks, then again for each of those calls, which fails
  * on that rank, alone or with all that follow. Whatever fails, every rank must end by itself, in
  * time, with success and right data or with a status and a sentence, and leave no descriptor, no
  * thread, no mapping and no memory behind; under the address sanitizer also no leak that it sees.
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "attempt.h"
+#include "victim_run.h"
 
 enum { MOST_CALLS = 120 };
 
