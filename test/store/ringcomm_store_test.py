@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ringcomm-store from a shell's point of view: tool_test.py PROGRAM"""
+"""ringcomm-store from a shell's point of view: ringcomm_store_test.py PROGRAM"""
 import os
 import signal
 import subprocess
