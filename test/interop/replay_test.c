@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Conversations with real torchs, replayed: torch's client to our server, and our client to a
- * server that says what torch's said. The captures are record.py's, which needs torch; this does
+ * server that says what torch's said. The captures are record_torch.py's, which needs torch; this does
  * not.
  *
  *   replay_test CAPTURE...       replays them
- *   replay_test --talk PORT      our side of a conversation, for record.py
+ *   replay_test --talk PORT      our side of a conversation, for record_torch.py
  */
 #include "../store/check.h"
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""vm_test.py SHAPE BUILD [CASE...]: cases of inside.py, in one boot of the machine of rdma-vm.
+"""vm_test.py SHAPE BUILD [CASE...]: cases of guest_cases.py, in one boot of the machine of rdma-vm.
 
 SHAPE is "short" (2 nodes, one rail), "long" (4 nodes, 2 rails) or "siw" (2 nodes, soft-iWARP); without
 CASE it is all that belong to it. Exit status 77, with a sentence, where qemu or a kernel with the driver is
@@ -33,7 +33,7 @@ UNLIMITED = ['bash', '-c', 'ulimit -l unlimited; exec "$@"', 'bash']
 # "RIP: 0010:rxe_requester+0x323/0xe40 [rdma_rxe]", "  siw_sq_work+0x1/0x2"
 FRAME = re.compile(r'\b((?:rxe|siw)_\w+)(?:\.\w+)*\+0x[0-9a-f]+/0x[0-9a-f]+')
 VERSION = re.compile(r'^rdma-vm: kernel (\S+),', re.M)
-MARK = re.compile(r'\brdma-vm case ([\w-]+)$', re.M)  # written by inside.py
+MARK = re.compile(r'\brdma-vm case ([\w-]+)$', re.M)  # written by guest_cases.py
 CASE = re.compile(r'^== ([\w-]+): (ok|FAILED) after ')
 
 
@@ -86,7 +86,7 @@ def main():
         sys.exit(77)
     options, all_cases = SHAPES[shape]
     # The system's interpreter, with nothing that is not needed: starting it is slow in there.
-    words = [*(UNLIMITED if shape == 'siw' else []), '/usr/bin/python3', '-I', '-S', os.path.join(HERE, 'inside.py'),
+    words = [*(UNLIMITED if shape == 'siw' else []), '/usr/bin/python3', '-I', '-S', os.path.join(HERE, 'guest_cases.py'),
              os.path.realpath(build)]
     # The long run is for a quiet machine: there a dead rank is named within 2 s.
     env = {'RDMA_VM_LATE_S': '2', **os.environ} if shape == 'long' else None

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Records what is said on the wire of torch's TCPStore: record.py REPLAY
+"""Records what is said on the wire of torch's TCPStore: record_torch.py REPLAY
 
 To be run by a Python with torch. REPLAY is the program of replay_test.c, which replays the captures
 and with --talk PORT is the client of one. Writes beside this file:
@@ -71,7 +71,7 @@ class Proxy:
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'captures',
                             f'torch-{version}-{name}')
         with self.lock, open(path, 'w', encoding='ascii') as f:
-            f.write(f'# {what} of torch {torch.__version__}\n# by: python record.py REPLAY\n')
+            f.write(f'# {what} of torch {torch.__version__}\n# by: python record_torch.py REPLAY\n')
             for event, number, data in self.events:
                 f.write(f'{event} {number} {data.hex()}'.rstrip() + '\n')
         print(path)

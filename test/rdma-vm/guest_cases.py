@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""inside.py BUILD CASE...: cases of RDMA between simulated nodes, inside the virtual machine.
+"""guest_cases.py BUILD CASE...: cases of RDMA between simulated nodes, inside the virtual machine.
 
 vm_test.py starts it there. Each case is a job of ranks of several nodes, whose devices are soft-RoCE
 (rdma-vm tells which), or one of the test programs. Of each a line is printed with its time, and what
@@ -304,7 +304,7 @@ def case_delay():
 
 
 def harness(fault, rounds, deadline, ranks='2,3,4', seconds=400):
-    print(run('test/fault/fault-harness', '--transport', 'verbs', '--fault', fault, '--ranks', ranks,
+    print(run('test/fault/fault-random', '--transport', 'verbs', '--fault', fault, '--ranks', ranks,
               '--deadline', deadline, '--rounds', rounds, seconds=seconds).splitlines()[-1])
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""reach_test.py CASE PROGRAM: who can reach whom. Firewalls that let connections through in one
+"""reachability_test.py CASE PROGRAM: who can reach whom. Firewalls that let connections through in one
 direction only or forget idle ones, hosts without IPv6, hosts without a usable address.
 
 PROGRAM is rank.c. Exit status 77, with a sentence, where no network namespaces can be made.
@@ -339,7 +339,7 @@ cases = {name[5:].replace('_', '-'): function for name, function in sorted(globa
 
 if __name__ == '__main__':
     if len(sys.argv) != 3 or sys.argv[1] not in cases:
-        sys.exit(f"usage: reach_test.py CASE PROGRAM\ncases: {' '.join(cases)}")
+        sys.exit(f"usage: reachability_test.py CASE PROGRAM\ncases: {' '.join(cases)}")
     hosts_test.program = os.path.abspath(sys.argv[2])
     net.enter()
     net.limit(150)
