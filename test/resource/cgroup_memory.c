@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank in a control group with little memory: what does not fit is an error that names the limit,
- * and nobody is killed.
+ * A rank in a control group with little memory: an allocation that does not fit returns an error
+ * that names the limit, and no process is killed.
  *     cgroup TRANSPORT
- * The limit is that of a parent group. Skipped (77) where no group can be made: not root, or no
+ * The limit is set on a parent group. Skipped (77) where no group can be made: not root, or no
  * memory controller.
  */
 #include <errno.h>
@@ -35,7 +35,7 @@ static bool put(const char *folder, const char *name, const char *text) {
     return done;
 }
 
-/* Version 1, or 2 where the controller is there. */
+/* cgroup version 1, or 2 where it has the memory controller. */
 static bool groups_make(void) {
     char limit[32];
     snprintf(limit, sizeof limit, "%zu", LIMIT);
@@ -65,7 +65,7 @@ static int refused(rcm_comm *comm, size_t bytes) {
     return 1;
 }
 
-/* Block after block, until there is no more room. */
+/* Allocates one block after the other until one fails. */
 static int fill(rcm_comm *comm, size_t bytes) {
     void *blocks[BLOCKS] = {NULL};
     int n = 0, errors;
@@ -79,7 +79,7 @@ static int fill(rcm_comm *comm, size_t bytes) {
     return errors;
 }
 
-/* A result that does not fit; what is sent is never written, and takes none. */
+/* A result that does not fit. The send buffers are never written, so they use no memory. */
 static int gather_refused(rcm_comm *comm) {
     struct rcm_bytes *bytes = NULL;
     void *send = mmap(NULL, LIMIT + MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -113,7 +113,7 @@ static int rank_main(const char *transport) {
     int errors = refused(comm, LIMIT + MIB) + refused(comm, 64 * LIMIT);
     errors += fill(comm, 16 * MIB) + fill(comm, MIB) + refused(comm, LIMIT);
     errors += gather_refused(comm);
-    (void)!rcm_destroy(comm); /* it has failed: the other ranks of a gather would miss this one */
+    (void)!rcm_destroy(comm); /* fails: the other ranks of the gather are missing this one */
     unlink(url + 7);
     return errors != 0;
 }

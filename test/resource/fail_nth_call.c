@@ -31,9 +31,9 @@ static const int errors[][FAILING_ERRORS] = {
 #undef ERRORS
 };
 
-/* Set while there is one thread, but for `active`, which ends it. */
+/* Set while there is one thread, except `active`, which ends the plan. */
 static struct failing_plan plan = {.function = -1};
-/* Plain counters, read after the threads have ended; nothing is ordered by them. */
+/* Plain counters, read after the threads have ended; they order nothing. */
 static _Atomic long calls[FAILING_FUNCTIONS];
 static _Atomic long hits, blocks;
 static _Atomic bool active;
@@ -150,7 +150,7 @@ char *__wrap_strdup(const char *text) {
 int __wrap_asprintf(char **ret, const char *format, ...) {
     va_list args;
     if (fails(FAILING_asprintf)) {
-        *ret = (char *)1; /* what is there after a failure is not to be used */
+        *ret = (char *)1; /* must not be used after a failure */
         return -1;
     }
     va_start(args, format);
@@ -232,7 +232,7 @@ WRAP(int, pthread_create, errno,
 WRAP(int, pthread_atfork, errno, (void (*prepare)(void), void (*parent)(void), void (*child)(void)),
      (prepare, parent, child))
 
-/* Taking a descriptor out of the set needs nothing that could be short. */
+/* Removing a descriptor from the set needs no resource. */
 int __real_epoll_ctl(int set, int verb, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int set, int verb, int fd, struct epoll_event *event);
 
@@ -242,7 +242,7 @@ int __wrap_epoll_ctl(int set, int verb, int fd, struct epoll_event *event) {
     return __real_epoll_ctl(set, verb, fd, event);
 }
 
-/* Two that take a varying number of arguments: all of theirs are handed on, if they are there. */
+/* Functions with a variable number of arguments: the wrapper forwards one more, present or not. */
 
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
@@ -260,7 +260,7 @@ int __wrap_open64(const char *path, int flags, ...) {
 int __wrap_fcntl64(int fd, int verb, ...) {
     va_list args;
     va_start(args, verb);
-    long arg = va_arg(args, long); /* an int or a pointer, or nothing that is looked at */
+    long arg = va_arg(args, long); /* an int, a pointer, or a value that is not read */
     va_end(args);
     return fails(FAILING_fcntl64) ? -1 : __real_fcntl64(fd, verb, arg);
 }

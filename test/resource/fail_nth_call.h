@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes the n-th call of a libc function fail. The functions are wrapped by the linker
- * (-Wl,--wrap=malloc) in a program that links the rooms of the library statically, and not by an
- * LD_PRELOAD library, for three reasons: only calls of our own code are counted, and not those that
- * libc or a sanitizer make for themselves, so that a number means the same call in the next run; it
- * works the same way under the address sanitizer, which brings its own malloc and must come first;
- * and nothing has to be built for a loader that a test might not be allowed to change.
+ * Makes the n-th call of a libc function fail.
  *
- * What libc does inside of a call (fopen's malloc) cannot fail this way; fopen itself can.
+ * The linker wraps the functions (-Wl,--wrap=malloc) in a program that links the library's folders
+ * statically. An LD_PRELOAD library would not do, for three reasons. Only calls of our own code are
+ * counted, not those inside libc or a sanitizer, so a number means the same call in the next run.
+ * The address sanitizer, which has its own malloc and must be loaded first, needs no special case.
+ * The loader needs no preload settings, which a test may not be allowed to make.
+ *
+ * Calls inside libc (fopen's malloc) cannot fail this way; fopen itself can.
  */
 #ifndef TEST_FAIL_NTH_CALL_H
 #define TEST_FAIL_NTH_CALL_H
 
 #include <stdbool.h>
 
-/* Name, errors of the function: those that end a call, up to three (0: none). */
+/* Name, and up to three errors that end a call (0: none). */
 #define FAILING_MAP(X)                                                                             \
     X(malloc, ENOMEM, 0, 0)                                                                        \
     X(calloc, ENOMEM, 0, 0)                                                                        \
@@ -75,8 +76,8 @@ enum failing_function {
 };
 #define FAILING_ERRORS 3
 
-/* What shall fail: the calls of function with numbers from `first`, counted from 1; just that one,
- * or it and all that follow (until_end). */
+/* The calls that fail: number `first` of the function, counted from 1; with until_end all later
+ * ones, too. */
 struct failing_plan {
     int function; /* -1: nothing */
     long first;
@@ -90,12 +91,12 @@ int failing_find(const char *name);
 /* The i-th error of a function; 0 if it has fewer. */
 int failing_error(int function, int i);
 
-/* Counting begins, and the plan with it. Call it while there is one thread. */
+/* Starts counting and the plan. Call it while there is one thread. */
 void failing_begin(const struct failing_plan *plan);
-/* Nothing fails any more and nothing is counted. */
+/* Ends the plan and the counting. */
 void failing_end(void);
 
-/* Calls so far, those that failed on purpose among them, and how many did. */
+/* Number of calls so far, including the failed ones; number of calls that failed on purpose. */
 long failing_calls(int function);
 long failing_hits(void);
 

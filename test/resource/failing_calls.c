@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every call that can fail, made to fail in turn: a small job is run once to count the calls of
- * each function of fail_nth_call.h on one of its ranks, then again for each of those calls, which fails
- * on that rank, alone or with all that follow. Whatever fails, every rank must end by itself, in
- * time, with success and right data or with a status and a sentence, and leave no descriptor, no
- * thread, no mapping and no memory behind; under the address sanitizer also no leak that it sees.
- * EINTR may not even fail anything.
+ * Makes every call that can fail do so, one per run. A small job runs once to count the calls of
+ * each function of fail_nth_call.h on one of its ranks. Then it runs again for each of those calls,
+ * which fails on that rank, alone or with all later calls. Every rank must end by itself, in time,
+ * with success and correct data, or with a status and an error text. It must leave no descriptor,
+ * thread, mapping or memory; the address sanitizer must find no leak. EINTR must not cause any
+ * failure.
  *
- *   resource_inject --transport shm --store file [--ranks 2] [--secret]
- *       --samples N [--seed S]    so many of all calls, chosen by seed
- *       --all [--part K/N]        all of them, or of each N the K-th (from 1)
- *       --one VICTIM,FUNCTION,NUMBER,ERRNO,ONCE|END     just this: what a finding prints
+ *   resource_failing_calls --transport shm --store file [--ranks 2] [--secret]
+ *       --samples N [--seed S]    N of all calls, chosen by seed
+ *       --all [--part K/N]        all of them, or the K-th of every N (from 1)
+ *       --one VICTIM,FUNCTION,NUMBER,ERRNO,ONCE|END     one run, as a finding prints it
  */
 #include <errno.h>
 #include <getopt.h>
@@ -40,8 +40,8 @@ static uint64_t chance(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* Everything that can fail, each call with each error, once and from then on. Calls made very
- * often are looked at up to the MOST_CALLSth. */
+/* All choices: each call with each of its errors, once and from that call on. Of calls made very
+ * often only the first MOST_CALLS. */
 static struct trouble *all_choices(long calls[RANKS_MAX][FAILING_FUNCTIONS], long *ret_n) {
     const long room = (long)setup.ranks * FAILING_FUNCTIONS * FAILING_ERRORS * 2 * MOST_CALLS;
     struct trouble *all = malloc(sizeof *all * (size_t)room);
@@ -59,7 +59,8 @@ static struct trouble *all_choices(long calls[RANKS_MAX][FAILING_FUNCTIONS], lon
     return all;
 }
 
-/* Every function gets its turn, however few calls it has: chooses a function, then a call. */
+/* Samples each function equally often, however few calls it has: chooses a function, then a
+ * call. */
 static void run_samples(const struct trouble *all, long n) {
     uint64_t state = options.seed;
     printf("seed %llu\n", (unsigned long long)options.seed);
@@ -94,7 +95,7 @@ static void run_one(const char *text) {
         exit(2);
     }
     plan->until_end = !t.limit && strcmp(mode, "END") == 0;
-    setup.tell = true;
+    setup.print_ranks = true;
     attempt_start(&t);
     attempts_wait();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_spawn in processes that take the status of children away from it: SIGCHLD ignored, SIGCHLD
- * without zombies (SA_NOCLDWAIT), a handler and a thread that wait for all children. A rank that
- * ended well is no failure, one that failed has its own status and the others end; of one that was
- * killed it is said why nothing is known.
+ * rcm_spawn in processes that reap the children before it can: SIGCHLD ignored, SIGCHLD without
+ * zombies (SA_NOCLDWAIT), a handler and a thread that wait for all children. A rank that succeeded
+ * is no failure. A rank that failed keeps its status, and the others end. For a rank that was
+ * killed the error explains why its status is unknown.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -87,7 +87,7 @@ static int exits_4(int rank, void *arg) {
     (void)arg;
     if (rank == FAILS) {
         if (fork() == 0)
-            exit(0); /* a child's own end is not the rank's */
+            exit(0); /* another child's exit is not the rank's */
         wait(NULL);
         exit(4);
     }
@@ -106,7 +106,7 @@ static int is_killed(int rank, void *arg) {
 static const struct way {
     const char *name;
     void (*prepare)(void);
-    int keeps; /* the status of children */
+    int keeps; /* the status of children is kept */
 } ways[] = {{"nothing special", none, 1},
             {"SIGCHLD ignored", ignored, 0},
             {"SA_NOCLDWAIT", no_zombies, 0},
@@ -127,7 +127,7 @@ static int case_errors(const struct way *way, const struct end *end) {
     const rcm_status status = rcm_spawn(RANKS, end->fn, NULL, 30000, &failed, &exit_status);
     const int well = end->exit_status == 0;
     int expected = end->exit_status, errors = 0;
-    /* A handler or thread may come too late to take it away. */
+    /* The handler or the thread may be too late to reap the child. */
     if (end->fn == is_killed && !way->keeps && exit_status == 125) {
         expected = 125;
         errors += strstr(rcm_last_error(), "SIGCHLD") == NULL;
@@ -143,7 +143,7 @@ static int case_errors(const struct way *way, const struct end *end) {
 int main(void) {
     int errors = 0;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        ways[i].prepare(); /* the thread is the last: rcm_spawn is to be called without threads */
+        ways[i].prepare(); /* the thread is last: rcm_spawn must be called without threads */
         for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++)
             errors += case_errors(&ways[i], &ends[k]);
     }

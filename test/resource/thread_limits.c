@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of the library where stacks or threads are limited: resource_threads CASE
+ * Threads of the library under limits on stacks or threads: resource_threads CASE
  *
- * A limit that only the default size of stacks is above, does not matter; one that is reached is
- * named in the error. The library's room is linked, so that a thread can be started by itself.
+ * A limit below the default stack size alone has no effect; a limit that is reached is named in the
+ * error. The base folder is linked statically, so that a thread can be started alone.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ enum { SKIP = 77, NOBODY = 65534, KIB = 1024, MIB = 1024 * KIB, USED = 700 * KIB
         }                                                                                          \
     } while (0)
 
-/* Of each thread: lies in its stack. */
+/* Per thread: lies in its stack. */
 static _Thread_local volatile char large[MIB];
 
 static void limit_set(__rlimit_resource_t which, rlim_t value) {
@@ -43,8 +43,8 @@ static void limit_set(__rlimit_resource_t which, rlim_t value) {
         perror("setrlimit");
 }
 
-/* Privileges lift limits. */
-static int become_nobody(void) {
+/* Drops root: privileged processes are exempt from limits. */
+static int drop_root(void) {
     return geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0) ? SKIP : 0;
 }
 
@@ -57,7 +57,7 @@ static void *thread_main(void *arg) {
     return NULL;
 }
 
-/* One thread that uses its stack. */
+/* Starts one thread that uses its stack. */
 static rcm_status thread_once(void) {
     static const struct rcmi_thread_kind kind = {.name = "a thread of this test",
                                                  .stack_kib = RCMI_STACK_KIB};
@@ -70,7 +70,7 @@ static rcm_status thread_once(void) {
     return ran ? RCM_OK : RCM_ERR_INTERNAL;
 }
 
-/* All that rcm_init starts. */
+/* Starts all threads of rcm_init. */
 static rcm_status init_once(void) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     rcm_init_request *request = NULL;
@@ -110,7 +110,7 @@ static int names(const char *limit, const char *again) {
 
 /* ---- Cases, each in a process of its own ----------------------------------------------------- */
 
-/* glibc takes the default size from the limit as it is when the program begins: so again. */
+/* glibc reads the default size from the limit at program start: so the program starts again. */
 static int huge_stack(const char *program) {
     const rlim_t huge = (rlim_t)1 << 36;
     struct rlimit now;
@@ -127,7 +127,7 @@ static int huge_stack(const char *program) {
 
 static int locked_fits(const char *program) {
     (void)program;
-    const int status = become_nobody();
+    const int status = drop_root();
     limit_set(RLIMIT_MEMLOCK, 6 * MIB);
     if (status != 0 || mlockall(MCL_FUTURE) != 0)
         return SKIP;
@@ -138,14 +138,14 @@ static int locked_fits(const char *program) {
 
 static int locked_full(const char *program) {
     (void)program;
-    const int status = become_nobody();
+    const int status = drop_root();
     limit_set(RLIMIT_MEMLOCK, 512 * KIB);
     if (status != 0 || mlockall(MCL_FUTURE) != 0)
         return SKIP;
     return names("RLIMIT_MEMLOCK is 512 KiB (ulimit -l)", "mlockall");
 }
 
-/* Of the process as it is, and a little more. */
+/* The current size of the process plus a little more. */
 static int address_space(const char *program) {
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "re");
@@ -158,7 +158,7 @@ static int address_space(const char *program) {
 
 static int processes(const char *program) {
     (void)program;
-    if (become_nobody() != 0 || geteuid() == 0)
+    if (drop_root() != 0 || geteuid() == 0)
         return SKIP;
     limit_set(RLIMIT_NPROC, 1);
     return names("RLIMIT_NPROC is 1", "ulimit -u");
@@ -174,7 +174,7 @@ static int write_in(const char *folder, const char *file, const char *text) {
     return fclose(f) == 0 && written ? 0 : SKIP;
 }
 
-/* The limit is one level above. */
+/* The limit is set one level above. */
 static int tasks_in(const char *above, const char *group) {
     int status;
     if ((mkdir(group, 0755) != 0) || write_in(above, "pids.max", "1") != 0)

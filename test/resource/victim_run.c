@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting, watching and judging runs; see victim_run.h. */
+/* Starts, watches and judges runs; see victim_run.h. */
 #include "../sanitized.h"
 #include "victim_run.h"
 #include <arpa/inet.h>
@@ -47,8 +47,8 @@ _Noreturn static void die(const char *what) {
 
 /* ---- One run ------------------------------------------------------------------------------- */
 
-/* A port that was free a moment ago, and that the kernel gives to nobody: a connection that happens
- * to begin would get one of those above 32767. */
+/* Returns a port that was free a moment ago and that the kernel does not choose for outgoing
+ * connections, which use ports above 32767. */
 static int free_port(void) {
     for (int tries = 0; tries < 1000; tries++) {
         struct sockaddr_in a = {.sin_family = AF_INET};
@@ -139,7 +139,7 @@ static void limits_begin(const void *attempt, int rank) {
         limit_set(a->trouble.limit, a->trouble.room);
 }
 
-/* What looks at the process afterwards, the test and sanitizers, needs descriptors and memory. */
+/* The checks afterwards and the sanitizers need descriptors and memory. */
 static void limits_lift(void) {
     for (size_t i = 0; i < LIMITS; i++) {
         struct rlimit limit;
@@ -157,7 +157,7 @@ static void rank_main(const struct attempt *a, int rank) {
     static const struct failing_plan nothing = {.function = -1};
     job_run(&a->job, rank, rank == a->trouble.victim ? &a->trouble.plan : &nothing,
             &a->reports[rank]);
-    exit(0); /* a leak that a sanitizer finds here changes the status */
+    exit(0); /* LeakSanitizer changes the status if it finds a leak */
 }
 
 static void attempt_begin(struct attempt *a) {
@@ -176,7 +176,7 @@ static void attempt_begin(struct attempt *a) {
     totals.runs++;
 }
 
-/* True if all its ranks have ended. Those that take too long are ended here, and stay -2. */
+/* True if all ranks have ended. Ranks over their time are killed here, and stay -2. */
 static bool attempt_over(struct attempt *a) {
     for (int r = 0; r < setup.ranks; r++) {
         int status;
@@ -199,7 +199,7 @@ static bool attempt_over(struct attempt *a) {
 
 /* ---- Judging ------------------------------------------------------------------------------- */
 
-/* Whether anything may fail. A store that is given from outside may be the trouble. */
+/* Whether a failure is allowed. A store given by the caller may cause one. */
 static bool attempt_is_troubled(const struct attempt *a) {
     return a->trouble.plan.function >= 0 || a->trouble.limit || setup.url;
 }
@@ -230,7 +230,7 @@ static void finding(const struct attempt *a, int rank, const char *what) {
             r->failed ? rcm_status_name((rcm_status)r->status) : "", r->text);
 }
 
-/* Blocks that are kept to the end of the process: where a store was that rank 0 serves. */
+/* Blocks kept to the end of the process: the store's server of rank 0. */
 static long blocks_kept(int rank) {
     return rank > 0 && strcmp(setup.store, "tcp") == 0;
 }
@@ -269,19 +269,19 @@ static void judge_rank(const struct attempt *a, int rank) {
     if (r->status != RCM_OK && !may_fail)
         finding(a, rank, "failed without a reason");
     if (r->status > 0 || strcmp(rcm_status_name((rcm_status)r->status), "RCM_?") == 0)
-        finding(a, rank, "returned what is no error");
+        finding(a, rank, "returned a positive or unknown status");
     if (r->status == RCM_ERR_INTERNAL)
-        finding(a, rank, "faults the library");
+        finding(a, rank, "returned RCM_ERR_INTERNAL");
     if (r->status != RCM_OK && strlen(r->text) < 10)
-        finding(a, rank, "says not why");
+        finding(a, rank, "has no error text");
     if (r->forgotten)
-        finding(a, rank, "goes on after an error as if nothing had been");
+        finding(a, rank, "did not keep the error");
     if (r->wrong > 0)
         finding(a, rank, "has wrong data");
     judge_leaks(a, rank);
 }
 
-/* A file store that was left behind is legal when a rank failed; the folder is ours. */
+/* A file store may be left behind when a rank failed; the folder is ours. */
 static void attempt_clean(struct attempt *a) {
     char path[100];
     struct stat st;
@@ -301,7 +301,7 @@ static void attempt_judge(struct attempt *a) {
         judge_rank(a, r);
     const struct report *victim = &a->reports[a->trouble.victim];
     totals.struck += victim->hits > 0 || victim->status != RCM_OK;
-    for (int r = 0; r < setup.ranks && setup.tell; r++)
+    for (int r = 0; r < setup.ranks && setup.print_ranks; r++)
         printf("rank %d: %s %s: %s (%ld calls failed)\n", r,
                a->reports[r].failed ? a->reports[r].failed : "all",
                rcm_status_name((rcm_status)a->reports[r].status), a->reports[r].text,
@@ -332,7 +332,7 @@ static int slots_busy(void) {
     return busy;
 }
 
-/* Waits until at most `most` runs are under way. */
+/* Waits until at most `most` runs are active. */
 static void slots_wait(int most) {
     while (slots_busy() > most) {
         for (int i = 0; i < JOBS_MAX; i++)
