@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ringcomm-store from a shell's point of view: ringcomm_store_test.py PROGRAM"""
+"""ringcomm-store as a shell command: ringcomm_store_test.py PROGRAM"""
 import os
 import signal
 import subprocess
@@ -66,7 +66,7 @@ def check_served(end):
         url = server.stdout.readline().decode().strip()
         assert url.startswith('tcp://127.0.0.1:'), url
         check_commands(url)
-        # A rank's URL asks the store, and does not try to serve it once more.
+        # With a rank's URL the tool connects; it does not try to serve the store again.
         expect(run('count', url=url + '?rank=0&world_size=2'), 0, b'2\n')
         port = url.rsplit(':', 1)[1]
         expect(run('serve', '--port', port), 1, b'', 'in use')

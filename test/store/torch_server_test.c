@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP store's client at servers of torch: a proxy in front of a server of ours makes one of it.
- * It spoils the question for our own operations; as a server of the old dialect it hangs up at the
- * greeting; and one that is deaf never wakes a waiter: what torch's servers without libuv are for
- * keys that COMPARE_SET makes. One that is slow takes its time to give a wait up. Servers of torch
- * itself: test/interop/torch_test.py.
+ * The TCP store's client with torch's servers, which a proxy in front of our server imitates. The
+ * proxy spoils the request for our own operations. In the old dialect it closes the connection at
+ * the greeting. A "deaf" one never wakes a waiter, like torch's servers without libuv for keys that
+ * COMPARE_SET made. A "slow" one delays the end of a cancelled wait. torch's real servers:
+ * test/interop/torch_test.py.
  */
 #include "check.h"
 #include <poll.h>
@@ -15,9 +15,9 @@
 #include "rendezvous.h"
 
 #define CANCEL_WAIT 12
-#define SLOW_MS     1100 /* more than the client gives a server beyond the deadline of a wait */
+#define SLOW_MS     1100 /* longer than the client waits for a server beyond a wait's deadline */
 
-static rcm_store *store; /* the server itself */
+static rcm_store *store; /* the server */
 static int port;
 
 static int setup(void **state) {
@@ -37,18 +37,18 @@ static int teardown(void **state) {
 
 struct proxy {
     bool old, deaf, slow;
-    int last; /* it listens no more from this connection on; 0: always */
+    int last; /* the listener is closed at this connection; 0: never */
     int listener, port;
     pthread_t thread;
 };
 
-/* False: the other end is gone. */
+/* False: the peer has closed. */
 static bool pass(int to, const void *data, size_t len) {
     return send(to, data, len, MSG_NOSIGNAL) == (ssize_t)len;
 }
 
-/* A CHECK has the form of a WAIT, which comes alone. Its answer is the one of a WAIT if the keys
- * are there; else there is none yet, and never will be. */
+/* A CHECK has the form of a WAIT and arrives alone. If the keys exist, its answer is that of a
+ * WAIT; else the waiter never gets one. */
 static bool pass_deaf(char *data, size_t len, int client, int server) {
     char answer = 1;
     data[0]--;
@@ -79,7 +79,7 @@ static bool pass_answer(int client, int server) {
     return n > 0 && pass(client, data, (size_t)n);
 }
 
-/* One connection after the other. */
+/* One connection at a time. */
 static void *proxy_main(void *arg) {
     struct proxy *p = arg;
     for (int number = 1;; number++) {
@@ -165,16 +165,16 @@ static void foreign_server(void **state) {
     assert_int_equal(count, 3);
     check_status(RCM_ERR_TIMEOUT, rcm_store_get(client, "zz", 50, &value, &len));
     check_ok(rcm_store_set(client, "c", "no number", 9));
-    check_status(RCM_ERR_PEER, rcm_store_add(client, "c", 1, &n)); /* the server hangs up */
+    check_status(RCM_ERR_PEER, rcm_store_add(client, "c", 1, &n)); /* closed by the server */
     check_error_names("\"c\"");
-    check_ok(rcm_store_add(client, "n", 0, &n)); /* and the next call connects anew */
+    check_ok(rcm_store_add(client, "n", 0, &n)); /* and the next call reconnects */
     assert_int_equal(n, 7);
     proxy_stop(&proxy, client);
 }
 
-/* ---- Nobody wakes us ----------------------------------------------------------------------- */
+/* ---- Servers that do not wake waiters ------------------------------------------------------ */
 
-/* Makes the keys, each a moment after the other. */
+/* Sets the keys with a pause before each. */
 static void *make_late(void *arg) {
     const char *const *keys = arg;
     for (; *keys; keys++) {
@@ -189,7 +189,7 @@ static void *make_late(void *arg) {
     return NULL;
 }
 
-/* The whole: what is there already, what comes, what does not, and the store stays of use. */
+/* Keys that exist, a key that is set later, a key that is never set; the store still works. */
 static void deaf(bool old) {
     const char *keys[] = {"one", "two", "three", NULL}, *one_more[] = {"four", NULL};
     struct proxy proxy = {.old = old, .deaf = true};
@@ -228,8 +228,8 @@ static void deaf_server_of_old_dialect(void **state) {
     deaf(true);
 }
 
-/* A key does not come, and the server listens no more when it is asked why: of the old dialect that
- * takes another connection. */
+/* A key is never set, and the listener is gone when the client checks it: in the old dialect a
+ * check needs another connection. */
 static void gone_when_late(void **state) {
     void *value;
     size_t len;
@@ -244,7 +244,7 @@ static void gone_when_late(void **state) {
     proxy_stop(&proxy, client);
 }
 
-/* Between two looks of a wait its own deadline holds, and nothing shorter. */
+/* Between two checks, a wait is bounded by its own deadline only. */
 static void slow_server(void **state) {
     const char *keys[] = {"late", NULL};
     struct proxy proxy = {.deaf = true, .slow = true};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* URLs and the environments of launchers, as a table of environments and what must come of them. */
+/* URLs, and the environments of launchers: a table of environments and their expected results. */
 #include "check.h"
 #include <stdio.h>
 #include "rendezvous.h"
@@ -85,7 +85,7 @@ static void bad_urls(void **state) {
 
 /* ---- Environments -------------------------------------------------------------------------- */
 
-/* "NAME=value NAME=value": these and no others. */
+/* "NAME=value NAME=value": sets these and no others. */
 static void environment(const char *text) {
     char *copy = strdup(text), *save = NULL;
     clearenv();
@@ -103,7 +103,7 @@ struct row {
     const char *env;
     int rank, size;  /* options; -1 and 0: not given */
     const char *url; /* options */
-    /* What must come: a URL, or an error that names these. */
+    /* The expected result: a URL, or an error that contains these texts. */
     const char *expect_url, *error, *error2;
     int expect_rank, expect_size, expect_local_rank, expect_local_size;
 };
@@ -119,7 +119,7 @@ static const struct row rows[] = {
      "env://", "tcp://h:1?rank=0&world_size=4&server=0", NULL, NULL, 0, 4, -1, 0},
     {"RANK=0 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=1 TORCHELASTIC_USE_AGENT_STORE=False", -1, 0,
      NULL, "tcp://h:1?rank=0&world_size=4&server=1", NULL, NULL, 0, 4, -1, 0},
-    /* ours wins over torchrun's, options over ours */
+    /* our variables override torchrun's, options override our variables */
     {TORCH " RINGCOMM_RANK=2 RINGCOMM_LOCAL_RANK=0 RINGCOMM_LOCAL_WORLD_SIZE=1", -1, 0, NULL,
      "tcp://h:29500?rank=2&world_size=4&server=0", NULL, NULL, 2, 4, 0, 1},
     {TORCH " RINGCOMM_RANK=2 RINGCOMM_WORLD_SIZE=5", 0, 7, NULL,
@@ -127,7 +127,7 @@ static const struct row rows[] = {
     {TORCH " RINGCOMM_RANK=junk", 3, 0, NULL, "tcp://h:29500?rank=3&world_size=4&server=0", NULL,
      NULL, 3, 4, -1, 0},
     {TORCH " RINGCOMM_RANK=junk", 1, 0, NULL, "tcp://h:29500?rank=1&world_size=4&server=0", NULL,
-     NULL, 1, 4, 1, 2}, /* the same rank: torchrun's local numbers are its own */
+     NULL, 1, 4, 1, 2}, /* the same rank: torchrun's local rank and size are used */
     {TORCH " RINGCOMM_RANK= RINGCOMM_URL=", -1, 0, NULL,
      "tcp://h:29500?rank=1&world_size=4&server=0", NULL, NULL, 1, 4, 1, 2}, /* empty: not set */
     {TORCH " RINGCOMM_URL=tcp://n:5", -1, 0, NULL, "tcp://n:5?rank=1&world_size=4&server=0", NULL,
@@ -137,16 +137,16 @@ static const struct row rows[] = {
     {TORCH, -1, 0, "tcp://m:6?server=1", "tcp://m:6?rank=1&world_size=4&server=1", NULL, NULL, 1, 4,
      1, 2},
     {TORCH, -1, 0, "file:///f", "file:///f?rank=1&world_size=4", NULL, NULL, 1, 4, 1, 2},
-    /* the URL tells */
+    /* the URL sets rank and size */
     {"", -1, 0, "tcp://m:6?rank=1&world_size=2", "tcp://m:6?rank=1&world_size=2&server=0", NULL,
      NULL, 1, 2, -1, 0},
     {TORCH, -1, 0, "tcp://m:6?rank=0&world_size=2", "tcp://m:6?rank=0&world_size=2&server=1", NULL,
-     NULL, 0, 2, -1, 0}, /* stronger than the launcher's, whose local numbers are of rank 1 */
+     NULL, 0, 2, -1, 0}, /* overrides the launcher, whose local rank and size belong to rank 1 */
     {"", 1, 2, "tcp://m:6?rank=1&world_size=2", "tcp://m:6?rank=1&world_size=2&server=0", NULL,
      NULL, 1, 2, -1, 0},
     {"RINGCOMM_URL=file:///f?world_size=3 RINGCOMM_RANK=2", -1, 0, NULL,
      "file:///f?rank=2&world_size=3", NULL, NULL, 2, 3, -1, 0},
-    /* one rank meets nobody */
+    /* a single rank needs no store */
     {"RANK=0 WORLD_SIZE=1", -1, 0, NULL, "hash:", NULL, NULL, 0, 1, -1, 0},
     {"", 0, 1, NULL, "hash:", NULL, NULL, 0, 1, -1, 0},
     {"", 1, 3, "hash:job", "hash:job", NULL, NULL, 1, 3, -1, 0},
@@ -226,7 +226,7 @@ static void given_store(void **state) {
     (void)state;
     check_ok(rcm_store_open("hash:", 0, &o.store));
     environment("RANK=1 WORLD_SIZE=3 RINGCOMM_URL=nonsense TORCHELASTIC_RESTART_COUNT=2");
-    check_ok(rcmi_launch_resolve(&o, &l)); /* needs no URL and looks at none */
+    check_ok(rcmi_launch_resolve(&o, &l)); /* needs no URL and does not read one */
     assert_null(l.url);
     assert_int_equal(l.rank, 1);
     assert_int_equal(l.world_size, 3);
