@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Records what is said on the wire of torch's TCPStore: record_torch.py REPLAY
+"""Records the traffic of torch's TCPStore: record_torch.py REPLAY
 
-To be run by a Python with torch. REPLAY is the program of replay_test.c, which replays the captures
-and with --talk PORT is the client of one. Writes beside this file:
+Needs a Python with torch. REPLAY is the program of replay_test.c, which replays the captures; with
+--talk PORT it is the client of one. Writes next to this file:
 
-  captures/torch-VERSION-client   torch's client and torch's server
-  captures/torch-VERSION-server   our client and torch's server
+    captures/torch-VERSION-client   torch's client and torch's server
+    captures/torch-VERSION-server   our client and torch's server
 
-A capture is lines "EVENT CONNECTION [HEX]": + connected, > the client says, < the server says,
-- the server hangs up.
+A capture consists of lines "EVENT CONNECTION [HEX]": + connected, > the client sends, < the server
+sends, - the server closes the connection.
 """
 import datetime
 import os
@@ -25,7 +25,7 @@ WAIT = datetime.timedelta(seconds=20)
 
 
 class Proxy:
-    """Listens, passes on to a port, keeps what passes."""
+    """A proxy: forwards each connection to a port and records its traffic."""
 
     def __init__(self, port):
         self.port, self.events, self.lock, self.count = port, [], threading.Lock(), 0
@@ -82,7 +82,7 @@ def torch_store(port, serve):
 
 
 def talk(store):
-    """What replay_test.c does as a client, and what only torch has."""
+    """The calls that replay_test.c makes as a client, and those that only torch has."""
     store.set('key', 'value')
     assert store.get('key') == b'value'
     store.set('empty', '')
@@ -115,7 +115,7 @@ def talk(store):
 def main():
     server = torch_store(0, True)
     proxy = Proxy(server.port)
-    # In a process of its own: some calls hold Python's lock while they wait for our threads.
+    # In a process of its own: some calls of torch hold the GIL while they wait for our threads.
     subprocess.run([sys.executable, __file__, '--talk', str(proxy.own_port)], check=True)
     proxy.write('client', 'Client and server')
     server = torch_store(0, True)
@@ -128,4 +128,4 @@ if sys.argv[1] == '--talk':
     talk(torch_store(int(sys.argv[2]), False))
 else:
     main()
-os._exit(0)  # without the farewell of threads and stores
+os._exit(0)  # without the shutdown of threads and stores
