@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What devices say by asynchronous events: which links end of it, and with which sentence. */
+/* Asynchronous events of devices: the links that an event ends, and their error texts. */
 #include <string.h>
 #include "../transport/harness.h"
 #include "cases.h"
@@ -15,9 +15,9 @@ static void message_goes(struct pair *pair, struct rcmi_channel *writer,
     rcmi_channel_release(reader);
 }
 
-/* "": the link lives. Else that is in the sentence with which one of the sides loses it, at once.
- * unread: the first one of both to read the event cannot. */
-static void event_does(enum ibv_event_type type, bool unread, const char *sentence) {
+/* text "": the link survives. Else both sides lose it at once, and the error of one contains the
+ * text. unread: the first read of the event fails. */
+static void event_does(enum ibv_event_type type, bool unread, const char *text) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     limit_ms(10000);
@@ -28,17 +28,17 @@ static void event_does(enum ibv_event_type type, bool unread, const char *senten
     const int64_t began = rcmi_now_ns();
     provider_fail_call(PROVIDER_GET_ASYNC_EVENT, unread);
     provider_event(0, type);
-    if (!sentence[0])
+    if (!text[0])
         message_goes(&pair, writer, reader, 2);
-    while (sentence[0] && !(atomic_load(&pair.a->lost) && atomic_load(&pair.b->lost)))
+    while (text[0] && !(atomic_load(&pair.a->lost) && atomic_load(&pair.b->lost)))
         nap();
-    if (sentence[0]) {
-        bool said = false;
+    if (text[0]) {
+        bool found = false;
         for (int i = 0; i < 2; i++) {
             CHECK(rcmi_node_send(pair.sides[i].node, 1 - i, "x", 1) < 0);
-            said = said || strstr(rcm_last_error(), sentence) != NULL;
+            found = found || strstr(rcm_last_error(), text) != NULL;
         }
-        CHECK(said);
+        CHECK(found);
         CHECK(rcmi_now_ns() - began < 2000000000LL * slowness());
     }
     rcmi_channel_close(writer);
@@ -59,12 +59,12 @@ void case_events_end_links(void **state) {
     event_does(IBV_EVENT_GID_CHANGE, true, "what the device says of itself cannot be read");
 }
 
-void case_events_told(void **state) {
+void case_events_keep_links(void **state) {
     (void)state;
-    static const enum ibv_event_type told[] = {IBV_EVENT_PORT_ERR,         IBV_EVENT_PORT_ACTIVE,
-                                               IBV_EVENT_LID_CHANGE,       IBV_EVENT_GID_CHANGE,
-                                               IBV_EVENT_SM_CHANGE,        IBV_EVENT_PKEY_CHANGE,
-                                               IBV_EVENT_CLIENT_REREGISTER};
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        event_does(told[i], false, "");
+    static const enum ibv_event_type ignored[] = {IBV_EVENT_PORT_ERR,         IBV_EVENT_PORT_ACTIVE,
+                                                  IBV_EVENT_LID_CHANGE,       IBV_EVENT_GID_CHANGE,
+                                                  IBV_EVENT_SM_CHANGE,        IBV_EVENT_PKEY_CHANGE,
+                                                  IBV_EVENT_CLIENT_REREGISTER};
+    for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
+        event_does(ignored[i], false, "");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * By which ports two ranks are linked: the pure function, places of devices as /sys has them, and
- * both of a node of eight GPUs, eight NICs and two sockets, which hwloc reads from eight_gpus.xml.
+ * The ports by which two ranks are linked: the choice function, the positions of devices from /sys,
+ * and both for a node of eight GPUs, eight NICs and two sockets, which hwloc reads from
+ * eight_gpus.xml.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -17,7 +18,7 @@
 
 /* ---- The function ---------------------------------------------------------------------------- */
 
-/* Of RoCE in 10.NET.0.0/16, or of InfiniBand with that prefix. */
+/* A port of RoCE in 10.NET.0.0/16, or of InfiniBand with that subnet prefix. */
 static struct verbs_offered port(uint8_t layer, uint8_t net, uint16_t speed, uint8_t distance) {
     struct verbs_offered port = {.layer = layer, .speed = speed, .distance = distance};
     if (layer == 2) {
@@ -28,8 +29,8 @@ static struct verbs_offered port(uint8_t layer, uint8_t net, uint16_t speed, uin
     return port;
 }
 
-/* first < 0: none match. Both ends get the same, whichever dials: then the indices are swapped, but
- * for what they spread. */
+/* first < 0: no pair matches. Both ends get the same pair, whichever side dials: swapped, the
+ * indices are swapped, except those that spread the load. */
 static void chosen(const struct verbs_side *dialler, const struct verbs_side *other, int first,
                    int second) {
     struct verbs_choice choice = {-1, -1};
@@ -46,15 +47,15 @@ void case_choice(void **state) {
                                          port(1, 2, 400, 0)};
     const struct verbs_offered rails[] = {port(2, 2, 200, 9), port(2, 1, 400, 0)};
     const struct verbs_offered alone[] = {port(1, 9, 100, 0)};
-    chosen(SIDE(ours, 3, 0), SIDE(rails, 2, 0), 1, 0); /* the faster rail, though it is further */
+    chosen(SIDE(ours, 3, 0), SIDE(rails, 2, 0), 1, 0); /* the faster rail, although farther */
     chosen(SIDE(ours, 1, 0), SIDE(rails, 2, 0), 0, 1); /* the only one in common */
     chosen(SIDE(ours, 3, 0), SIDE(alone, 1, 0), -1, -1);
     chosen(SIDE(ours, 0, 0), SIDE(rails, 2, 0), -1, -1);
     chosen(SIDE(ours + 2, 1, 0), SIDE(rails, 1, 0), -1, -1); /* another layer */
 }
 
-/* Link-local addresses share a prefix on all rails: the n-th goes with the n-th, however near
- * others are; in InfiniBand it is one subnet. */
+/* Link-local addresses have the same prefix on all rails: the n-th port pairs with the n-th,
+ * whatever the distances; InfiniBand has one subnet there. */
 void case_choice_link_local(void **state) {
     (void)state;
     struct verbs_offered a[] = {port(2, 1, 9, 0), port(2, 0, 9, 9), port(2, 0, 9, 0)};
@@ -74,7 +75,7 @@ void case_choice_link_local(void **state) {
     chosen(SIDE(a + 1, 1, 0), SIDE(b, 3, 0), 0, 1);
 }
 
-/* Of equally fast pairs the nearest, to both ranks together. */
+/* Of equally fast pairs, the one with the least sum of distances is chosen. */
 void case_choice_near(void **state) {
     (void)state;
     const struct verbs_offered a[] = {port(2, 1, 9, 3), port(2, 2, 9, 1), port(2, 3, 9, 2)};
@@ -84,7 +85,7 @@ void case_choice_near(void **state) {
     chosen(SIDE(a, 2, 0), SIDE(b, 3, 0), 1, 1);
 }
 
-/* The ranks of a host share its ports, be they of one subnet or of a rail each. */
+/* The ranks of a host spread over its ports, in one subnet or in one rail per port. */
 void case_choice_spread(void **state) {
     (void)state;
     struct verbs_offered flat[8], rails[8];
@@ -99,7 +100,7 @@ void case_choice_spread(void **state) {
         }
 }
 
-/* What a peer says of its network is no length of a shift. */
+/* A peer's prefix length is not used as a shift unchecked. */
 void case_subnets(void **state) {
     (void)state;
     struct verbs_offered a = port(2, 1, 9, 0), b = port(2, 1, 9, 0);
@@ -114,7 +115,7 @@ void case_subnets(void **state) {
     CHECK(verbs_subnet(&a) != verbs_subnet(&b));
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Positions ------------------------------------------------------------------------------- */
 
 static void folder_make(const char *root, const char *path, char *ret, size_t cap) {
     snprintf(ret, cap, "%s", root);
@@ -126,7 +127,7 @@ static void folder_make(const char *root, const char *path, char *ret, size_t ca
     }
 }
 
-/* The folder of a device, as /sys has it, with its NUMA node. */
+/* Makes the folder of a device as in /sys, with its NUMA node. */
 static void place_make(const char *root, const char *path, int numa, struct verbs_place *ret) {
     char folder[400], file[420];
     folder_make(root, path, folder, sizeof folder);
@@ -167,8 +168,8 @@ void case_places(void **state) {
     CHECK_EQ(unknown.pci[0], '\0');
 }
 
-/* A rank that is bound to one CPU is on that CPU's node, if the system has nodes at all; so is one
- * with a GPU that the system does not show. */
+/* A rank bound to one CPU has the NUMA node of that CPU, if the system has nodes; so has a rank
+ * with a GPU that is missing in /sys. */
 void case_place_of_cpus(void **state) {
     (void)state;
     struct verbs_place place, device;
@@ -200,7 +201,7 @@ enum { EIGHT = 8 };
 static struct verbs_place gpus[EIGHT], nics[EIGHT], sockets[2];
 static int between; /* the sockets */
 
-/* The names of an object's bridges and its own, from the root on. */
+/* The names of an object's bridges and its own, from the root. */
 static void path_of(hwloc_obj_t object, char *path, size_t cap) {
     if (object->parent->type == HWLOC_OBJ_BRIDGE)
         path_of(object->parent, path, cap);
@@ -246,7 +247,7 @@ static void node_read(void) {
         sockets[i] = (struct verbs_place){.numa = i};
 }
 
-/* What a rank there offers: of each NIC its port, all of one subnet or each of a rail. */
+/* The ports that a rank of that node offers: one per NIC, all in one subnet or each in a rail. */
 static struct verbs_side offers(const struct verbs_place *rank, int local_rank, bool rails,
                                 struct verbs_offered ports[EIGHT]) {
     for (int i = 0; i < EIGHT; i++) {
@@ -266,8 +267,8 @@ static struct verbs_choice choice_of(const struct verbs_place *a, int rank_a,
     return choice;
 }
 
-/* Each rank has a GPU: it goes by the NIC at the same switch where one subnet reaches all, and by
- * one of the two ranks' rails where there are rails. */
+/* Each rank has a GPU: it uses the NIC at the GPU's switch if one subnet connects all, and one of
+ * the two ranks' rails if there are rails. */
 static void gpus_choose(void) {
     for (int a = 0; a < EIGHT; a++)
         for (int b = 0; b < EIGHT; b++) {
@@ -278,7 +279,7 @@ static void gpus_choose(void) {
         }
 }
 
-/* The folder of a device, and what leads to it by its address, which is the last name of its
+/* Makes the folder of a device, and a link to it named by its bus address, the last part of its
  * path. */
 static void sys_add(const char *sys, const struct verbs_place *device) {
     char path[512], at[544];
@@ -302,8 +303,8 @@ static int entry_remove(const char *path, const struct stat *about, int type, st
     return remove(path);
 }
 
-/* A rank of which only its GPU's address is told is where that is, and goes by the NIC beside
- * it. */
+/* A rank with only its GPU's bus address takes the GPU's position, and uses the NIC at the same
+ * switch. */
 static void addresses_choose(void) {
     char sys[] = "/tmp/verbs-sys-XXXXXX", path[64];
     struct verbs_place place[EIGHT];
@@ -325,7 +326,7 @@ static void addresses_choose(void) {
     }
 }
 
-/* Each rank is bound to cores: its socket's NICs, all of which are used. */
+/* Each rank is bound to cores: it uses a NIC of its socket, and all NICs are used. */
 static void cores_choose(bool rails) {
     unsigned used[2] = {0};
     for (int a = 0; a < EIGHT; a++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory: what is sent from it and written to it where it lies, and how that ends. */
+/* Registered memory: sends from it, writes into it in place, and how that ends. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
@@ -38,7 +38,7 @@ static uint8_t *registered(const struct side *side, size_t len) {
 
 static void registered_free(const struct side *side, uint8_t *memory, size_t len) {
     CHECK_EQ(rcmi_node_memory_deregister(side->node, memory, len), RCM_OK);
-    memset(memory, 0xdd, len); /* a sanitizer sees what still reads or writes it */
+    memset(memory, 0xdd, len); /* a sanitizer reports late accesses */
     free(memory);
 }
 
@@ -49,7 +49,7 @@ static bool posts(const struct side *side, struct rcmi_channel *reader, uint8_t 
     return rcmi_channel_post_receive(reader, &posted);
 }
 
-/* What lies there. */
+/* Sends a message from that memory, filled with the message's pattern. */
 static rcm_status sends_filled(const struct side *side, struct rcmi_channel *writer, uint8_t *bytes,
                                size_t len, uint64_t number) {
     struct rcmi_mem mem;
@@ -69,7 +69,7 @@ static void sends_slot(struct pair *pair, struct rcmi_channel *writer, size_t le
     rcmi_channel_commit(writer, len, number);
 }
 
-/* The message is right; where it lies. */
+/* Checks the next message; returns its address. */
 static const void *takes(struct pair *pair, struct rcmi_channel *reader, size_t len,
                          uint64_t number) {
     const struct rcmi_slot slot = side_peek(pair->b, reader);
@@ -85,7 +85,7 @@ static void drive(struct pair *pair, int turns) {
         pair_drive(pair);
 }
 
-/* What one rank has told arrives at the other, and what that answers. */
+/* Delivers what one rank has sent, and the other's answers. */
 static void settle(struct pair *pair) {
     for (int i = 0; i < 4; i++) {
         drive(pair, 50);
@@ -105,8 +105,8 @@ static void *go_on_later(void *arg) {
 
 /* ---- In place -------------------------------------------------------------------------------- */
 
-/* What one end has registered and the other not, in any mixture: what was told of in time is
- * written where it is wanted, all is right, and what is beside it stays. */
+/* Memory registered at one end, at both or at none, in any mixture: a message posted in time is
+ * written in place, all data is correct, and adjacent bytes are unchanged. */
 void case_in_place(void **state) {
     (void)state;
     enum { ROUNDS = 400 };
@@ -124,7 +124,7 @@ void case_in_place(void **state) {
         memset(to, 0xa5, SLOT + 64);
         const bool posted = drawn % 3 && posts(pair.b, reader, to, room, 0);
         CHECK_EQ(posted, drawn % 3 && room > RCMI_TINY);
-        settle(&pair); /* the writer hears of it */
+        settle(&pair); /* the writer receives the notice */
         const bool fits = posted && room == len;
         if (drawn / 8 % 2 && len > 0) {
             CHECK_EQ(sends(pair.a, writer, from, len, number), RCM_OK);
@@ -149,7 +149,7 @@ void case_in_place(void **state) {
 
 /* ---- Withdrawn ------------------------------------------------------------------------------- */
 
-/* The writer's rank is in the library while the reader's waits for its answer. */
+/* The writer's rank makes progress while the reader's rank waits for its answer. */
 struct polling {
     struct rcmi_node *node;
     _Atomic bool stop;
@@ -166,8 +166,7 @@ static void *polling_run(void *arg) {
 static void withdraw_once(struct pair *pair, struct rcmi_channel *writer,
                           struct rcmi_channel *reader, uint64_t number) {
     uint8_t *to = registered(pair->b, 2 * SLOT);
-    while (
-        !posts(pair->b, reader, to, SLOT, 0)) /* what was withdrawn before may not be heard yet */
+    while (!posts(pair->b, reader, to, SLOT, 0)) /* a withdrawal may be pending */
         pair_drive(pair);
     if (number % 3)
         CHECK(posts(pair->b, reader, to + SLOT, SLOT, 1));
@@ -183,7 +182,8 @@ static void withdraw_once(struct pair *pair, struct rcmi_channel *writer,
     CHECK(takes(pair, reader, SLOT, number) != to);
 }
 
-/* At any time: nothing is written there afterwards, and no message is lost, wherever it came. */
+/* At any time: nothing is written into the memory afterwards, and no message is lost, wherever it
+ * was written. */
 void case_withdrawn(void **state) {
     (void)state;
     struct pair pair;
@@ -197,13 +197,13 @@ void case_withdrawn(void **state) {
         withdraw_once(&pair, writer, reader, number);
     atomic_store(&polling.stop, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    withdraw_once(&pair, writer, reader, 4); /* the writer's loop answers alone */
+    withdraw_once(&pair, writer, reader, 4); /* only the writer's loop answers */
     CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
     devices_close(&pair, writer, reader);
 }
 
-/* The writer does not answer, because it cannot be reached: the link ends, and with it what it
- * might have written. */
+/* The writer does not answer, because it is unreachable: the link ends, and with it the pending
+ * writes. */
 static void withdrawn_cut(void) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
@@ -224,7 +224,7 @@ static void withdrawn_cut(void) {
     devices_close(&pair, writer, reader);
 }
 
-/* Devices that do nothing from now on, with memory that is posted, and told of. */
+/* Devices that stop working, with memory that is posted and announced to the writer. */
 static uint8_t *held_post(struct pair *pair, const char *peer_timeout,
                           struct rcmi_channel **ret_writer, struct rcmi_channel **ret_reader) {
     limit_ms(20000);
@@ -238,8 +238,8 @@ static uint8_t *held_post(struct pair *pair, const char *peer_timeout,
     return to;
 }
 
-/* A channel is closed on the loop's thread, which waits for no answer; the memory is free when the
- * writer has heard, and not before: what it was about to write has come by then. */
+/* A channel is closed on the loop's thread, which waits for no answer. The memory is released when
+ * the writer has received the notice, not before: its pending writes have arrived by then. */
 void case_withdrawn_by_loop(void **state) {
     (void)state;
     struct pair pair;
@@ -249,21 +249,21 @@ void case_withdrawn_by_loop(void **state) {
     memset(to, 0, SLOT);
     sends_slot(&pair, writer, SLOT, 3);
     rcmi_channel_close(reader);
-    rcmi_channel_close(writer); /* its last word, and what it is told, are under way together */
+    rcmi_channel_close(writer); /* its close and the notice to it cross each other */
     CHECK_EQ(to[SLOT - 1], 0);
     CHECK_EQ(pthread_create(&later, NULL, go_on_later, NULL), 0);
     CHECK_EQ(rcmi_node_memory_deregister(pair.b->node, to, SLOT), RCM_OK);
     CHECK(filled(to, SLOT, 3));
     CHECK_EQ(pthread_join(later, NULL), 0);
     free(to);
-    pair_channel(&pair, 2, &second_writer, &second_reader); /* the link is well */
+    pair_channel(&pair, 2, &second_writer, &second_reader); /* the link works */
     sends_slot(&pair, second_writer, SLOT, 4);
     (void)takes(&pair, second_reader, SLOT, 4);
     CHECK_EQ(atomic_load(&pair.a->lost) + atomic_load(&pair.b->lost), 0);
     devices_close(&pair, second_writer, second_reader);
 }
 
-/* The writer is alive and does not answer: that is waited for as long as the setting says. */
+/* The writer is alive and does not answer: the reader waits as long as RINGCOMM_PEER_TIMEOUT. */
 static void withdrawn_unheard(void) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
@@ -283,7 +283,8 @@ static int queue_pairs(void) {
     return provider_queue_pairs(0) + provider_queue_pairs(1);
 }
 
-/* A queue pair that cannot be stopped may go on: memory is free once it is destroyed. */
+/* A queue pair that cannot be stopped may still write: the memory is released once it is
+ * destroyed. */
 static void withdrawn_unstopped(void) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
@@ -305,7 +306,7 @@ static void withdrawn_in_vain(int i) {
     run[i]();
 }
 
-/* All at once, since each waits for a second. */
+/* All at the same time, since each waits for a second. */
 void case_withdrawn_in_vain(void **state) {
     (void)state;
     limit_ms(20000);
@@ -314,7 +315,8 @@ void case_withdrawn_in_vain(void **state) {
 
 /* ---- Unregistered ---------------------------------------------------------------------------- */
 
-/* While what was sent from there has not left: that is waited for, and the link is well. */
+/* Memory is deregistered before its messages have left: the call waits for them, and the link
+ * works. */
 void case_unregistered(void **state) {
     (void)state;
     struct pair pair;
@@ -342,7 +344,8 @@ void case_unregistered(void **state) {
     devices_close(&pair, writer, reader);
 }
 
-/* The system locks no more memory: the caller hears of it, and rcm_mem_alloc does without. */
+/* The system locks no more memory: registering returns an error, and rcm_mem_alloc continues
+ * without. */
 void case_no_room(void **state) {
     (void)state;
     struct pair pair;

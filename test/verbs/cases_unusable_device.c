@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said where there is no device, or one that is of no use, and what to do about it. */
+/* The error texts, with advice, where there is no device or no usable one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +36,9 @@ void case_no_device(void **state) {
     CHECK(rmdir(dev) == 0 && rmdir(device) == 0 && rmdir(sys) == 0 && rmdir(root) == 0);
 }
 
-/* ---- Of no use ------------------------------------------------------------------------------- */
+/* ---- Unusable devices ------------------------------------------------------------------------ */
 
-/* The row's reason, with one device that is so; "": it can be used. */
+/* The backend's reason with one such device; "": it is usable. */
 static void row_says(const struct provider_setup *setup, const char *sentence) {
     const struct rcmi_need need = {.nranks = 2, .slots = 4, .slot_bytes = 4096};
     char reason[256] = "";
@@ -89,7 +89,8 @@ void case_ports_unfit(void **state) {
     row_says(&setup, "fake0:1 is of no use: it waits for a subnet manager");
 }
 
-/* What rdma_cm does not let this process do is said, and is no lack of addresses. */
+/* The error of rdma_cm that this process may not use it, which is not reported as a missing
+ * address. */
 void case_cm_unreachable(void **state) {
     (void)state;
     static const struct {
@@ -117,7 +118,7 @@ void case_cm_unreachable(void **state) {
     }
 }
 
-/* The kernel does not let this user open it. */
+/* The kernel denies this user access to the device. */
 void case_device_closed(void **state) {
     (void)state;
     const struct rcmi_need need = {.nranks = 2, .slots = 4, .slot_bytes = 4096};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Played devices for a whole program: they are there from before main to after it, so that tests of
- * collectives and messages run over them as they are, with the transport "verbs". Ranks must be
- * threads: the devices are this process's alone.
+ * Fake devices for a whole program, present from before main to after it: tests of collectives and
+ * messages run over them unchanged, with the transport "verbs". Ranks must be threads: the devices
+ * exist in this process only.
  */
 #include "../fakes/verbs/provider.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes a program of the tools one with devices that are played, as PLAYED says: "two", "down",
- * "efa", "iwarp", "none", "fail" (the hundredth send), "cut" (nothing reaches the other side).
+ * Adds fake devices to ringcomm-info. PLAYED selects them: "two", "down", "efa", "iwarp", "none",
+ * "fail" (the hundredth send fails), "cut" (nothing reaches the other side).
  */
 #include <stdlib.h>
 #include <string.h>

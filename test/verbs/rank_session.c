@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What two ranks of the verbs row do: all calls of devices that a life with it has. See cases.h. */
+/* A session of two ranks over the verbs backend: makes every call of devices. See cases.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "../transport/harness.h"
@@ -31,7 +31,7 @@ bool ranks_open(struct pair *pair, const char *transports) {
 
 enum { LARGE = 4000 };
 
-/* Where large messages come from and go to, if it can be registered, which it is if !end. */
+/* The memory of large messages: registers it unless end; if that fails, it is used unregistered. */
 static uint8_t memory[2][LARGE];
 
 static void memory_of(struct pair *pair, bool end) {
@@ -104,7 +104,7 @@ bool exchange(struct pair *pair, struct rcmi_channel *writer, struct rcmi_channe
     return true;
 }
 
-/* There is no memory for the channel; the link is well. */
+/* No memory for the channel; the link works. */
 static bool refused(const struct rcmi_channel *channel) {
     return rcmi_channel_state(channel) == RCM_ERR_RESOURCE;
 }
@@ -138,7 +138,7 @@ void live(const char *transports, int messages, char ret_by[16]) {
     world_free(pair.world);
 }
 
-/* All first ones, then ever fewer: of those that are made again and again at one place. */
+/* All of the first calls, then ever fewer: most of the later ones come from the same place. */
 static int next_number(int number) {
     return number < 12 ? number + 1 : number + number / 4;
 }
