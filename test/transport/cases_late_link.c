@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transports that decline a link, or are slow to make it, as the row `late` (late_transport.h) is told. */
+/* Transports that decline a link or are slow to make it, as the backend `late` (late_transport.h)
+ * is ordered. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,18 +13,17 @@ static void orders_reset(void) {
     late_orders[0] = late_orders[1] = (struct late_orders){.never = false};
 }
 
-/* Both are linked by that transport, or by none. */
+/* Whether both sides are linked by that transport; "": by none. */
 static bool linked_by(struct pair *pair, const char *name) {
     return strcmp(rcmi_node_transport(pair->a->node, 1), name) == 0 &&
            strcmp(rcmi_node_transport(pair->b->node, 0), name) == 0;
 }
 
-/* What each said before there was a link arrives, once and in order; then a channel carries
- * data. */
+/* Messages sent before there was a link arrive once and in order; then a channel carries data. */
 static void talk(struct pair *pair) {
-    enum { SAID = 20 };
+    enum { MESSAGES = 20 };
     struct rcmi_channel *writer, *reader;
-    for (int i = 0; i < SAID; i++) {
+    for (int i = 0; i < MESSAGES; i++) {
         side_send(pair->a, 1);
         side_send(pair->b, 0);
     }
@@ -31,15 +31,16 @@ static void talk(struct pair *pair) {
     fill(side_reserve(pair->a, writer), 1000, 1);
     rcmi_channel_commit(writer, 1000, 0);
     CHECK(filled(side_peek(pair->b, reader).bytes, 1000, 1));
-    while (atomic_load(&pair->b->received[0]) < SAID || atomic_load(&pair->a->received[1]) < SAID)
+    while (atomic_load(&pair->b->received[0]) < MESSAGES ||
+           atomic_load(&pair->a->received[1]) < MESSAGES)
         nap();
-    CHECK_EQ(atomic_load(&pair->a->received[1]) + atomic_load(&pair->b->received[0]), 2 * SAID);
+    CHECK_EQ(atomic_load(&pair->a->received[1]) + atomic_load(&pair->b->received[0]), 2 * MESSAGES);
     CHECK_EQ(atomic_load(&pair->a->bad) + atomic_load(&pair->b->bad), 0);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
 }
 
-/* Wherever one side, the other or both decline: both take the next transport, and nobody is
+/* Whichever slots decline on one side or both, both sides use the next transport, and no rank is
  * lost. */
 void case_declined(void **state) {
     (void)state;
@@ -60,12 +61,12 @@ void case_declined(void **state) {
 
 struct striking {
     struct side *side;
-    int struck; /* so often */
+    int struck; /* how often */
     bool marked;
 };
 
-/* On the loop's thread: the stream fails while its end is awaited, as if a heartbeat could not be
- * sent; and whether that is still remembered. */
+/* Runs on the loop's thread: the stream fails while its end is expected, as if a heartbeat could
+ * not be sent. Stores whether the failure is still marked. */
 static void strike_declined(void *arg) {
     struct striking *striking = arg;
     const struct rcmi_link *link = rcmi_node_link(striking->side->node, 1);
@@ -77,8 +78,7 @@ static void strike_declined(void *arg) {
     rcmi_node_link_failed(striking->side->node, 1);
 }
 
-/* What fails of a stream whose link is declined is not the failure of the next one, which could not
- * be told any more. */
+/* The failure of a declined link's stream is not taken for a failure of the next link. */
 void case_fails_while_declined(void **state) {
     (void)state;
     const struct setup setup = {.transports = "late,tcp"};
@@ -101,9 +101,9 @@ void case_fails_while_declined(void **state) {
     orders_reset();
 }
 
-static void sentence_check(struct side *side, int peer, const char *who) {
+static void check_error(struct side *side, int peer, const char *who) {
     char expected[100];
-    snprintf(expected, sizeof expected, "late: %s declined it: %s", who, late_sentence);
+    snprintf(expected, sizeof expected, "late: %s declined it: %s", who, late_reason);
     while (!atomic_load(&side->lost))
         nap();
     CHECK_EQ(rcmi_node_send(side->node, peer, "x", 1), RCM_ERR_SYSTEM);
@@ -111,7 +111,7 @@ static void sentence_check(struct side *side, int peer, const char *who) {
     CHECK_EQ(atomic_load(&side->lost), 1);
 }
 
-/* Where there is no other transport both say why there is no link. */
+/* Without another transport both sides report why there is no link. */
 void case_declined_by_all(void **state) {
     (void)state;
     const struct setup setup = {.transports = "late"};
@@ -121,14 +121,15 @@ void case_declined_by_all(void **state) {
         late_orders[1].decline = (enum late_slot)slot;
         pair_open(&pair, &setup);
         side_send(pair.a, 1);
-        sentence_check(pair.a, 1, "rank 1");
-        sentence_check(pair.b, 0, "rank 1");
+        check_error(pair.a, 1, "rank 1");
+        check_error(pair.b, 0, "rank 1");
         pair_close(&pair);
     }
     orders_reset();
 }
 
-/* A link that is not ready yet carries nothing, and is no loss; a node may end while it waits. */
+/* A link that is not ready carries nothing and does not count as lost; a node may end while it
+ * waits. */
 void case_not_ready(void **state) {
     (void)state;
     const struct setup setup = {.nranks = 2};
@@ -155,7 +156,7 @@ static void child_late(struct side *side) {
         nap();
 }
 
-/* A peer dies in any slot, while this side connects, or has declined and waits for its answer. */
+/* A peer dies in each slot, while this side connects, or after it has declined. */
 void case_dies_while_connecting(void **state) {
     (void)state;
     const struct setup setup = {.transports = "late,tcp"};
@@ -171,7 +172,7 @@ void case_dies_while_connecting(void **state) {
         flag_wait(world, 0);
         side_start(&side);
         side_send(&side, 1);
-        /* The child may have been told of the other transport before it came to that slot. */
+        /* The other transport may be chosen before the child reaches that slot. */
         while (!atomic_load(&side.lost) && rcmi_node_transport(side.node, 1)[0] == 0)
             nap();
         if (!atomic_load(&side.lost))

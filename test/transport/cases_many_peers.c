@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank with very many peers: what one of them costs does not grow with the others. */
+/* A rank with many peers: the cost of one peer does not grow with the number of the others. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ static rcm_status unknown(void *arg, int peer, const void **ret_blob, size_t *re
     return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "rank %d has no address", peer);
 }
 
-/* The pages that this process has touched since they were forgotten, in KiB; -1 where the kernel
- * does not tell. A walk through what belongs to other peers shows in them, however fast it is. */
+/* Memory that this process has accessed since forget_touched, in KiB; -1 where the kernel does not
+ * report it. It includes a walk through other peers' data, however fast. */
 static int64_t touched(void) {
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
     char line[200];
@@ -31,8 +31,8 @@ static int64_t touched(void) {
     return kb;
 }
 
-/* Processors note a touch when they translate an address: what they remember of that goes when many
- * pages are unmapped. */
+/* The processor sets the "referenced" bit only when it translates an address. Unmapping many pages
+ * drops its cached translations. */
 static void forget_translations(void) {
     const size_t size = 1 << 20;
     void *pages =
@@ -57,7 +57,7 @@ static struct rcmi_channel *open_to(struct rcmi_node *node, int peer) {
     return channel;
 }
 
-/* What one more of SAMPLE takes at least: what else the process does is in some of them only. */
+/* The least of SAMPLE measurements: other activity of the process affects only some of them. */
 static int64_t open_sample(struct rcmi_node *node, struct rcmi_channel **channels, int first) {
     int64_t least = INT64_MAX;
     for (int i = first; i < first + SAMPLE; i++) {
@@ -69,7 +69,7 @@ static int64_t open_sample(struct rcmi_node *node, struct rcmi_channel **channel
     return least;
 }
 
-/* One more is opened without a look at the others. The channels are to peers that cannot be
+/* Opening one more channel does not read the others. The channels are to peers that cannot be
  * reached: they fail, and stay until they are closed. */
 void case_many_peers(void **state) {
     (void)state;
@@ -87,7 +87,7 @@ void case_many_peers(void **state) {
     struct rcmi_node *node = NULL;
     limit_ms(30000);
     CHECK(channels);
-    CHECK_EQ(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0); /* pages are small */
+    CHECK_EQ(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0); /* small pages, no huge ones */
     CHECK_EQ(rcmi_node_create(&config, &node), RCM_OK);
     CHECK_EQ(rcmi_node_start(node), RCM_OK);
     const int64_t first = open_sample(node, channels, 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels with several readers, in threads and in processes of their own, one of which is
- * killed. */
+/* Channels with several readers, in threads and in processes, one of which is killed. */
 #include <pthread.h>
 #include "cases.h"
 #include "harness.h"
@@ -32,7 +31,7 @@ static void *read_casts(void *arg) {
         CHECK_EQ(slot.meta, number);
         CHECK_EQ(slot.len, number % 4097);
         CHECK(payload_filled(node, slot.bytes, slot.len, number));
-        if (reader->side->rank == 1 && number % 16 == 0) { /* the slow one */
+        if (reader->side->rank == 1 && number % 16 == 0) { /* the slow reader */
             nap();
             CHECK(payload_filled(node, slot.bytes, slot.len, number));
         }
@@ -90,8 +89,8 @@ void case_multicast(void **state) {
         cast_to(nreaders);
 }
 
-/* Where the transport has no multicast: said at once or, since the link may not be made yet, as the
- * channel's state. */
+/* A transport without multicast returns an error at once or, since the link may not exist yet, as
+ * the channel's state. */
 void case_multicast_refused(void **state) {
     (void)state;
     struct setup setup = {.nranks = 3};
@@ -121,7 +120,7 @@ void case_multicast_refused(void **state) {
 
 /* ---- Processes ------------------------------------------------------------------------------- */
 
-#define FLAG_OVER 0 /* the channel has failed at its writer, which has seen it */
+#define FLAG_OVER 0 /* the channel has failed at its writer, which has read the error */
 
 /* A writer, and readers in processes of their own. */
 struct cast {
@@ -146,7 +145,7 @@ static void cast_open(struct cast *cast, int nreaders, void (*fn)(struct side *s
     cast->writer = writer_open(&cast->side, nreaders);
 }
 
-/* Each reader that is not dead closes its end, too, and says farewell. */
+/* Each reader that is alive closes its end, too, and sends a farewell. */
 static void cast_farewell(struct cast *cast, int dead) {
     rcmi_channel_close(cast->writer);
     CHECK_EQ(rcmi_node_farewell(cast->side.node, limit(), NULL), RCM_OK);
@@ -160,7 +159,7 @@ static void cast_close(struct cast *cast) {
     world_free(cast->world);
 }
 
-/* In a child. */
+/* Runs in a child. */
 static void reader_begin(struct reader *reader) {
     while (!atomic_load(&reader->side->world->address[0].len))
         nap();
@@ -178,7 +177,7 @@ static void child_read(struct side *side) {
     side_destroy(side);
 }
 
-/* All is taken only when the last reader has given it back. */
+/* A message counts as taken only when the last reader has released it. */
 static void cast_to_processes(int nreaders) {
     struct cast cast;
     cast_open(&cast, nreaders, child_read);
@@ -197,7 +196,7 @@ void case_multicast_processes(void **state) {
         child_run(cast_to_processes, nreaders);
 }
 
-/* Reads what comes until the writer says that it is over. */
+/* Reads until the writer's last message. */
 static void child_read_on(struct side *side) {
     struct reader reader = {.side = side};
     struct rcmi_slot slot;
@@ -218,7 +217,8 @@ static void child_read_on(struct side *side) {
     side_destroy(side);
 }
 
-/* Writes until the channel has failed; kills a reader after some messages. When that was. */
+/* Writes until the channel has failed; kills a reader after some messages. Returns the time of the
+ * kill. */
 static int64_t write_until_killed(const struct cast *cast, struct side *side, pid_t victim,
                                   uint64_t after) {
     int64_t killed = 0;
@@ -257,8 +257,7 @@ static void killed_while_reading(int round) {
     cast_close(&cast);
 }
 
-/* One of two readers dies: its name is the channel's error, and the other one reads on
- * meanwhile. */
+/* One of two readers dies: the channel's error names it, and the other one continues to read. */
 void case_multicast_killed(void **state) {
     (void)state;
     limit_ms(60000);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data operations of channels in the short forms that most tests need. */
+/* Short forms of a channel's data operations, for most tests. */
 #ifndef TEST_TRANSPORT_CHANNEL_CALLS_H
 #define TEST_TRANSPORT_CHANNEL_CALLS_H
 
 #include "transport.h"
 
-/* The next message's slot. */
+/* Reserves the next message's slot. */
 static inline rcm_status reserve_slot(struct rcmi_channel *channel, void **ret_slot) {
     struct rcmi_reserved reserved = {.bytes = NULL};
     const rcm_status status = rcmi_channel_reserve(channel, 0, &reserved);

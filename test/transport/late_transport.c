@@ -7,11 +7,11 @@
 #define LATE_MS 2
 
 struct late_orders late_orders[2];
-const char late_sentence[] = "it is not its day";
+const char late_reason[] = "declined by the test";
 
 extern const struct rcmi_transport rcmi_transport_tcp;
 
-/* tcp's state first: its channels find it there. */
+/* tcp's state comes first: tcp's channels expect it there. */
 struct late_link {
     struct tcp_link tcp;
     struct rcmi_timer timer;
@@ -22,13 +22,13 @@ static struct rcmi_loop *loop_of(const struct late_link *link) {
     return rcmi_node_loop(link->tcp.domain->node);
 }
 
-/* What is ordered for this slot. */
+/* Does what is ordered for this slot. */
 static rcm_status late_do(const struct late_link *link, enum late_slot slot) {
     const struct late_orders *orders = &late_orders[rcmi_node_rank(link->tcp.domain->node) % 2];
     if (orders->die == slot)
         (void)kill(getpid(), SIGKILL);
     if (orders->decline == slot)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", late_sentence);
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "%s", late_reason);
     return slot == LATE_WAITED && orders->never ? RCM_AGAIN : RCM_OK;
 }
 
@@ -81,7 +81,7 @@ static void late_link_fini(void *link) {
     rcmi_transport_tcp.link_fini(link);
 }
 
-/* ---- As tcp ---------------------------------------------------------------------------------- */
+/* ---- Slots of tcp ---------------------------------------------------------------------------- */
 
 static bool late_probe(const struct rcmi_need *need, char *reason, size_t cap) {
     return rcmi_transport_tcp.probe(need, reason, cap);

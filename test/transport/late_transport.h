@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A row for tests of what a transport may do while its link is made: `late` is tcp, but a link of
- * it is ready a while after all was attached, and it declines, or its process dies, where it is
- * told. It stands at the end of the conformance suite's own table of transports (meson.build).
+ * The test backend `late`: tcp, but a link is ready only a while after all sockets were attached.
+ * As ordered, it declines or its process dies in any slot of the set-up. It is the last entry of
+ * the conformance suite's own table of transports (meson.build).
  */
 #ifndef TEST_TRANSPORT_LATE_TRANSPORT_H
 #define TEST_TRANSPORT_LATE_TRANSPORT_H
 
 #include <stdbool.h>
 
-/* The slots of the table in which a link may be declined; LATE_WAITED is `ready` when it is asked
- * again. */
+/* The slots in which a link may be declined; LATE_WAITED is the second call of `ready`. */
 enum late_slot {
     LATE_NONE,
     LATE_OFFER,
@@ -21,12 +20,12 @@ enum late_slot {
     LATE_SLOTS
 };
 
-/* What the nodes of this process with that rank do. Before they are started. */
+/* Orders for the nodes of this process, by rank. Set them before the nodes start. */
 struct late_orders {
     enum late_slot decline, die;
-    bool never; /* ready */
+    bool never; /* never ready */
 };
 extern struct late_orders late_orders[2];
-extern const char late_sentence[];
+extern const char late_reason[];
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tcp transport without listening sockets and control streams, for tests that include this
- * once: two links of one process over a socket pair. What the framework offers to transports is the
- * framework's own, on nodes that have no more than that needs.
+ * The tcp transport without listening sockets and control streams, for tests that include this file
+ * once: two links of one process over a socket pair. The functions that transports call are the
+ * framework's own, on nodes reduced to what those need.
  */
 #ifndef TEST_TCP_LINK_PAIR_H
 #define TEST_TCP_LINK_PAIR_H
@@ -18,7 +18,7 @@
 #include "../../transport/tcp/tcp.h"
 #include "channel_calls.h"
 
-static size_t channel_bytes = 8192; /* of a slot of those made from now on */
+static size_t channel_bytes = 8192; /* slot size of channels made from now on */
 
 extern const struct rcmi_transport rcmi_transport_tcp;
 static const struct rcmi_transport *const tcp = &rcmi_transport_tcp;
@@ -29,8 +29,8 @@ enum { SELF, PEER, RANKS };
 
 struct end {
     struct rcmi_node node;
-    struct rcmi_doorbell doorbell; /* as if somebody slept on it: each ring is seen */
-    struct rcmi_link to_peer; /* the framework's part, which only learns that the link failed */
+    struct rcmi_doorbell doorbell; /* as if a thread slept on it: each ring changes it */
+    struct rcmi_link to_peer; /* the framework's part, which only records that the link failed */
     struct tcp_domain domain;
     struct tcp_link link;
     _Atomic(struct rcmi_link *) links[RANKS];
@@ -52,7 +52,7 @@ static inline void end_open(struct end *end) {
     assert_int_equal(tcp->link_init(&end->link, &end->domain, PEER), RCM_OK);
 }
 
-/* Whether the transport gave its link up. */
+/* Whether the transport reported its link as failed. */
 static inline int end_failed(const struct end *end) {
     return end->to_peer.failed;
 }

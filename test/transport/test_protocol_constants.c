@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The constants of protocol.h as text: what is read is what was written, of every built-in row and
- * of any sizes; what is wrong is named; where they come from. */
+/* The text form of the constants of protocol.h: read after write gives the same, for every built-in
+ * backend and any sizes; errors name the mistake; the origin of each value. */
 #include "../unit/check.h"
 #include "protocol.h"
 
@@ -23,10 +23,10 @@ static void assert_range(struct rcmi_range range, size_t from, size_t to) {
 }
 
 static void assert_same(const struct rcmi_protocols *a, const struct rcmi_protocols *b) {
-    assert_memory_equal(a, b, sizeof *a); /* sizes only: there is no padding */
+    assert_memory_equal(a, b, sizeof *a); /* sizes only: no padding */
 }
 
-/* Both states of sharing. */
+/* All constants in this range, for both states of oversubscription. */
 static struct rcmi_protocols all_are(struct rcmi_range range) {
     struct rcmi_protocols protocols;
     for (int s = 0; s < RCMI_SHARINGS; s++) {
@@ -39,7 +39,7 @@ static struct rcmi_protocols all_are(struct rcmi_range range) {
 
 /* ---- Round trips ----------------------------------------------------------------------------- */
 
-/* Into one that was different everywhere. */
+/* Reads into constants that differ everywhere. */
 static void check_round_trip(const struct rcmi_protocols *protocols) {
     struct rcmi_protocols read = all_are((struct rcmi_range){77, 78});
     char text[RCMI_PROTOCOLS_TEXT + 8];
@@ -182,7 +182,7 @@ static void test_errors(void **state) {
     }
 }
 
-/* ---- Shown to users -------------------------------------------------------------------------- */
+/* ---- Printed for users ----------------------------------------------------------------------- */
 
 static void test_items(void **state) {
     (void)state;
@@ -191,11 +191,11 @@ static void test_items(void **state) {
     bool seen = false;
     setenv("RINGCOMM_PROTOCOL", "get.oversubscribed=16K-8M", 1);
     for (; rcmi_protocols_item(i, &item) == RCM_OK; i++) {
-        const bool said = strcmp(item.name, "get.oversubscribed") == 0;
+        const bool is_set = strcmp(item.name, "get.oversubscribed") == 0;
         assert_true(strlen(item.help) > 0);
-        assert_int_equal(strcmp(item.origin, "RINGCOMM_PROTOCOL") == 0, said);
-        assert_true(said || strcmp(item.value, item.built_in) == 0);
-        seen = seen || (said && strcmp(item.value, "16K-8M") == 0);
+        assert_int_equal(strcmp(item.origin, "RINGCOMM_PROTOCOL") == 0, is_set);
+        assert_true(is_set || strcmp(item.value, item.built_in) == 0);
+        seen = seen || (is_set && strcmp(item.value, "16K-8M") == 0);
     }
     unsetenv("RINGCOMM_PROTOCOL");
     assert_true(seen);
@@ -212,7 +212,7 @@ static void test_forbid_get(void **state) {
     }
 }
 
-/* ---- Where they come from -------------------------------------------------------------------- */
+/* ---- Origins --------------------------------------------------------------------------------- */
 
 static char path[] = "/tmp/ringcomm-protocol-XXXXXX";
 
@@ -250,7 +250,7 @@ static void test_no_settings(void **state) {
     assert_same(&protocols, rcmi_protocols_of(rcmi_cpu()));
 }
 
-/* RINGCOMM_PROTOCOL counts after the file, for what both say. */
+/* RINGCOMM_PROTOCOL overrides the file. */
 static void test_file(void **state) {
     (void)state;
     static const char text[] = "# Of this machine.\n\nget = no\n";

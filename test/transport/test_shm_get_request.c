@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What each side of a get does with words in the queue that the other side cannot have meant
- * (transport/shm/help.c): the reader says so and writes nothing more, the writer leaves it, and
- * what the writer could not do the reader does.
+ * Invalid entries in the queue of a get, on both sides (transport/shm/help.c). The reader reports
+ * them and writes nothing more; the writer ignores them; pieces that the writer cannot copy the
+ * reader copies.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +15,12 @@
 #include "harness.h"
 
 #define BYTES     ((size_t)1 << 20)
-#define PIECE     ((size_t)256 << 10) /* as help.c cuts a vector of so many bytes */
+#define PIECE     ((size_t)256 << 10) /* help.c cuts a vector of so many bytes into such pieces */
 #define PIECES    (BYTES / PIECE)
 #define HALF_BITS 24 /* of claims: number, pieces from the front, pieces from the back */
 #define UNTOUCHED 0xee
 
-/* A vector that is being fetched: one piece from the front is there. */
+/* A get in progress: one piece from the front is copied. */
 struct get {
     struct pair pair;
     struct rcmi_channel *writer, *reader;
@@ -67,16 +67,16 @@ static bool untouched(const struct get *f, size_t from) {
     return true;
 }
 
-/* ---- What the writer may have written -------------------------------------------------------- */
+/* ---- Invalid entries of the writer ----------------------------------------------------------- */
 
 static void claims_that_cannot_be(void **state) {
     const uint64_t words[] = {
         0,
         UINT64_MAX,
         claims(2, 1, 0),          /* of another get */
-        claims(1, 0, 0),          /* what the reader took is free again */
-        claims(1, 2, 0),          /* the reader has taken what it has not */
-        claims(1, 1, PIECES),     /* more than there are */
+        claims(1, 0, 0),          /* the reader's claim is gone */
+        claims(1, 2, 0),          /* a claim that the reader did not make */
+        claims(1, 1, PIECES),     /* more than all pieces */
         claims(1, PIECES + 1, 0), /* the same */
     };
     (void)state;
@@ -102,9 +102,9 @@ static void fewer_than_before(void **state) {
     get_end(&f);
 }
 
-/* ---- What the reader may have written -------------------------------------------------------- */
+/* ---- Invalid entries of the reader ----------------------------------------------------------- */
 
-/* The writer can do nothing with it, and says so; the reader has it all in the end. */
+/* The writer cannot use it and reports that; the reader copies everything itself. */
 static void reader_does_it_alone(struct get *f) {
     rcm_status status;
     assert_false(rcmi_channel_help(f->writer));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a host that says nothing is lost (transport/link/silence.c): a host and a clock are played,
- * with answers that are late or never come, and with times in which nobody runs. */
+/* When a silent host counts as lost (transport/link/silence.c): a simulated host and clock, with
+ * answers that are late or never come, and with times in which no process runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,18 +12,18 @@
 #define STEP    MS
 #define NEVER   (INT64_C(1) << 60)
 
-/* A play of one link. */
+/* The simulation of one link. */
 struct play {
     int64_t delay;        /* of an answer */
-    int64_t dies;         /* from then on there is none */
-    int64_t pause, until; /* in between neither side runs */
-    int64_t lateness;     /* of each look */
-    int64_t others;       /* so often looks are early, for the sake of other links; 0: never */
+    int64_t dies;         /* no answers from then on */
+    int64_t pause, until; /* neither side runs in between */
+    int64_t lateness;     /* of each check */
+    int64_t others;       /* interval of early checks, made for other links; 0: none */
 
-    int64_t heard;   /* the last answer */
-    int64_t answers; /* when the next one comes; NEVER: nobody has asked */
-    int asked;       /* since the last answer */
-    int questions;   /* in all */
+    int64_t last_answer; /* time of the last answer */
+    int64_t answers;     /* time of the next answer; NEVER: no probe is open */
+    int probes;          /* probes since the last answer */
+    int total_probes;    /* probes in total */
 };
 
 static bool play_pauses(const struct play *play, int64_t now) {
@@ -33,19 +33,20 @@ static bool play_pauses(const struct play *play, int64_t now) {
 static void play_host(struct play *play, int64_t now) {
     if (play->answers > now || now >= play->dies)
         return;
-    play->heard = now - now % (10 * MS); /* ticks of the kernel */
+    play->last_answer = now - now % (10 * MS); /* the kernel's clock ticks */
     play->answers = NEVER;
-    play->asked = 0;
+    play->probes = 0;
 }
 
-static void play_ask(struct play *play, int64_t now) {
-    play->asked++;
-    play->questions++;
+static void play_probe(struct play *play, int64_t now) {
+    play->probes++;
+    play->total_probes++;
     if (play->answers == NEVER)
         play->answers = now + play->delay;
 }
 
-/* When the link is lost; NEVER: not within `length`. The lookers are first at every instant. */
+/* Returns when the link is lost; NEVER: not within `length`. At each instant the check comes before
+ * the answer. */
 static int64_t play_link(struct play *play, int64_t length) {
     struct rcmi_silence silence = {0};
     play->answers = NEVER;
@@ -55,11 +56,11 @@ static int64_t play_link(struct play *play, int64_t length) {
             continue;
         if (early || now >= silence.look_at + play->lateness) {
             const enum rcmi_silence_step step =
-                rcmi_silence_look(&silence, now, play->heard, TIMEOUT);
+                rcmi_silence_look(&silence, now, play->last_answer, TIMEOUT);
             if (step == RCMI_SILENCE_LOST)
                 return now;
             if (step == RCMI_SILENCE_PROBE)
-                play_ask(play, now);
+                play_probe(play, now);
             assert_true(silence.look_at > now);
         }
         play_host(play, now);
@@ -75,28 +76,28 @@ static void test_answers(void **state) {
     }
 }
 
-/* Who has answered is left alone for two looks. */
-static void test_few_questions(void **state) {
+/* A host that has answered is not probed at the next two checks. */
+static void test_few_probes(void **state) {
     (void)state;
     for (int64_t delay = 15 * MS; delay < 300 * MS; delay += 97 * MS) {
         struct play play = {.delay = delay, .dies = NEVER};
         assert_int_equal(play_link(&play, 100 * TIMEOUT), NEVER);
-        assert_in_range(play.questions, 248, 252);
+        assert_in_range(play.total_probes, 248, 252);
     }
 }
 
-/* It is lost at the end of the timeout, and has been asked several times. */
+/* It is lost at the end of the timeout, after several probes. */
 static void test_dies(void **state) {
     (void)state;
     for (int64_t dies = 0; dies < 2 * TIMEOUT; dies += 37 * MS) {
         struct play play = {.delay = 40 * MS, .dies = dies};
         const int64_t lost = play_link(&play, 10 * TIMEOUT);
-        assert_in_range(lost - play.heard, TIMEOUT, TIMEOUT + STEP);
-        assert_in_range(play.asked, 3, 5);
+        assert_in_range(lost - play.last_answer, TIMEOUT, TIMEOUT + STEP);
+        assert_in_range(play.probes, 3, 5);
     }
 }
 
-/* All stand still, at any moment, also between a question and its answer. */
+/* Both sides stand still at any moment, also between a probe and its answer. */
 static void test_pause(void **state) {
     (void)state;
     for (int64_t delay = 40 * MS; delay <= 1000 * MS; delay += 160 * MS)
@@ -108,7 +109,7 @@ static void test_pause(void **state) {
             }
 }
 
-/* A host that is gone after the pause is lost all the same. */
+/* A host that is gone after the pause is lost, too. */
 static void test_pause_and_dies(void **state) {
     (void)state;
     for (int64_t pause = TIMEOUT; pause < 2 * TIMEOUT; pause += 7 * MS) {
@@ -118,29 +119,29 @@ static void test_pause_and_dies(void **state) {
     }
 }
 
-/* Who is always late loses a host all the same. */
+/* A thread whose checks are always late still finds a lost host. */
 static void test_always_late(void **state) {
     (void)state;
     for (int64_t lateness = 0; lateness < TIMEOUT; lateness += 50 * MS) {
         struct play play = {.delay = 40 * MS, .dies = 2 * TIMEOUT, .lateness = lateness};
         const int64_t lost = play_link(&play, 30 * TIMEOUT);
-        assert_in_range(lost - play.heard, TIMEOUT, 2 * TIMEOUT + 6 * lateness);
+        assert_in_range(lost - play.last_answer, TIMEOUT, 2 * TIMEOUT + 6 * lateness);
     }
 }
 
-/* Looks for the sake of other links are no questions. */
+/* Checks made for other links send no probes. */
 static void test_others(void **state) {
     (void)state;
     struct play play = {.delay = 900 * MS, .dies = NEVER, .others = 10 * MS};
     assert_int_equal(play_link(&play, 100 * TIMEOUT), NEVER);
     play = (struct play){.delay = 40 * MS, .dies = TIMEOUT, .others = 10 * MS};
-    assert_in_range(play_link(&play, 10 * TIMEOUT) - play.heard, TIMEOUT, TIMEOUT + STEP);
-    assert_in_range(play.asked, 3, 5);
+    assert_in_range(play_link(&play, 10 * TIMEOUT) - play.last_answer, TIMEOUT, TIMEOUT + STEP);
+    assert_in_range(play.probes, 3, 5);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),        cmocka_unit_test(test_few_questions),
+        cmocka_unit_test(test_answers),        cmocka_unit_test(test_few_probes),
         cmocka_unit_test(test_dies),           cmocka_unit_test(test_pause),
         cmocka_unit_test(test_pause_and_dies), cmocka_unit_test(test_always_late),
         cmocka_unit_test(test_others),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that a tcp channel's user gave and that cannot be read, or written: its channel fails, the
- * link and the other channels of the stream do not. Two channels share the stream here.
+ * Memory of a tcp channel's user that cannot be read or written: its channel fails; the link and
+ * the other channels of the stream do not. Two channels share the stream here.
  */
 #include <sys/mman.h>
 #include "tcp_link_pair.h"
@@ -10,8 +10,8 @@ enum { LEN = 1 << 20, GOOD = 1 << 19, OTHER = 4096 };
 
 struct fixture {
     struct two two;
-    struct tcp_channel writer[2], reader[2]; /* 0: whose memory is bad */
-    uint8_t *memory;                         /* LEN bytes; what lies behind GOOD changes */
+    struct tcp_channel writer[2], reader[2]; /* channel 0 has the bad memory */
+    uint8_t *memory;                         /* LEN bytes; the protection changes from GOOD on */
 };
 
 static struct fixture *fixture_open(void) {
@@ -83,12 +83,12 @@ static void expect_fault(const struct rcmi_channel *channel, const char *verb) {
     const struct rcmi_error *error = rcmi_last_error();
     assert_int_equal(atomic_load(&channel->state), RCM_ERR_INVALID);
     assert_int_equal(error->status, RCM_ERR_INVALID);
-    assert_int_equal(error->origin, -1); /* nobody else */
+    assert_int_equal(error->origin, -1); /* no other rank */
     assert_non_null(strstr(error->text, verb));
     assert_non_null(strstr(error->text, "1048576 bytes at 0x"));
 }
 
-/* Nothing of it is sent, and what comes behind it is. */
+/* Nothing of the message is sent, and the following one is. */
 static void nothing_readable(void **state) {
     struct fixture *f = fixture_open();
     (void)state;
@@ -105,8 +105,8 @@ static void nothing_readable(void **state) {
     fixture_close(f, 0);
 }
 
-/* The peer has a part of it: it never has the rest, and the stream waits until it does not want it
- * any more. */
+/* The peer has received a part: the rest never comes, and the stream waits until the peer gives the
+ * message up. */
 static void partly_readable(void **state) {
     struct fixture *f = fixture_open();
     (void)state;
@@ -119,7 +119,7 @@ static void partly_readable(void **state) {
     assert_false(rcmi_channel_completed(&f->writer[0].base, 1));
     tcp->writer_close(&f->writer[0].base);
     expect_nothing(f, 0);
-    channel_end(&f->reader[0]); /* first the reader, then the writer is told */
+    channel_end(&f->reader[0]); /* the reader closes first, then the writer gets the notice */
     expect_nothing(f, 1);
     channel_end(&f->writer[0]);
     expect_other(f, 1);
@@ -128,10 +128,10 @@ static void partly_readable(void **state) {
     fixture_close(f, 1);
 }
 
-/* Closing copies what was not sent yet, or finds that it cannot. */
+/* Closing copies the unsent rest, or finds that it cannot be read. */
 static void closed_unread(size_t good) {
     struct fixture *f = fixture_open();
-    send_memory(f); /* as much as the socket takes: less than GOOD */
+    send_memory(f); /* as much as the socket accepts: less than GOOD */
     send_memory(f); /* nothing of it */
     send_other(f, 1);
     spoil(f, good, PROT_NONE);
@@ -150,7 +150,7 @@ static void closed(void **state) {
     closed_unread(GOOD);
 }
 
-/* A message goes to its slot, whole. */
+/* A message that cannot be written to the posted memory arrives whole in its slot. */
 static void not_writable(void **state) {
     struct fixture *f = fixture_open();
     struct rcmi_slot message;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a tcp reader's messages arrive: in slots, or in memory that was posted for exactly one of
- * them. Nothing is lost, and nothing is written where it may not be. What a peer may send that is
- * not valid is test_tcp_frames.c.
+ * Where a tcp reader's messages arrive: in slots, or in memory posted for exactly one of them.
+ * Nothing is lost, and nothing is written elsewhere. Invalid frames of a peer: test_tcp_frames.c.
  */
 #include <stdlib.h>
 #include "tcp_link_pair.h"
 
-/* ---- Two channels, anything in any order ----------------------------------------------------- */
+/* ---- Two channels, random order -------------------------------------------------------------- */
 
 enum { LANES = 2, ROUNDS = 4000, SLOT_BYTES = 8192 };
 
 struct lane {
     struct tcp_channel writer, reader;
     uint64_t sent, got;
-    uint8_t *place; /* freed as soon as the reader withdraws it: a sanitizer sees who writes late */
+    uint8_t *place; /* freed as soon as the reader withdraws it: a sanitizer reports late writes */
 };
 
 static unsigned dice_next(unsigned *seed) {
@@ -22,7 +21,7 @@ static unsigned dice_next(unsigned *seed) {
     return *seed >> 16;
 }
 
-/* Large and small ones in bursts, so that what follows a large message changes now and then. */
+/* Large and small messages in bursts, so that the size after a large one changes at times. */
 static size_t lane_len(size_t lane, uint64_t number) {
     const size_t odd = (size_t)(number * 977 + lane * 131) % 1500;
     return (number / 16 + lane) % 3 == 0 ? odd : SLOT_BYTES - odd;
@@ -57,8 +56,8 @@ static void lane_receive(struct lane *lane, size_t which) {
     lane->got++;
 }
 
-/* Messages of two channels in changing order, some into places that come and go: each arrives whole
- * and in order, wherever it went. */
+/* Messages of two channels in changing order, some into posted memory that comes and goes: each
+ * arrives whole and in order, wherever it is written. */
 static void lanes_through(int buffer) {
     struct two two;
     struct lane lane_of[LANES] = {0};
@@ -96,7 +95,7 @@ static void lanes(void **state) {
     lanes_through(4096); /* in parts */
 }
 
-/* ---- One step after the other ---------------------------------------------------------------- */
+/* ---- Single steps ---------------------------------------------------------------------------- */
 
 enum { PAIRS = 3, PLACE_MAX = 1 << 17, POISON = 0xee };
 
@@ -149,7 +148,8 @@ static void pair_expect(struct pairs *pairs, int which, size_t cap) {
     post(&pairs->reader[which].base, cap ? pairs->place : NULL, cap);
 }
 
-/* The message that was sent as number `meta`, whole; returns whether it came to its place. */
+/* Takes the message sent as number `meta` and checks it; returns whether it is in the posted
+ * memory. */
 static bool pair_take(struct pairs *pairs, int which, size_t len, uint64_t meta) {
     struct rcmi_slot message;
     for (int looks = 0; rcmi_channel_peek(&pairs->reader[which].base, &message) != RCM_OK;
@@ -171,14 +171,14 @@ static void check_untouched(struct pairs *pairs, size_t from) {
         assert_int_equal(pairs->place[i], POISON);
 }
 
-/* A place of just the length is used, also where something else comes first. */
+/* Posted memory of exactly the length is used, also if another message comes first. */
 static void places_stay(void **state) {
     (void)state;
     struct pairs *pairs = pairs_open(8192);
     for (int round = 0; round < 20; round++) {
         const size_t len = round % 2 ? 8192 : 5000;
         pair_expect(pairs, 0, len);
-        pairs_look(pairs); /* in vain */
+        pairs_look(pairs); /* reads nothing */
         if (round % 3) {
             pair_send(pairs, 1, round % 3 == 1 ? 8192 : 10);
             pairs_look(pairs);
@@ -191,8 +191,8 @@ static void places_stay(void **state) {
     pairs_close(pairs);
 }
 
-/* A place that the message need not fill is used, but not beyond the message's end, whatever else
- * comes first; and not for a message that is not like it. */
+/* Posted memory larger than the message is used up to the message's end, whatever comes first. It
+ * is not used for a message that does not match. */
 static void places_unfilled(void **state) {
     (void)state;
     static const size_t lens[] = {8192, 5000, 1024, 1025, 1, 8191, 100, 1100, 8192, 0, 7000};
@@ -203,12 +203,12 @@ static void places_unfilled(void **state) {
         memset(pairs->place, POISON, sizeof pairs->place);
         post_like(&pairs->reader[0].base, pairs->place, 8192, pairs->sent + other + unlike,
                   UINT64_MAX);
-        pairs_look(pairs); /* in vain */
+        pairs_look(pairs); /* reads nothing */
         if (other)
             pair_send(pairs, 1, round % 2 ? 8192 : 10);
         pair_send(pairs, 0, len);
         if (round % 2)
-            pair_send(pairs, 2, 8192); /* comes with it, in one read */
+            pair_send(pairs, 2, 8192); /* arrives with it, in one read */
         pairs_look(pairs);
         if (other)
             assert_false(pair_take(pairs, 1, round % 2 ? 8192 : 10, pairs->sent - 2 - round % 2));
@@ -221,7 +221,7 @@ static void places_unfilled(void **state) {
     pairs_close(pairs);
 }
 
-/* A place that is too short for the message is not touched. */
+/* Posted memory that is too short for the message is not written. */
 static void places_too_short(void **state) {
     (void)state;
     struct pairs *pairs = pairs_open(8192);
@@ -234,15 +234,15 @@ static void places_too_short(void **state) {
     pairs_close(pairs);
 }
 
-/* What ends after a place was offered for it, but had begun before, goes to its slot; and the next
- * message, which the place was not for, does not touch it. */
+/* A message that began before memory was posted for it arrives in its slot. The next message, which
+ * the memory was not posted for, does not use it either. */
 static void places_go(void **state) {
     (void)state;
     struct pairs *pairs = pairs_open(8192);
     for (int round = 0; round < 4; round++) {
         pair_send(pairs, 0, 8192);
         pairs_look(pairs);
-        pair_expect(pairs, 0, 8192); /* too late: it has come */
+        pair_expect(pairs, 0, 8192); /* too late: the message has arrived */
         assert_false(pair_take(pairs, 0, 8192, pairs->sent - 1));
         for (int more = 0; more < 3; more++) {
             pairs_look(pairs);
@@ -254,8 +254,8 @@ static void places_go(void **state) {
     pairs_close(pairs);
 }
 
-/* A look ends with each message that is larger than what is read ahead: its reader can say where
- * the next one goes, which is in the socket already. */
+/* A look ends after each message larger than the read-ahead: the reader can then post memory for
+ * the next one, which is in the socket already. */
 static void looks_end(void **state) {
     (void)state;
     const size_t much = PLACE_MAX;
@@ -272,7 +272,7 @@ static void looks_end(void **state) {
     pairs_close(pairs);
 }
 
-/* Messages that are larger than what one read may take ahead, to slots and to a place. */
+/* Messages larger than the limit of one read-ahead, to slots and to posted memory. */
 static void much_through(void **state) {
     (void)state;
     const size_t much = PLACE_MAX;
@@ -291,8 +291,8 @@ static void much_through(void **state) {
     pairs_close(pairs);
 }
 
-/* A header that comes in parts, behind one of which the same bytes were left from the last time;
- * and as much as one read may take, of frames that nobody wants. */
+/* A header arrives in parts, after one of which the buffer still holds the same bytes of an earlier
+ * header. Then a full read-ahead of frames for closed channels. */
 static void headers_in_parts(void **state) {
     (void)state;
     struct pairs *pairs = pairs_open(8192);
@@ -302,13 +302,13 @@ static void headers_in_parts(void **state) {
     for (size_t cut = 1; cut < sizeof late; cut++) {
         const struct tcp_header header = {TCP_HEADER_DATA, pairs->reader[0].index, 8192, cut};
         memset(payload, (int)cut, sizeof payload);
-        pairs_look(pairs); /* credits: our own bytes go behind them */
+        pairs_look(pairs); /* credits: our own bytes follow them */
         assert_int_equal(write(fd, &header, cut), cut);
         pairs_look(pairs);
         assert_int_equal(write(fd, (const char *)&header + cut, sizeof header - cut),
                          sizeof header - cut);
         assert_int_equal(write(fd, payload, sizeof payload), sizeof payload);
-        /* As if the writer had sent it, which gets the credit. */
+        /* Like a message of the writer, which gets the credit. */
         atomic_fetch_add(&pairs->writer[0].committed, 1);
         assert_false(pair_take(pairs, 0, sizeof payload, cut));
     }
@@ -330,8 +330,7 @@ static bool is_poisoned(const struct tcp_channel *channel) {
     return true;
 }
 
-/* A reader that had large messages, the last one among them or not, is closed: its memory is not
- * used any more. */
+/* A reader that received large messages, last or not, is closed: its memory is no longer used. */
 static void closed_readers(void **state) {
     (void)state;
     for (int closed = 0; closed < 2; closed++) {
@@ -344,7 +343,7 @@ static void closed_readers(void **state) {
         channel_end(reader);
         memset(reader, POISON, sizeof *reader);
         pairs_look(pairs);
-        pair_send(pairs, closed, 8192); /* is dropped */
+        pair_send(pairs, closed, 8192); /* dropped */
         pairs_look(pairs);
         for (int round = 0; round < 3; round++) {
             pair_send(pairs, 2, 8192);
@@ -353,7 +352,7 @@ static void closed_readers(void **state) {
             assert_false(pair_take(pairs, 1 - closed, 8192, pairs->sent - 1));
         }
         assert_true(is_poisoned(reader));
-        memset(reader, 0, sizeof *reader); /* as one that was never made */
+        memset(reader, 0, sizeof *reader); /* like one that was never made */
         pairs_close(pairs);
     }
 }
