@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""environment_errors_test.py PROGRAM RUN: typical mistakes in a rank's environment, each told at once in a
-sentence that names what is wrong. PROGRAM is launched_rank.c, RUN is ringcomm-run."""
+"""environment_errors_test.py PROGRAM RUN: typical mistakes in a rank's environment. Each is
+reported at once, with a text that names the mistake. PROGRAM is launched_rank.c, RUN is
+ringcomm-run."""
 import os
 import random
 import socket
 import subprocess
 import sys
 
-LIMIT_S = 60  # generous; what is to be seen is that nothing waits for ranks that will not come
+LIMIT_S = 60  # generous: the test only shows that no rank waits for missing ones
 
 program, run = map(os.path.abspath, sys.argv[1:3])
 
 
 def port():
-    """A free one that the kernel gives to no connection meanwhile."""
+    """Returns a free port that the kernel does not choose for outgoing connections."""
     while True:
         with socket.socket() as s:
             number = random.randrange(12000, 32000)
@@ -27,7 +28,7 @@ def port():
 
 PAIR = f'RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={port()}'
 
-# What one process says with this environment and no other.
+# The output of one process with exactly this environment.
 ALONE = [
     ('', 'RANK is not set; start the program with ringcomm-run -n 4 -- PROGRAM'),
     ('RANK=0', 'WORLD_SIZE is not set'),
@@ -53,7 +54,7 @@ ALONE = [
 
 LONG = 'all_reduce=' + 'ring:32K-,' * 20
 
-# What ranks of ringcomm-run say with this in their environment.
+# The output of ranks of ringcomm-run with this environment.
 TOGETHER = [
     ('RINGCOMM_TRANSPORT=rdma', "RINGCOMM_TRANSPORT: there is no transport 'rdma'"),
     ('RINGCOMM_ALGORITHM=all_reduce=best', 'no all_reduce algorithm is called "best"; there are'),
@@ -65,7 +66,7 @@ TOGETHER = [
     ('RINGCOMM_SLOTS=0', 'RINGCOMM_SLOTS=0'),
 ]
 
-# The same where only rank 1 has it, after `;`; else where both have it, before that.
+# The same where only rank 1 has what follows `;`; both have what precedes it.
 APART = [
     ('; RINGCOMM_SLOTS=16', 'settings differ: RINGCOMM_SLOTS='),
     ('; RINGCOMM_ALGORITHM=all_reduce=ring',
@@ -78,7 +79,7 @@ APART = [
 ]
 
 
-def said(environment, *command):
+def output_of(environment, *command):
     env = dict(word.split('=', 1) for word in environment.split())
     env.update({k: v for k, v in os.environ.items() if k.endswith('SAN_OPTIONS')})
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -86,20 +87,20 @@ def said(environment, *command):
     return done.stdout, done.returncode
 
 
-def said_apart(environment, *command):
+def output_of_two(environment, *command):
     both, second = environment.split(';')
     script = f'if [ $RANK = 1 ]; then export {second}; fi; exec "$@"'
-    return said(both + f' PATH={os.environ["PATH"]}', *command[:-1], 'sh', '-c', script, 'sh',
+    return output_of(both + f' PATH={os.environ["PATH"]}', *command[:-1], 'sh', '-c', script, 'sh',
                 command[-1])
 
 
 failed = 0
 TWO = (run, '-n', '2', '--bind', 'none', '--', program)
-for rows, how, command in (ALONE, said, (program,)), (TOGETHER, said, TWO), (APART, said_apart, TWO):
+for rows, how, command in (ALONE, output_of, (program,)), (TOGETHER, output_of, TWO), (APART, output_of_two, TWO):
     for environment, sentence in rows:
         output, status = how(environment, *command)
         if status not in (1,) or sentence not in output:
             failed += 1
             print(f'({environment}): status {status}, not "{sentence}":\n{output}')
-print(f'{len(ALONE) + len(TOGETHER) + len(APART)} mistakes, {failed} not told')
+print(f'{len(ALONE) + len(TOGETHER) + len(APART)} mistakes, {failed} not reported')
 sys.exit(failed > 0)

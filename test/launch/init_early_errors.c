@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What keeps ranks from meeting and is known long before their deadline:
- *     at_once counts|used-id|slow-store|beside
+ * Errors of rcm_init that are found long before its deadline, and worlds in addition to a
+ * launcher's:
+ *     init_early_errors counts|used-id|slow-store|second-world
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -55,8 +56,8 @@ static void counts_differ(const char *at) {
     }
 }
 
-/* What rounds before have left is no other round: of ranks that left, that were killed, and in any
- * order of the counts. */
+/* Traces of earlier rounds do not count as another round: of ranks that left, of ranks that were
+ * killed, and with the counts in any order. */
 static void counts_left_over(void) {
     struct job ends = {.url = url, .number = 1, .size = 2, .counts = {4, 4}};
     struct job dies = {.url = url, .number = 2, .size = 2, .counts = {5, 5}, .orphan = true};
@@ -127,7 +128,8 @@ static void *id_thread(void *arg) {
     return NULL;
 }
 
-/* The process that makes ids: in its job, of two threads, alone until it gives up. */
+/* The process that makes ids: with a rank of its own in the job, with two threads, alone until its
+ * deadline. */
 static void id_maker(struct shared_id *shared) {
     struct rcm_unique_id own;
     struct rcm_init_options options;
@@ -140,7 +142,7 @@ static void id_maker(struct shared_id *shared) {
     shared->step = 2;
     CHECK(rcm_unique_id_get(&own) == RCM_OK, "%s", rcm_last_error());
     CHECK(pthread_create(&thread, NULL, id_thread, &own) == 0, "no thread");
-    id_used(&own, 0, 2); /* the other thread comes to a store that is taken, not used up */
+    id_used(&own, 0, 2); /* the second thread finds a store that is in use, not used up */
     pthread_join(thread, NULL);
     id_refused(&own, 1, RCM_ERR_INVALID, "unique_id is used up");
     CHECK(rcm_unique_id_get(&own) == RCM_OK, "%s", rcm_last_error());
@@ -151,7 +153,7 @@ static void id_maker(struct shared_id *shared) {
     step_await(shared, 3);
     CHECK(rcm_unique_id_get(&shared->id) == RCM_OK, "%s", rcm_last_error());
     shared->step = 4;
-    exit(errors > 0); /* with an id that nobody has used */
+    exit(errors > 0); /* with an id that no job uses */
 }
 
 static void used_id(void) {
@@ -173,10 +175,10 @@ static void used_id(void) {
 
 /* ---- Slow stores --------------------------------------------------------------------------- */
 
-/* A rank sets twice, and calls the other functions more often. */
+/* A rank makes two set calls, and more calls of the other functions. */
 enum { SLOW_US = 600000, SLOW_SET_US = 900000, SLOW_TIMEOUT_MS = 1500, SLOW_RANKS = 3 };
 
-static const char *slow; /* what takes its time */
+static const char *slow; /* the slow function */
 
 static void pause_of(const char *name) {
     if (strcmp(slow, name) == 0 || strcmp(slow, "all") == 0)
@@ -198,7 +200,7 @@ static rcm_status slow_compare_set(void *arg, const char *key, const void *expec
                                  value, len);
 }
 
-/* Passes on what comes after a while, both ways: a server far away. */
+/* Forwards data in both directions after a delay, like a distant server. */
 static void slow_pass(int from, int to) {
     char bytes[4096];
     ssize_t n;
@@ -226,7 +228,7 @@ static void *slow_connection(void *arg) {
     return NULL;
 }
 
-/* A process that serves at listen_fd what is at port. */
+/* A process that serves on listen_fd by forwarding to the store at port. */
 static pid_t slow_proxy(int listen_fd, int port) {
     const pid_t pid = fork();
     while (pid == 0) {
@@ -287,8 +289,9 @@ static void slow_ranks(const char *name, const char *place) {
             slow_rank(r, place);
 }
 
-/* A store that takes 0.6 s for a call, 0.9 s to set, and 1.5 s for a job: no rank's rcm_init
- * succeeds, and each names the store and how long its calls took. All at once. */
+/* A store with 0.6 s per call, 0.9 s per set, and a deadline of 1.5 s for the job: no rank's
+ * rcm_init succeeds, and each error names the store and the time of its calls. All cases run at the
+ * same time. */
 static void slow_store(void) {
     static const char *const names[] = {"set", "try_get", "compare_set", "all", "the file's lock"};
     enum { FILES = sizeof names / sizeof names[0] };
@@ -319,17 +322,17 @@ static void slow_store(void) {
     file_remove();
 }
 
-/* ---- Worlds beside a launcher's ------------------------------------------------------------- */
+/* ---- Worlds in addition to a launcher's ----------------------------------------------------- */
 
-static int beside_use(rcm_comm *comm, int size) {
+static int second_world_use(rcm_comm *comm, int size) {
     int32_t sum = 1;
     const rcm_status status = rcm_all_reduce(comm, &sum, &sum, 1, RCM_INT32, RCM_SUM, NULL, NULL);
     CHECK(status == RCM_OK && sum == size, "%d of %d: %s", sum, size, rcm_last_error());
     return errors;
 }
 
-/* Two ranks of rcm_spawn's four, of which one was launched in another round and job. */
-static void beside_world(rcm_comm *world, int rank, bool by_id) {
+/* A world of two of the four ranks of rcm_spawn, one of which has another round and job id. */
+static void second_world_run(rcm_comm *world, int rank, bool by_id) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     struct rcm_unique_id ids[4] = {{{0}}};
     rcm_comm *pair = NULL;
@@ -349,25 +352,25 @@ static void beside_world(rcm_comm *world, int rank, bool by_id) {
     options.unique_id = by_id ? &ids[rank / 2 * 2] : NULL;
     options.url = by_id ? NULL : place;
     CHECK(rcm_init(&options, &pair) == RCM_OK, "rank %d: %s", rank, rcm_last_error());
-    if (pair && beside_use(pair, 2) + beside_use(world, 4) == 0)
+    if (pair && second_world_use(pair, 2) + second_world_use(world, 4) == 0)
         CHECK(rcm_destroy(pair) == RCM_OK, "%s", rcm_last_error());
 }
 
-static int beside_rank(int rank, void *arg) {
+static int second_world_rank(int rank, void *arg) {
     rcm_comm *world = NULL;
     (void)arg;
     CHECK(rcm_init(NULL, &world) == RCM_OK, "rank %d: %s", rank, rcm_last_error());
     if (errors == 0) {
-        beside_use(world, 4);
-        beside_world(world, rank, true);
-        beside_world(world, rank, false);
+        second_world_use(world, 4);
+        second_world_run(world, rank, true);
+        second_world_run(world, rank, false);
         CHECK(rcm_destroy(world) == RCM_OK, "%s", rcm_last_error());
     }
     return errors > 0;
 }
 
 /* rcm_spawn inside of launchers, and more worlds in its ranks. */
-static void beside(void) {
+static void second_world(void) {
     static const char *const launchers[][14] = {
         {"RANK", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "1", "LOCAL_WORLD_SIZE", "8", "MASTER_ADDR",
          "nowhere.invalid", "MASTER_PORT", "1", "TORCHELASTIC_RESTART_COUNT", "1"},
@@ -383,7 +386,7 @@ static void beside(void) {
         file_new();
         for (size_t k = 0; k < 14 && launchers[i][k]; k += 2)
             setenv(launchers[i][k], launchers[i][k + 1], 1);
-        CHECK(rcm_spawn(4, beside_rank, NULL, INIT_MS, &rank, &status) == RCM_OK,
+        CHECK(rcm_spawn(4, second_world_rank, NULL, INIT_MS, &rank, &status) == RCM_OK,
               "inside of %s: rank %d, status %d: %s", launchers[i][0], rank, status,
               rcm_last_error());
         for (size_t k = 0; k < 14 && launchers[i][k]; k += 2)
@@ -396,8 +399,10 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {
-        {"counts", counts}, {"used-id", used_id}, {"slow-store", slow_store}, {"beside", beside}};
+    } cases[] = {{"counts", counts},
+                 {"used-id", used_id},
+                 {"slow-store", slow_store},
+                 {"second-world", second_world}};
     bool found = false;
     setenv("RINGCOMM_LOG", "error", 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0] && !found; i++)

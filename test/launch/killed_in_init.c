@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that are killed in rcm_init while they meet by a file: the others are told who it was.
- *     killed points     at a write of each kind: behind it, before anybody can have read it
- *     killed rounds N   rank 0 or 1 of three at a random moment, N times
+ * Ranks that are killed in rcm_init while they meet through a file: the others' error names the
+ * rank.
+ *     killed_in_init points     after each kind of write, before another rank can have read it
+ *     killed_in_init rounds N   rank 0 or 1 of three at a random moment, N times
  *
- * What is right is told by what the victim has left in the file. If that is nothing, nobody can
- * know of it and the deadline passes. If the others' processes began after it had joined, they
- * cannot tell it from a rank of an earlier job, and say so. Else it is RCM_ERR_PEER, or comes after
- * rcm_init. Times are not asserted beyond "long before the deadline of a minute" where something
- * can be known, and "not long after it" elsewhere.
+ * The expected error depends on what the victim has left in the file. Nothing: the rank is unknown,
+ * and the deadline passes. If the others' processes started after the victim had joined, they
+ * cannot distinguish it from a rank of an earlier job, and the error states that. Otherwise the
+ * error is RCM_ERR_PEER, from rcm_init or later. Asserted times: "long before the deadline of 60 s"
+ * where the death can be found, "not long after it" elsewhere.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,9 +53,9 @@ static void await(const _Atomic bool *flag) {
 
 /* ---- The victim ------------------------------------------------------------------------------ */
 
-static const char *fatal; /* of this process: the key behind which it dies; NULL: none */
+static const char *fatal; /* of this process: it dies after writing this key; NULL: none */
 
-/* The library's. */
+/* Replaces the library's pwrite64. */
 ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t at) {
     const ssize_t done = syscall(SYS_pwrite64, fd, bytes, len, at);
     if (fatal && memmem(bytes, len, fatal, strlen(fatal)))
@@ -65,7 +66,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t at) {
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
 /* In memory shared with the test. */
-struct told {
+struct outcome {
     int init, status; /* of rcm_init, and of the first call that failed */
     int origin;
     double seconds;
@@ -73,15 +74,15 @@ struct told {
 };
 
 struct shared {
-    struct told told[RANKS];
-    _Atomic bool go[RANKS]; /* into rcm_init */
+    struct outcome outcome[RANKS];
+    _Atomic bool go[RANKS]; /* may call rcm_init */
 };
 
 /* When the survivors begin. */
 enum begin {
     TOGETHER, /* all at once */
-    BEFORE,   /* their processes have begun before the victim joins, rcm_init comes after its end */
-    AFTER,    /* their processes begin after its end */
+    BEFORE,   /* their processes start before the victim joins, rcm_init comes after its end */
+    AFTER,    /* their processes start after its end */
 };
 
 struct job {
@@ -94,21 +95,21 @@ struct job {
     pid_t pids[RANKS];
 };
 
-/* After rcm_init everybody works until it fails. */
+/* After rcm_init all ranks work until an operation fails. */
 static void rank_work(const struct job *job, int rank, rcm_comm *comm) {
-    struct told *told = &job->shared->told[rank];
+    struct outcome *outcome = &job->shared->outcome[rank];
     struct rcm_error error = RCM_ERROR_INIT;
-    while (told->status == RCM_OK)
-        told->status = rcm_barrier(comm, NULL, NULL);
+    while (outcome->status == RCM_OK)
+        outcome->status = rcm_barrier(comm, NULL, NULL);
     (void)!rcm_comm_error(comm, &error);
-    told->origin = error.origin;
-    snprintf(told->text, sizeof told->text, "%s", error.text);
+    outcome->origin = error.origin;
+    snprintf(outcome->text, sizeof outcome->text, "%s", error.text);
     (void)!rcm_destroy(comm);
 }
 
 static void rank_run(const struct job *job, int rank) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
-    struct told *told = &job->shared->told[rank];
+    struct outcome *outcome = &job->shared->outcome[rank];
     char url[80];
     rcm_comm *comm = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -120,10 +121,10 @@ static void rank_run(const struct job *job, int rank) {
     options.world_size = RANKS;
     options.url = url;
     options.timeout_ms = job->timeout_ms;
-    told->init = told->status = rcm_init(&options, &comm);
-    told->seconds = now(CLOCK_MONOTONIC) - start;
-    snprintf(told->text, sizeof told->text, "%s", told->status ? rcm_last_error() : "");
-    if (told->status == RCM_OK)
+    outcome->init = outcome->status = rcm_init(&options, &comm);
+    outcome->seconds = now(CLOCK_MONOTONIC) - start;
+    snprintf(outcome->text, sizeof outcome->text, "%s", outcome->status ? rcm_last_error() : "");
+    if (outcome->status == RCM_OK)
         rank_work(job, rank, comm);
     _exit(0);
 }
@@ -146,7 +147,7 @@ static void others_go(const struct job *job) {
         job->shared->go[r] = true;
 }
 
-/* What began before can be told from what begins now: two ticks of the kernel's clock. */
+/* Waits two ticks of the kernel's clock: start times before and after differ. */
 static void ticks_pass(void) {
     const double end = now(CLOCK_BOOTTIME) + 2.0 / (double)sysconf(_SC_CLK_TCK);
     while (now(CLOCK_BOOTTIME) < end)
@@ -187,9 +188,9 @@ static void job_start(struct job *job) {
     others_go(job);
 }
 
-/* ---- What is right --------------------------------------------------------------------------- */
+/* ---- Expectations ---------------------------------------------------------------------------- */
 
-/* Has the victim joined, as the file says? */
+/* Whether the victim has joined, according to the file. */
 static bool victim_joined(const struct job *job) {
     char key[40];
     static char bytes[1 << 20];
@@ -202,22 +203,23 @@ static bool victim_joined(const struct job *job) {
 }
 
 static void check_peer(const struct job *job, int rank) {
-    const struct told *told = &job->shared->told[rank];
+    const struct outcome *outcome = &job->shared->outcome[rank];
     char who[40], pid[40];
     snprintf(who, sizeof who, "rank %d", job->victim);
     snprintf(pid, sizeof pid, "(pid %d on ", (int)job->pids[job->victim]);
-    CHECK(told->status == RCM_ERR_PEER && strstr(told->text, who) && strstr(told->text, pid),
+    CHECK(outcome->status == RCM_ERR_PEER && strstr(outcome->text, who) &&
+              strstr(outcome->text, pid),
           "rank %d, of which %s %s: %s %s", rank, who, pid,
-          rcm_status_name((rcm_status)told->status), told->text);
-    CHECK(told->init != RCM_OK || told->origin == job->victim, "rank %d: origin %d", rank,
-          told->origin);
+          rcm_status_name((rcm_status)outcome->status), outcome->text);
+    CHECK(outcome->init != RCM_OK || outcome->origin == job->victim, "rank %d: origin %d", rank,
+          outcome->origin);
 }
 
 static void check_both(const struct job *job, int rank) {
-    const struct told *told = &job->shared->told[rank];
-    CHECK(told->status < 0 && strstr(told->text, job->path) &&
-              strstr(told->text, " ended before all ranks had joined, or was of an earlier job"),
-          "rank %d: %s %s", rank, rcm_status_name((rcm_status)told->status), told->text);
+    const struct outcome *outcome = &job->shared->outcome[rank];
+    CHECK(outcome->status < 0 && strstr(outcome->text, job->path) &&
+              strstr(outcome->text, " ended before all ranks had joined, or was of an earlier job"),
+          "rank %d: %s %s", rank, rcm_status_name((rcm_status)outcome->status), outcome->text);
 }
 
 static void job_check(const struct job *job) {
@@ -225,15 +227,15 @@ static void job_check(const struct job *job) {
     printf("rank %d dies behind %s, or after %d us; it has %sjoined\n", job->victim,
            job->fatal ? job->fatal : "nothing", job->delay_us, joined ? "" : "not ");
     for (int r = 0; r < RANKS; r++) {
-        const struct told *told = &job->shared->told[r];
+        const struct outcome *outcome = &job->shared->outcome[r];
         if (r == job->victim)
             continue;
-        printf("  rank %d after %.2f s: %s %s\n", r, told->seconds,
-               rcm_status_name((rcm_status)told->status), told->text);
-        CHECK(told->seconds < (joined ? 0 : job->timeout_ms / 1e3) + LATE_S,
-              "rank %d came back after %.1f s", r, told->seconds);
+        printf("  rank %d after %.2f s: %s %s\n", r, outcome->seconds,
+               rcm_status_name((rcm_status)outcome->status), outcome->text);
+        CHECK(outcome->seconds < (joined ? 0 : job->timeout_ms / 1e3) + LATE_S,
+              "rank %d came back after %.1f s", r, outcome->seconds);
         if (!joined)
-            CHECK(told->status == RCM_ERR_TIMEOUT, "rank %d: %s", r, told->text);
+            CHECK(outcome->status == RCM_ERR_TIMEOUT, "rank %d: %s", r, outcome->text);
         else if (job->begin == AFTER)
             check_both(job, r);
         else
@@ -279,7 +281,7 @@ static int points(void) {
     return errors;
 }
 
-/* All enter rcm_init at once; the victim is killed wherever it is then. */
+/* All ranks enter rcm_init at once; the victim is killed at whatever point it has reached. */
 static void round_start(struct job *job) {
     job_make(job);
     others_start(job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of launchers start: joins by the environment alone, adds up ranks, leaves, and
- * does so again (3 times): each time the ranks must meet anew. Prints "rank R of N: ok" at the end.
+ * The program that the tests of launchers start: joins from the environment alone, sums the ranks,
+ * leaves; three times, with a new meeting each time. Prints "rank R of N: ok" at the end.
  */
 #include <ringcomm.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""real_launchers_test.py LAUNCHER PROGRAM: four ranks of PROGRAM (launched_rank.c) under a real launcher, which has
-nothing from us but its own environment.
+"""real_launchers_test.py LAUNCHER PROGRAM: four ranks of PROGRAM (launched_rank.c) under a real
+launcher, with the launcher's own environment only.
 
-LAUNCHER is one of the test_ functions below. Exit status 77, with a sentence, where it is not
-installed. TORCHRUN names a torchrun that is not in PATH. For slurm a whole cluster of one machine
-is started in a temporary folder, on ports of its own, and ended.
+LAUNCHER is one of the test_ functions below. Exit status 77, with a reason, where it is not
+installed. TORCHRUN names a torchrun that is not in PATH. For slurm the test starts a cluster of one
+machine in a temporary folder, on free ports, and ends it.
 """
 import concurrent.futures
 import ctypes
@@ -39,7 +39,7 @@ def need(*names):
 
 
 def clean_environment():
-    """Without what a launcher around the tests may have set."""
+    """Without the variables of a launcher that may run the tests."""
     ours = re.compile(r'(RINGCOMM|OMPI|PMI|PMIX|SLURM|TORCHELASTIC|MASTER|MPI)_|'
                       r'(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$')
     env = {k: v for k, v in os.environ.items() if not ours.match(k)}
@@ -49,7 +49,7 @@ def clean_environment():
 
 
 def run(command, env=None, limit=LIMIT_S):
-    """Output and status; the whole process group ends with it."""
+    """Returns output and status; the process group ends with the call."""
     print('$', ' '.join(command), flush=True)
     process = subprocess.Popen(command, env=env or clean_environment(), stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -66,7 +66,7 @@ def run(command, env=None, limit=LIMIT_S):
 
 
 def check(output, status, ranks=RANKS, by=None):
-    """All ranks met; by: the means, which each told where RINGCOMM_LOG=info."""
+    """Checks that all ranks met; by: the means that each logs under RINGCOMM_LOG=info."""
     met = sorted(int(r) for r in re.findall(rf'rank (\d+) of {ranks}: ok', output))
     if status != 0 or met != list(range(ranks)):
         sys.exit(f'status {status}, ranks {met}')
@@ -74,12 +74,12 @@ def check(output, status, ranks=RANKS, by=None):
         sys.exit(f'not by {by}')
 
 
-def told(**more):
+def with_log(**more):
     return dict(clean_environment(), RINGCOMM_LOG='info', **more)
 
 
 def openmpi_words():
-    """mpirun and what lets it run here: as root, and on fewer cores than ranks."""
+    """mpirun with options for running here: as root, and on fewer cores than ranks."""
     words = [*need('mpirun.openmpi'), '--oversubscribe']
     return words + (['--allow-run-as-root'] if os.geteuid() == 0 else [])
 
@@ -93,15 +93,15 @@ def without(*names):
 
 
 def test_openmpi(program):
-    """mpirun's session directory, where nothing is said of PMIx."""
+    """mpirun's session directory, where PMIx is not offered."""
     with tempfile.TemporaryDirectory(prefix='ringcomm-launch-') as folder:
         words = [*openmpi_words(), '-n', str(RANKS)]
-        check(*run([*words, *without(*PMIX_NAMES), program], told(TMPDIR=folder)),
+        check(*run([*words, *without(*PMIX_NAMES), program], with_log(TMPDIR=folder)),
               by="Open MPI's session directory")
-        # A library that is none: the session directory does as well.
+        # An invalid library: the session directory is used.
         with open(f'{folder}/libpmix.so.2', 'wb'):
             pass
-        check(*run([*words, 'env', f'LD_LIBRARY_PATH={folder}', program], told(TMPDIR=folder)),
+        check(*run([*words, 'env', f'LD_LIBRARY_PATH={folder}', program], with_log(TMPDIR=folder)),
               by="Open MPI's session directory")
         left = glob.glob(f'{folder}/**/*ringcomm*', recursive=True)
         if left:
@@ -109,7 +109,7 @@ def test_openmpi(program):
 
 
 def need_pmix():
-    """Debian's Open MPI is linked to it; another may bring its own under another name."""
+    """Debian's Open MPI is linked with it; another may bring its own under another name."""
     try:
         ctypes.CDLL('libpmix.so.2')
     except OSError as e:
@@ -117,26 +117,26 @@ def need_pmix():
 
 
 def test_openmpi_pmix(program):
-    """mpirun's PMIx server; also where nothing but PMIx tells who we are, and with a rank that does
-    not come."""
+    """mpirun's PMIx server; also where only PMIx sets rank and size, and with a rank that does not
+    come."""
     words = [*openmpi_words(), '-n', str(RANKS)]
     need_pmix()
-    check(*run([*words, program], told()), by='PMIx')
-    check(*run([*words, *without(*OMPI_NAMES), program], told()), by='PMIx')
+    check(*run([*words, program], with_log()), by='PMIx')
+    check(*run([*words, *without(*OMPI_NAMES), program], with_log()), by='PMIx')
     alone = ['sh', '-c', '[ $OMPI_COMM_WORLD_RANK != 0 ] || sleep 2; '
              '[ $OMPI_COMM_WORLD_RANK = 0 ] || exec "$0"', program]
-    output, status = run([*words, *alone], told(RINGCOMM_TIMEOUT='1'))
+    output, status = run([*words, *alone], with_log(RINGCOMM_TIMEOUT='1'))
     if status == 0 or 'not all ranks of the job have called rcm_init' not in output:
-        sys.exit('no word of who is missing')
+        sys.exit('the missing rank is not reported')
 
 
 def test_openmpi_hosts(program):
-    """Two machines to mpirun, each with a daemon of its own: this one under two names."""
+    """Two machines for mpirun, each with a daemon of its own: this machine under two names."""
     words = openmpi_words()
     need_pmix()
     names = ['unshare', '--uts'] + ([] if os.geteuid() == 0 else ['--user', '--map-root-user'])
     if subprocess.run([*names, 'hostname', 'x'], check=False, capture_output=True).returncode != 0:
-        skip('a machine of another name cannot be played here (unshare --uts)')
+        skip('this machine cannot get another name here (unshare --uts)')
     with tempfile.TemporaryDirectory(prefix='ringcomm-launch-') as folder:
         agent = f'{folder}/rsh'  # rsh HOST COMMAND...
         with open(agent, 'w', encoding='utf-8') as f:
@@ -145,24 +145,25 @@ def test_openmpi_hosts(program):
         os.chmod(agent, 0o700)
         words += ['--mca', 'plm_rsh_agent', agent, '-n', str(RANKS), '--host',
                   f'{socket.gethostname()}:2,ringcomm-other:2']
-        check(*run([*words, program], told(TMPDIR=folder)), by='PMIx')
-        output, status = run([*words, *without(*PMIX_NAMES), program], told(TMPDIR=folder))
+        check(*run([*words, program], with_log(TMPDIR=folder)), by='PMIx')
+        output, status = run([*words, *without(*PMIX_NAMES), program], with_log(TMPDIR=folder))
         if status == 0 or 'Open MPI started 2 of 4 ranks on this machine' not in output:
-            sys.exit('no word of the other machine')
+            sys.exit('the other machine is not reported')
 
 
 def test_mpich(program):
     words = [*need('mpirun.mpich'), '-n', str(RANKS), program]
     check(*run(words))
-    # At a fixed address each round's store follows the last one's there. Several times: without
-    # care, a rank that is ahead joins the old one now and then.
+    # At a fixed address the store of each round follows that of the last one. Several times:
+    # without protection, a rank that is ahead sometimes joins the old store.
     for _ in range(8):
         check(*run(words, dict(clean_environment(), MASTER_ADDR='127.0.0.1',
                                MASTER_PORT=str(free_port()))))
 
 
 def test_mpich_hosts(program):
-    """Two names of this machine: Hydra takes them for two, so ranks use its real addresses."""
+    """Two names of this machine: Hydra takes them for two machines, so ranks use its real
+    addresses."""
     addresses = subprocess.run(['hostname', '-I'], check=False, capture_output=True).stdout.split()
     if not addresses:
         skip('this machine has no address but loopback')
@@ -174,9 +175,9 @@ def test_torchrun(program):
     torchrun = os.environ.get('TORCHRUN') or shutil.which('torchrun')
     if not torchrun:
         skip('torchrun is not installed (pip install torch)')
-    words = [torchrun, '--no_python']  # torch 1.13 knows no hyphens here
+    words = [torchrun, '--no_python']  # torch 1.13 accepts no hyphens here
     one = [*words, '--nproc_per_node', str(RANKS)]
-    check(*run([*one, '--standalone', program]))  # the agent holds the store
+    check(*run([*one, '--standalone', program]))  # the agent serves the store
     check(*run([*one, '--master_port', str(free_port()), program]))
     two_nodes([*words, '--nproc_per_node', str(RANKS // 2), '--nnodes', '2'], program)
 
@@ -189,14 +190,14 @@ def two_nodes(words, program):
     for meeting in static, c10d:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             ran = [*pool.map(lambda node: run(
-                [*words, *meeting, '--node_rank', str(node), program], told()), range(2))]
+                [*words, *meeting, '--node_rank', str(node), program], with_log()), range(2))]
         check(''.join(output for output, _ in ran), sum(status for _, status in ran))
 
 
 # ---- Slurm --------------------------------------------------------------------------------------
 
 def free_port():
-    """One that the kernel gives to no connection meanwhile."""
+    """Returns a port that the kernel does not choose for outgoing connections."""
     while True:
         with socket.socket() as s:
             number = random.randrange(12000, 32000)
@@ -292,7 +293,7 @@ def test_slurm(program):
     daemons = [*need('munged', 'slurmctld', 'slurmd', 'sinfo')]
     srun, salloc = need('srun', 'salloc')
     with tempfile.TemporaryDirectory(prefix='ringcomm-slurm-') as folder:
-        os.chmod(folder, 0o755)  # munge's clients check who may write to its folder
+        os.chmod(folder, 0o755)  # munge's clients check the permissions of its folder
         cluster = Cluster(folder)
         try:
             cluster.bring_up(*daemons)
@@ -302,11 +303,12 @@ def test_slurm(program):
                 if mpi in plugins:
                     check(*run([srun, f'--mpi={mpi}', '-n', str(RANKS), program],
                                dict(cluster.env, RINGCOMM_LOG='info')), by=by)
-            # In an allocation, but not started by srun: said so, and no waiting for three others.
+            # In an allocation, but not started by srun: an error at once, without waiting for three
+            # others.
             output, status = run([salloc, '-n', str(RANKS), program], cluster.env)
             if status == 0 or 'SLURM_NTASKS=4 is set, but this process was not' not in output:
-                sys.exit('no word of srun')
-            # mpirun inside an allocation: its names count, not those of the allocation.
+                sys.exit('srun is not reported')
+            # mpirun inside an allocation: its variables count, not those of the allocation.
             if shutil.which('mpirun.mpich'):
                 check(*run([salloc, '-n', str(RANKS), 'mpirun.mpich', '-launcher', 'fork', '-n',
                             '3', program], cluster.env), ranks=3)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that meet by Slurm's numbers or in Open MPI's session directory, without either: one
- * process a rank, and strangers where the store should be. */
+/* Ranks that meet by Slurm's numbers or in Open MPI's session directory, with neither installed:
+ * one process per rank, and other programs at the store's address. */
 #include "../store/check.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -15,13 +15,13 @@
 
 struct job {
     const char *env;              /* of every rank: "NAME=value NAME=value" */
-    const char *rank_name;        /* set to the rank's number */
-    int size, missing;            /* ranks; one that does not start, -1: all do */
+    const char *rank_name;        /* the variable with the rank's number */
+    int size, missing;            /* number of ranks; the rank that does not start, or -1 */
     const char *secret, *secret0; /* of the ranks, and of rank 0 */
     int64_t timeout_ms;
-    rcm_status want; /* of all ranks but 0 */
+    rcm_status want; /* expected of all ranks but 0 */
     const char *text;
-    void (*then)(void *arg); /* once all ranks are forked; may be NULL */
+    void (*then)(void *arg); /* called when all ranks are forked; may be NULL */
     void *then_arg;
 };
 
@@ -36,7 +36,8 @@ static void environment(const char *text) {
     free(copy);
 }
 
-/* Everybody adds one to a counter in the store and waits until all did, rank 0 until all left. */
+/* Each rank increments a counter in the store and waits until all did; rank 0 waits until all
+ * left. */
 static rcm_status store_use(rcm_store *store, int rank, int size) {
     const char *const all = "all";
     int64_t n = 0;
@@ -54,7 +55,7 @@ static rcm_status store_use(rcm_store *store, int rank, int size) {
     return status;
 }
 
-/* 0 if the rank fared as it should. */
+/* Returns 0 if the rank's result is as expected. */
 static int rank_run(const struct job *job, int rank) {
     char number[24];
     struct rcmi_launch launch;
@@ -69,7 +70,7 @@ static int rank_run(const struct job *job, int rank) {
         if (status == RCM_OK && job->want == RCM_OK)
             status = store_use(store, rank, job->size);
         else if (rank == 0)
-            sleep_ms(1500); /* the others shall find it */
+            sleep_ms(1500); /* the others find it */
         rcm_store_close(store);
         rcmi_launch_fini(&launch);
     }
@@ -81,8 +82,8 @@ static int rank_run(const struct job *job, int rank) {
     return 1;
 }
 
-/* Ranks begin when all are forked and job->then has run: a process with threads is no place to fork
- * from under a sanitizer, whose allocator may be locked at that moment. */
+/* Ranks start when all are forked and job->then has run. A process with threads must not fork under
+ * a sanitizer, whose allocator may be locked at that moment. */
 static void job_run(const struct job *job) {
     pid_t pid[RANKS_MAX];
     int gate[2];
@@ -93,7 +94,7 @@ static void job_run(const struct job *job) {
         if (pid[r] == 0 && r != job->missing) {
             char byte;
             close(gate[1]);
-            if (read(gate[0], &byte, 1) != 0) /* its end: all others closed it */
+            if (read(gate[0], &byte, 1) != 0) /* end of file: all other copies are closed */
                 _exit(1);
             _exit(rank_run(job, r));
         }
@@ -115,9 +116,9 @@ static void job_run(const struct job *job) {
 
 #define STEP                                                                                       \
     "SLURM_STEP_ID=3 SLURM_NTASKS=4 SLURM_NODEID=0 "                                               \
-    "SLURM_JOB_ID=" /* then a number of the test's own */
+    "SLURM_JOB_ID=" /* followed by a number of the test */
 
-/* The port where the job's ranks look first. */
+/* The first port that the job's ranks try. */
 static int first_port(const char *env) {
     struct rcmi_launch launch;
     struct rcmi_url url;
@@ -159,42 +160,42 @@ static void slurm_meets(void **state) {
                           .secret0 = "s"});
 }
 
-/* Another program has the job's port: a store of somebody else, one with a secret, one that never
- * answers. The ranks meet at the next port. */
-struct stranger {
+/* Another program uses the job's port: another store, one with a secret, one that never answers.
+ * The ranks meet at the next port. */
+struct other_program {
     int kind, port, fd;
     rcm_store *store;
 };
 
-static void stranger_come(void *arg) {
-    struct stranger *stranger = arg;
+static void other_program_start(void *arg) {
+    struct other_program *other_program = arg;
     char url[100];
     int got;
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?server=1", stranger->port);
-    if (stranger->kind < 2)
-        check_ok(
-            rcmi_store_open(url, stranger->kind == 1 ? "theirs" : NULL, 5000, &stranger->store));
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d?server=1", other_program->port);
+    if (other_program->kind < 2)
+        check_ok(rcmi_store_open(url, other_program->kind == 1 ? "theirs" : NULL, 5000,
+                                 &other_program->store));
     else
-        check_ok(rcmi_store_listen("127.0.0.1", stranger->port, &stranger->fd, &got));
+        check_ok(rcmi_store_listen("127.0.0.1", other_program->port, &other_program->fd, &got));
 }
 
 static void slurm_strangers(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
         const char *env = step_env(ONE_NODE);
-        struct stranger stranger = {.kind = kind, .port = first_port(env), .fd = -1};
+        struct other_program other_program = {.kind = kind, .port = first_port(env), .fd = -1};
         double start = seconds_now();
         job_run(&(struct job){.env = env,
                               .rank_name = "SLURM_PROCID",
                               .size = 4,
                               .missing = -1,
                               .timeout_ms = 30000,
-                              .then = stranger_come,
-                              .then_arg = &stranger});
+                              .then = other_program_start,
+                              .then_arg = &other_program});
         assert_true(seconds_now() - start < 15);
-        rcm_store_close(stranger.store);
-        if (stranger.fd >= 0)
-            close(stranger.fd);
+        rcm_store_close(other_program.store);
+        if (other_program.fd >= 0)
+            close(other_program.fd);
     }
 }
 
@@ -231,7 +232,7 @@ static void openmpi_meets(void **state) {
                       .timeout_ms = 20000};
     (void)state;
     assert_int_equal(mkdir(dir, 0700), 0);
-    job_run(&job); /* rank 0 takes its file away: the directory is empty again */
+    job_run(&job); /* rank 0 removes its file: the directory is empty again */
     assert_int_equal(rmdir(dir), 0);
     assert_int_equal(mkdir(dir, 0700), 0);
 
@@ -254,7 +255,7 @@ static void openmpi_meets(void **state) {
     remove_path(dir);
 }
 
-/* What lies in the file's place. */
+/* Invalid contents of the file. */
 static void openmpi_odd_files(void **state) {
     static const char *const contents[] = {"", "token", "token,nonsense", ",,,"};
     char *dir = fresh_path(), path[300];

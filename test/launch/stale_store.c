@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stores that hold something already, and stores that two jobs use at once: every rank is told in
- * words and in time, and nothing of one job reaches the other.
- *     stale CASE
- * Times are not asserted beyond "long before the deadline of rcm_init", which is a minute.
+ * Stores with old contents, and stores that two jobs use at once: every rank gets an error with the
+ * reason in time, and the jobs do not mix.
+ *     stale_store CASE
+ * The asserted time is "long before the deadline of rcm_init", which is 60 s.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
-/* An earlier job whose ranks have died, all or only one while it waited for the others. */
+/* An earlier job whose ranks have died: all of them, or one while it waited for the others. */
 static void stale_file(void) {
     static const struct {
         int old_size, first, last, new_size;
@@ -30,7 +30,7 @@ static void stale_file(void) {
                new.size);
         job_start_some(&old, rows[i].first, rows[i].last);
         snprintf(pid, sizeof pid, "pid %d", (int)old.pids[rows[i].first]);
-        if (rows[i].last - rows[i].first + 1 < old.size) { /* they wait for the others: stop them */
+        if (rows[i].last - rows[i].first + 1 < old.size) { /* they wait for the others: end them */
             usleep(300000);
             for (int r = 0; r < old.size; r++)
                 if (old.pids[r] > 0)
@@ -42,13 +42,13 @@ static void stale_file(void) {
         job_refused(&new, 0, new.size - 1, path, "pid ", "s ago");
         int named = 0;
         for (int r = 0; r < new.size; r++)
-            named += strstr(new.told[r].text, pid) != NULL;
+            named += strstr(new.outcome[r].text, pid) != NULL;
         CHECK(named > 0, "nobody names %s", pid);
         file_remove();
     }
 }
 
-/* A job runs; another one begins on its file. */
+/* A job runs; another one starts on its file. */
 static void running(void) {
     for (int size = 1; size <= 4; size += 1) {
         _Atomic bool *hold = shared_memory(sizeof *hold);
@@ -71,7 +71,7 @@ static void running(void) {
     }
 }
 
-/* Two jobs begin on one file at the same moment. */
+/* Two jobs start on one file at the same moment. */
 static void together(void) {
     for (int round = 0; round < 4; round++) {
         _Atomic bool *hold = shared_memory(sizeof *hold);
@@ -91,16 +91,16 @@ static void together(void) {
         job_wait(&two);
         for (int r = 0; r < 4; r++) {
             const struct job *job = r < 2 ? &one : &two;
-            const struct told *t = &job->told[r % 2];
+            const struct outcome *t = &job->outcome[r % 2];
             printf("  job %d rank %d after %.2f s: %s %s\n", job->number, r % 2, t->seconds,
                    rcm_status_name((rcm_status)t->status), t->text);
             CHECK(t->seconds < SOON_S, "only after %.1f s", t->seconds);
             CHECK(t->status != RCM_OK || t->sum == (float)(2 * job->number),
                   "the jobs were mixed: job %d has sum %g", job->number, (double)t->sum);
             CHECK(t->status == RCM_OK || (strstr(t->text, path) && strstr(t->text, "pid ")),
-                  "it is not said what is wrong: %s", t->text);
+                  "the error does not name the cause: %s", t->text);
         }
-        CHECK(one.told[0].status != RCM_OK || two.told[0].status != RCM_OK,
+        CHECK(one.outcome[0].status != RCM_OK || two.outcome[0].status != RCM_OK,
               "two jobs used one file");
         file_remove();
     }
@@ -108,7 +108,7 @@ static void together(void) {
 
 /* ---- TCP ----------------------------------------------------------------------------------- */
 
-/* A job serves its store at a port that another job was given, too. */
+/* A job serves its store at a port that another job uses, too. */
 static void port_of_a_job(void) {
     _Atomic bool *hold = shared_memory(sizeof *hold);
     struct job one = {.url = url, .number = 1, .size = 2, .apart = true, .hold = hold};
@@ -129,8 +129,8 @@ static void port_of_a_job(void) {
     job_went_well(&one);
 }
 
-/* Something else listens there. */
-static void port_of_a_stranger(void) {
+/* Another program listens there. */
+static void port_of_another_program(void) {
     struct job job = {.url = url, .number = 1, .size = 2};
     char port[20];
     int number, fd = listener(&number);
@@ -139,7 +139,7 @@ static void port_of_a_stranger(void) {
     job_start_some(&job, 0, 0);
     job_wait(&job);
     job_refused(&job, 0, 0, port, "in use", "another port");
-    /* The others cannot know it; they say what they see, and go on trying. */
+    /* The other ranks cannot find the cause; they log what they see and retry. */
     char log[400] = "";
     file_new();
     struct job other = {.url = url, .number = 1, .size = 2, .log = path, .timeout_ms = 6000};
@@ -148,15 +148,16 @@ static void port_of_a_stranger(void) {
     job_wait(&other);
     job_refused(&other, 1, 1, "127.0.0.1", "tried for", port + 5);
     FILE *file = fopen(path, "re");
-    CHECK(file && fread(log, 1, sizeof log - 1, file) > 0, "it said nothing while it tried");
-    CHECK(strstr(log, port + 5) && strstr(log, "does not answer as a store"), "it said: %s", log);
+    CHECK(file && fread(log, 1, sizeof log - 1, file) > 0, "no log message while it retried");
+    CHECK(strstr(log, port + 5) && strstr(log, "does not answer as a store"), "the log is: %s",
+          log);
     if (file)
         fclose(file);
     file_remove();
     close(fd);
 }
 
-/* A store that outlives jobs: one after the other in good order, then one that dies. */
+/* A store that outlives jobs: two that end well, then one that dies. */
 static void kept_store(void) {
     struct job job = {.url = url, .number = 3, .size = 2};
     struct job dies = {.url = url, .number = 4, .size = 2, .orphan = true};
@@ -177,28 +178,28 @@ static void kept_store(void) {
     waitpid(pid, NULL, 0);
 }
 
-/* A rank cannot go on after it has joined: the others hear why. */
-static void others_are_told(void) {
+/* A rank fails after it has joined: the others get its reason. */
+static void others_get_error(void) {
     struct job job = {.url = url, .number = 1, .size = 3, .ports = "nonsense"};
     setenv("RINGCOMM_TRANSPORT", "tcp", 1);
     file_new();
     job_start(&job);
     job_wait(&job);
     job_refused(&job, 0, 2, "RINGCOMM_PORTS", "nonsense", "range of ports");
-    CHECK(strstr(job.told[0].text, "rank 1 could not join"), "rank 1 is not named: %s",
-          job.told[0].text);
+    CHECK(strstr(job.outcome[0].text, "rank 1 could not join"), "rank 1 is not named: %s",
+          job.outcome[0].text);
     file_remove();
     file_new();
     job_start_some(&job, 0, 1);
     job_wait(&job);
-    job_start_some(&job, 2, 2); /* late: they have ended */
+    job_start_some(&job, 2, 2); /* late: the others have ended */
     job_wait(&job);
     job_refused(&job, 2, 2, "rank 1 could not join: RINGCOMM_PORTS", "rank 0 of 3 (pid", "ended");
     file_remove();
 }
 
-/* Rank 0 finds with the others that it cannot go on: it serves its store until they have found it,
- * too. */
+/* Rank 0 finds together with the others that the job must fail: it serves its store until they have
+ * found it, too. */
 static void all_find(void) {
     for (int size = 2; size <= RANKS_MAX; size++) {
         struct job job = {.url = url, .number = 1, .size = size, .no_files = true};
@@ -212,7 +213,7 @@ static void all_find(void) {
     }
 }
 
-/* The store that rank 0 should serve ends while rank 1 waits for the job's name. */
+/* The store's server ends while rank 1 waits for the job's name. */
 static void store_dies(void) {
     const char *const key = "ringcomm/0/member/1";
     struct job job = {.url = url, .number = 1, .size = 2};
@@ -242,10 +243,11 @@ static void store_dies(void) {
     job_wait(&job);
     job_refused(&job, 1, 1, "rank 0, which serves the store, gave up or ended: ", "127.0.0.1",
                 "store at");
-    CHECK(!strstr(job.told[1].text, "has not started"), "rank 0 had started: %s", job.told[1].text);
+    CHECK(!strstr(job.outcome[1].text, "has not started"), "rank 0 had started: %s",
+          job.outcome[1].text);
 }
 
-/* The log says who is missing. */
+/* Whether the log names the missing rank. */
 static bool log_names(const char *log, const char *words) {
     char text[4096] = "";
     const double end = now() + SOON_S;
@@ -261,8 +263,8 @@ static bool log_names(const char *log, const char *words) {
     return strstr(text, words) != NULL;
 }
 
-/* Three of four ranks wait for the last, which never comes; a warning says so. One dies: the others
- * do not wait any longer. */
+/* Three of four ranks wait for the last, which never comes; a warning names it. One dies: the
+ * others stop waiting. */
 static void death_while_joining(int victim, const char *who) {
     char log[64];
     struct job job = {.url = url, .number = 1, .size = 4, .log = log};
@@ -271,10 +273,10 @@ static void death_while_joining(int victim, const char *who) {
     job_start_some(&job, 0, 2);
     CHECK(log_names(log, "rank 3 of 4 has not arrived within"),
           "no warning that rank 3 is missing");
-    CHECK(!job.told[0].joined && !job.told[2].joined, "a rank did not wait");
+    CHECK(!job.outcome[0].joined && !job.outcome[2].joined, "a rank did not wait");
     kill(job.pids[victim], SIGKILL);
     const double killed = now();
-    while (!(job.told[1 - victim].joined && job.told[2].joined) && now() < killed + SOON_S)
+    while (!(job.outcome[1 - victim].joined && job.outcome[2].joined) && now() < killed + SOON_S)
         usleep(1000);
     for (int r = 0; r < 3; r++)
         if (r != victim)
@@ -298,9 +300,9 @@ int main(int argc, char **argv) {
                  {"running", running},
                  {"together", together},
                  {"port-of-a-job", port_of_a_job},
-                 {"port-of-a-stranger", port_of_a_stranger},
+                 {"port-of-another-program", port_of_another_program},
                  {"kept-store", kept_store},
-                 {"others-are-told", others_are_told},
+                 {"others-get-error", others_get_error},
                  {"all-find", all_find},
                  {"death", death},
                  {"store-dies", store_dies}};

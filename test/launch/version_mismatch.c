@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of another wire version in the store: rcm_init of all others fails with a sentence that
- * has the rank, its host and both versions. That rank is played with the store's keys, and says
- * more than this version knows.
+ * A rank of another wire version in the store: rcm_init of all others fails with an error that
+ * contains the rank, its host and both versions. The test sets that rank's keys in the store, with
+ * more fields than this version knows.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "jobs.h"
 #include "wire_version.h"
 
-/* What the rank writes about itself; words: behind its host. */
+/* The rank's entry about itself; words: after its host. */
 static void member_write(char text[300], int size, const char *words) {
     snprintf(text, 300, "member 1 joined %d 4711 1 5 0 - %lld node99%s", size,
              (long long)time(NULL), words);
 }
 
-/* Publishes what its version publishes: a head, and nothing that this version could read. Then it
- * finds what the others find, and leaves. */
+/* Publishes the other version's data: a head, and nothing that this version can read. Then it finds
+ * the mismatch like the others, and leaves. */
 static void publish(rcm_store *store, int rank, int size) {
     char key[60], text[500] = "wire=99 host=node99";
     int64_t arrived = 0;
@@ -35,8 +35,8 @@ static void publish(rcm_store *store, int rank, int size) {
               rcm_last_error());
 }
 
-/* Rank 0 names the job; any other comes when that is done. words: behind the host in its member. */
-static void play(rcm_store *store, int rank, int size, const char *words) {
+/* Rank 0 names the job; any other rank waits for that. words: after the host in its entry. */
+static void publish_member(rcm_store *store, int rank, int size, const char *words) {
     const char *const job_key = "ringcomm/0/1/job";
     char key[60], member[300], job[340];
     member_write(member, size, words);
@@ -49,13 +49,13 @@ static void play(rcm_store *store, int rank, int size, const char *words) {
         CHECK(rcm_store_wait(store, &job_key, 1, INIT_MS) == RCM_OK, "%s", rcm_last_error());
 }
 
-static void is_told(rcm_store *store) {
+static void check_rejected(rcm_store *store) {
     void *text;
     size_t len;
     CHECK(rcm_store_get(store, "ringcomm/0/1/rank/all", INIT_MS, &text, &len) == RCM_OK, "%s",
           rcm_last_error());
     CHECK(strncmp(text, "refused 9 ", 10) == 0 && strstr(text, "wire version"),
-          "a rank 0 of another version hears: %s", (char *)text);
+          "rank 0 of the other version got: %s", (char *)text);
     free(text);
 }
 
@@ -70,15 +70,15 @@ static void run(int rank, int size, const char *words, const char *version) {
     snprintf(client, sizeof client, "%s", url);
     snprintf(who, sizeof who, rank == 0 ? "rank 0 of %d (pid 4711 on node99" : "rank %d on node99",
              rank == 0 ? size : rank);
-    printf("rank %d of %d says%s\n", rank, size, words);
+    printf("rank %d of %d, member text:%s\n", rank, size, words);
     job.turn = shared_memory(sizeof *job.turn);
     for (int r = 0; r < size; r++)
-        job.turns[r] = r == rank ? 0 : -1; /* which does not come, or at once */
+        job.turns[r] = r == rank ? 0 : -1; /* -1: starts at once; 0: does not start */
     job_start(&job);
     CHECK(rcm_store_open(client, INIT_MS, &store) == RCM_OK, "%s", rcm_last_error());
-    play(store, rank, size, words);
+    publish_member(store, rank, size, words);
     if (rank == 0)
-        is_told(store);
+        check_rejected(store);
     else
         publish(store, rank, size);
     job_wait(&job);
@@ -87,7 +87,8 @@ static void run(int rank, int size, const char *words, const char *version) {
         if (r == rank)
             continue;
         job_refused(&job, r, r, who, version, own);
-        CHECK(job.told[r].status == RCM_ERR_MISMATCH, "rank %d got %d", r, job.told[r].status);
+        CHECK(job.outcome[r].status == RCM_ERR_MISMATCH, "rank %d got %d", r,
+              job.outcome[r].status);
     }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
