@@ -12,7 +12,7 @@ struct bytes {
     enum form form;
     int root;
     size_t lengths[RANKS_MAX];
-    unsigned char *blocks[RANKS_MAX]; /* this rank's, or of the root of a scatter all */
+    unsigned char *blocks[RANKS_MAX]; /* this rank's; for the root of a scatter all */
     struct rcm_bytes *came;
 };
 
@@ -23,7 +23,7 @@ static void bytes_draw(struct job *job) {
     if (!bytes)
         abort();
     job->own = bytes;
-    job->runs = 1; /* such calls are not persistent */
+    job->runs = 1; /* these calls cannot be persistent */
     bytes->form = (enum form)draw_below(&job->what, FORMS);
     bytes->root = (int)draw_below(&job->what, (unsigned)job->group->n);
     for (int r = 0; r < job->group->n; r++) {
@@ -63,7 +63,7 @@ static void bytes_call(struct job *job) {
             rcm_all_gather_bytes(comm, b->blocks[me], b->lengths[me], &b->came, &job->call, work);
 }
 
-/* Block i of what came is that of this rank. */
+/* Checks block i of the result, which comes from this rank. */
 static void block_check(struct job *job, size_t i, int rank) {
     const struct bytes *bytes = job->own;
     const size_t *offsets = bytes->came->offsets;
@@ -82,7 +82,7 @@ static void bytes_check(struct job *job) {
     const bool one = bytes->form == BROADCAST || bytes->form == SCATTER;
     const size_t n = one ? 1 : (size_t)job->group->n;
     NEED(job->driver, !bytes->came == !receives, "%s: there %s", job->name,
-         bytes->came ? "are bytes, and should not be" : "are no bytes");
+         bytes->came ? "are unexpected bytes" : "are no bytes");
     if (!bytes->came)
         return;
     NEED(job->driver, bytes->came->n == n, "%s: %zu blocks, not %zu", job->name, bytes->came->n, n);

@@ -7,7 +7,7 @@
 
 enum { STREAM_NON_BLOCKING = 1 };
 
-/* The driver's names have the version of their parameters. */
+/* The driver's symbols include the version of their parameters. */
 #define CALLS(X)                                                                                   \
     X(cuInit, "cuInit", (unsigned flags))                                                          \
     X(cuDeviceGetCount, "cuDeviceGetCount", (int *n))                                              \
@@ -62,7 +62,7 @@ static unsigned long long address_of(const void *memory) {
     return (unsigned long long)(uintptr_t)memory;
 }
 
-/* As the library chooses it. */
+/* The same choice as the library's. */
 static int ordinal(struct driver *driver) {
     int n = 1;
     CU(driver, cuDeviceGetCount, &n);

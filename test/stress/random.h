@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random numbers of the stress program. A stream follows from the seed and from what it is for, so
- * that a step can be drawn without those before it, and all ranks draw the same.
+ * Random numbers of the stress program. A stream is a function of the seed and its purpose: a step
+ * can be drawn without the earlier ones, and all ranks draw the same values.
  */
 #ifndef STRESS_RANDOM_H
 #define STRESS_RANDOM_H
@@ -15,7 +15,7 @@ struct draw {
 };
 
 struct draw draw_of(uint64_t seed, uint64_t episode, uint64_t thread, uint64_t step);
-/* Another stream of the same step, for what a rank decides alone. */
+/* Another stream of the same step, for choices of one rank. */
 struct draw draw_of_rank(const struct draw *draw, int rank);
 
 uint64_t draw_next(struct draw *draw);
@@ -25,7 +25,7 @@ bool draw_one_in(struct draw *draw, unsigned n);
 /* A number of elements of `size` bytes: none, one, a few, about a slot of slot_bytes, several
  * slots; at most `most`. */
 size_t draw_count(struct draw *draw, size_t size, size_t slot_bytes, size_t most);
-/* 0 to n - 1, each once. */
+/* Draws an order of 0 to n - 1. */
 void draw_order(struct draw *draw, int n, int *ret_order);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives of unequal blocks, as arrays with displacements or as lists. Blocks of the larger
- * buffer lie in a drawn order with gaps between; the reference has them packed.
+ * buffer lie in a drawn order with gaps; in the reference they are packed.
  */
 #include "collectives.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { GAP_MAX = 5 };
 
-/* A buffer with a block for each rank, or with this rank's alone. */
+/* A buffer with a block for each rank, or for this rank only. */
 struct layout {
     bool blocks;
     size_t counts[RANKS_MAX], displs[RANKS_MAX], total; /* elements */
@@ -45,7 +45,7 @@ static void layout_list(const struct job *job, unsigned char *data, struct layou
         layout->list[r] = data + layout->displs[r] * size;
 }
 
-/* From the packed data to where the blocks lie, or back. */
+/* Copies from the packed data to the blocks, or back. */
 static void layout_copy(const struct job *job, const struct layout *layout, unsigned char *data,
                         bool back) {
     const struct bench_point *point = &job->parts[0].point;
@@ -156,7 +156,7 @@ static void uneven_call(struct job *job) {
                               : rcm_all_to_all_v(comm, IN_V, OUT_V, t->dtype, TAIL);
         break;
     default:
-        stress_fail(job->driver, "%s: a collective of which this program knows no call", job->name);
+        stress_fail(job->driver, "%s: this program has no call of that collective", job->name);
     }
 }
 

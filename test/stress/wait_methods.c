@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ways in which a work is waited for, a row each. */
+/* The methods of waiting for a work. */
 #include "stress.h"
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +13,7 @@ static void nothing(struct job *job) {
     (void)job;
 }
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Polling -------------------------------------------------------------------------------- */
 
 static rcm_status by_wait(struct job *job) {
     return rcm_work_wait(job->work, -1);
@@ -26,7 +26,7 @@ static rcm_status by_slices(struct job *job) {
     return status;
 }
 
-static rcm_status ask(struct job *job, rcm_status (*what)(rcm_work *)) {
+static rcm_status poll_work(struct job *job, rcm_status (*what)(rcm_work *)) {
     const struct timespec moment = {.tv_nsec = 50000};
     rcm_status status;
     while ((status = what(job->work)) == RCM_PENDING)
@@ -35,7 +35,7 @@ static rcm_status ask(struct job *job, rcm_status (*what)(rcm_work *)) {
 }
 
 static rcm_status by_test(struct job *job) {
-    return ask(job, rcm_work_test);
+    return poll_work(job, rcm_work_test);
 }
 
 static rcm_status status_of(rcm_work *work) {
@@ -43,48 +43,48 @@ static rcm_status status_of(rcm_work *work) {
 }
 
 static rcm_status by_status(struct job *job) {
-    return ask(job, status_of);
+    return poll_work(job, status_of);
 }
 
-/* ---- Being told ----------------------------------------------------------------------------- */
+/* ---- Callbacks ------------------------------------------------------------------------------ */
 
-struct told {
+struct waiter {
     sem_t is;
     rcm_status status;
 };
 
-static void tell(void *arg, rcm_status status) {
-    struct told *told = arg;
-    told->status = status;
-    sem_post(&told->is);
+static void wake(void *arg, rcm_status status) {
+    struct waiter *waiter = arg;
+    waiter->status = status;
+    sem_post(&waiter->is);
 }
 
-static struct told *told_new(struct job *job) {
-    struct told *told = malloc(sizeof *told);
-    if (!told || sem_init(&told->is, 0, 0) != 0)
+static struct waiter *waiter_new(struct job *job) {
+    struct waiter *waiter = malloc(sizeof *waiter);
+    if (!waiter || sem_init(&waiter->is, 0, 0) != 0)
         abort();
-    job->told = told;
-    return told;
+    job->waiter = waiter;
+    return waiter;
 }
 
-static rcm_status by_being_told(struct job *job) {
-    struct told *told = job->told;
-    while (sem_wait(&told->is) != 0 && errno == EINTR)
+static rcm_status by_callback(struct job *job) {
+    struct waiter *waiter = job->waiter;
+    while (sem_wait(&waiter->is) != 0 && errno == EINTR)
         ;
-    const rcm_status status = told->status;
-    sem_destroy(&told->is);
-    free(told);
+    const rcm_status status = waiter->status;
+    sem_destroy(&waiter->is);
+    free(waiter);
     return status;
 }
 
 static void begin_callback(struct job *job) {
-    const rcm_status status = rcm_work_on_complete(job->work, tell, told_new(job));
+    const rcm_status status = rcm_work_on_complete(job->work, wake, waiter_new(job));
     NEED(job->driver, status == RCM_OK, "%s: rcm_work_on_complete: %s", job->name,
          rcm_last_error());
 }
 
 static void begin_detach(struct job *job) {
-    const rcm_status status = rcm_work_detach(job->work, tell, told_new(job));
+    const rcm_status status = rcm_work_detach(job->work, wake, waiter_new(job));
     NEED(job->driver, status == RCM_OK, "%s: rcm_work_detach: %s", job->name, rcm_last_error());
     job->work = NULL;
 }
@@ -95,8 +95,8 @@ static void await_readable(struct job *job, int fd) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     while (poll(&ready, 1, -1) < 0 && errno == EINTR)
         ;
-    NEED(job->driver, ready.revents == POLLIN, "%s: poll says 0x%x of descriptor %d", job->name,
-         (unsigned)ready.revents, fd);
+    NEED(job->driver, ready.revents == POLLIN, "%s: poll returned 0x%x for descriptor %d",
+         job->name, (unsigned)ready.revents, fd);
 }
 
 static rcm_status by_fd(struct job *job) {
@@ -107,7 +107,7 @@ static rcm_status by_fd(struct job *job) {
     return rcm_work_status(job->work);
 }
 
-/* What came out of the queue may be another job's. */
+/* A completion from the queue may belong to another job. */
 static void mark_taken(struct job *job, const rcm_work *work) {
     struct driver *driver = job->driver;
     for (int i = 0; i < driver->npending; i++)
@@ -133,19 +133,19 @@ static rcm_status by_queue(struct job *job) {
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-static const struct way ways[] = {
-    {"short waits", nothing, by_slices},     {"test", nothing, by_test},
-    {"status", nothing, by_status},          {"callback", begin_callback, by_being_told},
-    {"detach", begin_detach, by_being_told}, {"descriptor", nothing, by_fd},
+static const struct wait_method wait_methods[] = {
+    {"short waits", nothing, by_slices},   {"test", nothing, by_test},
+    {"status", nothing, by_status},        {"callback", begin_callback, by_callback},
+    {"detach", begin_detach, by_callback}, {"descriptor", nothing, by_fd},
 };
-const struct way way_wait = {"wait", nothing, by_wait};
-const struct way way_queue = {"queue", nothing, by_queue};
+const struct wait_method wait_method_wait = {"wait", nothing, by_wait};
+const struct wait_method wait_method_queue = {"queue", nothing, by_queue};
 
-enum { NWAYS = sizeof ways / sizeof ways[0] };
+enum { NWAYS = sizeof wait_methods / sizeof wait_methods[0] };
 
-const struct way *way_draw(struct job *job) {
+const struct wait_method *wait_method_draw(struct job *job) {
     const unsigned i = draw_below(&job->how, NWAYS + 1);
     if (job->group->queue >= 0 && draw_one_in(&job->how, 2))
-        return &way_queue;
-    return i < NWAYS ? &ways[i] : &way_wait;
+        return &wait_method_queue;
+    return i < NWAYS ? &wait_methods[i] : &wait_method_wait;
 }

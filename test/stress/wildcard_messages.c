@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages whose receives leave open from where and under which tag (../coll/messages/mixtures.c),
- * and one that goes round from callback to callback. */
+/* Messages whose receives leave source and tag open (../coll/messages/mixtures.c), and one that
+ * goes around the ranks from callback to callback. */
 #include "messages.h"
 #include <errno.h>
 #include <semaphore.h>
@@ -57,7 +57,7 @@ static void relay_send(struct relay *relay) {
         relay_done(relay, status);
 }
 
-/* The first rank has it back then, the others pass it on. */
+/* The first rank receives it last; the others forward it. */
 static void relay_received(void *arg, rcm_status status) {
     struct relay *relay = arg;
     if (status != RCM_OK || relay->job->group->me == 0) {
@@ -107,7 +107,7 @@ static void relay_call(struct job *job) {
 }
 
 static void relay_draw(struct job *job) {
-    snprintf(job->name, sizeof job->name, "a message from callback to callback of %d",
+    snprintf(job->name, sizeof job->name, "a message from callback to callback among %d",
              job->group->n);
 }
 
