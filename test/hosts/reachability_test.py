@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""reachability_test.py CASE PROGRAM: who can reach whom. Firewalls that let connections through in one
-direction only or forget idle ones, hosts without IPv6, hosts without a usable address.
+"""reachability_test.py CASE PROGRAM: firewalls that let connections through in one direction only
+or forget idle ones, hosts without IPv6, hosts without a usable address.
 
-PROGRAM is rank.c. Exit status 77, with a sentence, where no network namespaces can be made.
+PROGRAM is rank.c. Exit status 77, with a reason, where network namespaces cannot be created.
 """
 import os
 import re
@@ -18,7 +18,7 @@ from hosts_test import STORE, all_good, check, start, value_of, wait_ready
 TCP = {'RINGCOMM_TRANSPORT': 'tcp'}
 
 
-# ---- IPv6 that is off ---------------------------------------------------------------------------
+# ---- Without IPv6 -------------------------------------------------------------------------------
 
 def switch_ipv6_off(hosts):
     for host in hosts:
@@ -26,7 +26,7 @@ def switch_ipv6_off(hosts):
 
 
 def meet_everywhere(hosts, more):
-    """By every way on which rank 0 serves at all addresses, and reaches its own store."""
+    """With every kind of URL where rank 0 serves at all addresses and reaches its own store."""
     with tempfile.TemporaryDirectory(prefix='reach-test-') as folder:
         for i, url in enumerate(('tcp://0.0.0.0', 'tcp://[::]', 'tcp://')):
             print(f'rank 0 serves at {url}', flush=True)
@@ -55,7 +55,7 @@ def case_ipv6_off():
 
 
 def case_no_ipv6():
-    """A kernel that has none; and loopback without ::1."""
+    """A kernel without IPv6; and loopback without ::1."""
     hosts = net.star(2)
     meet_everywhere(hosts, {'RINGCOMM_TIMEOUT': '20', 'RANK_NO_IPV6': '1'})
     for host in hosts:
@@ -64,10 +64,10 @@ def case_no_ipv6():
     meet_everywhere(hosts, {'RINGCOMM_TIMEOUT': '20'})
 
 
-# ---- One way only -------------------------------------------------------------------------------
+# ---- Connections in one direction ---------------------------------------------------------------
 
 def one_way(beginner, *lates, more=None):
-    """Connections begin at one host only. Each rank once is the first that needs a link."""
+    """Connections can start at one host only. Each rank is once the first that needs a link."""
     hosts = net.star(2)
     hosts[1 - beginner].refuse_to_begin('eth0')
     url = f'tcp://10.77.0.{2 - beginner}:{STORE}'
@@ -91,12 +91,12 @@ def case_one_way_down():
 
 
 def case_one_way_secret():
-    """With a secret, and several transports to choose from."""
+    """With a secret, and several transports allowed."""
     one_way(1, '0:0', '1:1.5', more={'RINGCOMM_SECRET': 'secret', 'RINGCOMM_TRANSPORT': 'tcp'})
 
 
 def case_one_way_many():
-    """Rank pairs between three hosts, of which host 1 can begin with both, host 2 with host 0."""
+    """Rank pairs between three hosts: host 1 can connect to both others, host 2 to host 0."""
     hosts = net.star(3)
     hosts[0].refuse_to_begin('eth0')
     all_good(start(hosts, ['work']))
@@ -105,12 +105,13 @@ def case_one_way_many():
 # ---- Idle connections ---------------------------------------------------------------------------
 
 def connections(host):
-    """Lines of ss about TCP connections that stand, loopback's included."""
+    """Lines of ss about established TCP connections, including loopback's."""
     return host.call('ss', '-tnoH', 'state', 'established').splitlines()
 
 
 def keepalives(hosts):
-    """How many connections wait to send a keepalive; none has no timer, or a late one."""
+    """Returns how many connections wait to send a keepalive; every connection has a timer, none too
+    late."""
     seen = 0
     for host in hosts:
         for line in connections(host):
@@ -123,11 +124,11 @@ def keepalives(hosts):
 
 
 def case_keepalive():
-    """The kernel says something on every connection within 240 s, whoever made it."""
+    """The kernel sends something on every connection within 240 s, whichever side made it."""
     hosts = net.star(2)
     job = start(hosts, ['idle', 3], more=TCP)
     wait_ready(job)
-    # A packet that is not acknowledged yet has another timer, for a moment.
+    # A packet without acknowledgement has another timer for a moment.
     until = time.monotonic() + 20
     seen = keepalives(hosts)
     while seen < 20 and time.monotonic() < until:
@@ -138,7 +139,7 @@ def case_keepalive():
 
 
 def leave(prepare, each=1):
-    """An entirely good run, then `prepare` while all is idle, then all leave."""
+    """A run without faults, then `prepare` while all ranks are idle, then all leave."""
     hosts = net.star(2)
     with tempfile.TemporaryDirectory(prefix='reach-test-') as folder:
         job = start(hosts, ['work'], each=each, more={'RANK_LEAVE_AT': f'{folder}/leave'})
@@ -152,23 +153,23 @@ def leave(prepare, each=1):
 
 
 def reset(host):
-    said = host.call('ss', '-K', '-tnH', 'dport', '=', str(STORE))
-    print(f'{host.name}: {said}', end='')
-    check(str(STORE) in said, 'ss -K closed nothing: a kernel without INET_DIAG_DESTROY?')
+    found = host.call('ss', '-K', '-tnH', 'dport', '=', str(STORE))
+    print(f'{host.name}: {found}', end='')
+    check(str(STORE) in found, 'ss -K closed nothing: a kernel without INET_DIAG_DESTROY?')
 
 
 def case_store_reset():
-    """The connections to the store are reset, of ranks at one host, or of all ranks."""
+    """The connections to the store are reset, of ranks on one host, or of all ranks."""
     leave(lambda hosts: reset(hosts[1]))
 
 
 def case_store_reset_all():
-    """That of rank 0 to itself, too."""
+    """Including rank 0's own connection."""
     leave(lambda hosts: [reset(host) for host in hosts], each=2)
 
 
 def case_store_cut():
-    """They are reset, and no new one can be made: the farewell on the link counts."""
+    """They are reset, and new ones are blocked: the farewell on the link counts."""
     def cut(hosts):
         hosts[1].drop_port('eth0', STORE)
         reset(hosts[1])
@@ -178,23 +179,23 @@ def case_store_cut():
 # ---- Addresses ----------------------------------------------------------------------------------
 
 def init_errors(hosts, words='', **options):
-    """Texts of the errors of rcm_init, which fails on every rank."""
+    """Returns the error texts of rcm_init, which fails on every rank."""
     job = start(hosts, ['work'], each=1, **options)
     texts = []
     for rank, (text, _) in enumerate(job.finish()):
-        said = re.search(r'^error when=init .*status=(\S+) .*text=(.*)$', text, re.M)
-        check(said, f'rank {rank} got through rcm_init')
-        check(said.group(1) == f'RCM_ERR_{words}', f'rank {rank}: {said.group(1)}')
-        texts.append(said.group(2))
+        found = re.search(r'^error when=init .*status=(\S+) .*text=(.*)$', text, re.M)
+        check(found, f'rank {rank} passed rcm_init')
+        check(found.group(1) == f'RCM_ERR_{words}', f'rank {rank}: {found.group(1)}')
+        texts.append(found.group(2))
     return texts
 
 
 def refused_by_all(hosts, pattern, **options):
     with tempfile.TemporaryDirectory(prefix='reach-test-') as folder:
-        for rank, said in enumerate(init_errors(hosts, 'UNSUPPORTED', url=f'file://{folder}/store',
+        for rank, found in enumerate(init_errors(hosts, 'UNSUPPORTED', url=f'file://{folder}/store',
                                                 **options)):
-            check(re.search(f'ranks 0 and 1, which are on different hosts.*{pattern}', said),
-                  f'rank {rank} does not say what is missing: {said}')
+            check(re.search(f'ranks 0 and 1, which are on different hosts.*{pattern}', found),
+                  f'rank {rank} does not report what is missing: {found}')
 
 
 def case_no_address():
@@ -203,7 +204,7 @@ def case_no_address():
     hosts = [net.Host('h0'), net.Host('h1')]
     hosts[0].plug('eth0', lan, '10.77.0.1/24')
     hosts[1].plug('eth0', lan)
-    time.sleep(2)  # until the kernel has tried its link-local address
+    time.sleep(2)  # until the kernel has checked its link-local address
     nothing = 'on rank 1 there is no address that other hosts can reach: '
     refused_by_all(hosts, nothing + 'its interfaces, as eth0, have no address but link-local ones')
     hosts[1].call('ip', 'address', 'flush', 'dev', 'eth0')
@@ -212,7 +213,7 @@ def case_no_address():
     hosts[0].call('ip', 'link', 'set', 'eth0', 'down')
     refused_by_all(hosts, nothing + 'no network interface but loopback is up')
     refused_by_all(hosts, nothing, more=TCP)
-    # Two ranks of one host need none.
+    # Two ranks of one host need no address.
     all_good(start(hosts[:1], ['work'], url=f'tcp://127.0.0.1:{STORE}', more=TCP))
 
 
@@ -225,7 +226,7 @@ def case_no_common_family():
 
 
 def case_iface_lacks():
-    """Names, addresses and networks, in lists; and what is wrong with one of no use."""
+    """Names, addresses and networks, in lists; and the reason for an invalid one."""
     hosts = net.star(2)
     for i, host in enumerate(hosts):
         host.plug('eth1', net.bridge(f'own{i}'))
@@ -236,15 +237,15 @@ def case_iface_lacks():
                        ('eth7', 'there is no interface of this name, address or network'),
                        ('10.99.0.0/16', 'there is no interface of this name, address or network'),
                        ('fe80::1%eth0', 'there is no interface of this name, address or network')):
-        said = init_errors(hosts, 'CONFIG', more={'RINGCOMM_TIMEOUT': '10'},
+        found = init_errors(hosts, 'CONFIG', more={'RINGCOMM_TIMEOUT': '10'},
                            more_of={1: {'RINGCOMM_IFACE': value}})[1]
-        check(f"RINGCOMM_IFACE is '{value}', and" in said and why in said, f'not said: {said}')
+        check(f"RINGCOMM_IFACE is '{value}', and" in found and why in found, f'not found: {found}')
     for value in ('10.77.0.0/24', 'eth7,eth0', 'eth1,10.77.0.0/16'):
         all_good(start(hosts, ['work'], each=1, more={'RINGCOMM_IFACE': value}))
 
 
 def case_many_addresses():
-    """The one that works is behind 80 others."""
+    """The usable address comes after 80 others."""
     hosts = [net.Host('h0'), net.Host('h1')]
     lan = net.bridge('lan')
     for i, host in enumerate(hosts):
@@ -263,7 +264,7 @@ def case_many_addresses():
 
 
 def case_names():
-    """An error about the store has its name and its address."""
+    """An error about the store contains its name and its address."""
     hosts = net.star(2)
     with tempfile.TemporaryDirectory(prefix='reach-test-') as folder:
         hosts[1].set_hosts_file(folder, '127.0.0.1 localhost\n10.77.0.1 node7\n')
@@ -278,7 +279,7 @@ def case_names():
 # ---- Loopback -----------------------------------------------------------------------------------
 
 def listeners(host):
-    """Addresses without port on which TCP is listened."""
+    """Returns the listening addresses of TCP, without ports."""
     lines = host.call('ss', '-ltnH').splitlines()
     return sorted(line.split()[3].rsplit(':', 1)[0] for line in lines)
 
@@ -307,8 +308,8 @@ while True:
 
 
 def case_loopback():
-    """A store at loopback: ranks of one host listen at loopback only, unless told otherwise. Through
-    a tunnel it serves other hosts, too."""
+    """A store at loopback: ranks of one host listen at loopback only, unless a setting changes
+    that. Through a tunnel it serves other hosts, too."""
     hosts = net.star(2)
     for more in ({}, TCP, {'RINGCOMM_URL': f'tcp://localhost:{STORE}'}):
         job = start(hosts[:1], ['idle', 1], url=f'tcp://127.0.0.1:{STORE}', more=more)

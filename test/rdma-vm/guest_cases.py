@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """guest_cases.py BUILD CASE...: cases of RDMA between simulated nodes, inside the virtual machine.
 
-vm_test.py starts it there. Each case is a job of ranks of several nodes, whose devices are soft-RoCE
-(rdma-vm tells which), or one of the test programs. Of each a line is printed with its time, and what
-failed with the output of its ranks. Figures (how late, how long) are printed; what is asserted has
-room for a busy machine that emulates another one.
+vm_test.py starts it there. Each case is a job of ranks on several nodes, whose devices are
+soft-RoCE (see rdma-vm), or one of the test programs. For each it prints a line with its time; for a
+failed one the output of its ranks. Measured times are printed; the asserted limits leave room for a
+busy machine that emulates another one.
 """
 import os
 import random
@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 
-# What is told within a time may be so late: the machine is emulated, and may be busy.
+# Delay allowed for errors with a deadline: the machine is emulated, and may be busy.
 LATE_S = float(os.environ.get('RDMA_VM_LATE_S', '30'))
-WAIT_S = 120  # for what must end by itself
-END_S = 10  # for a process that was killed
+WAIT_S = 120  # for processes that must end by themselves
+END_S = 10  # for a killed process
 DEVICES = os.environ['RDMA_VM_DEVICES'].split()
 RAILS = int(os.environ['RDMA_VM_RAILS'])
 NODES = int(os.environ['RDMA_VM_NODES'])
@@ -51,7 +51,7 @@ def where(pid):
 
 
 class Job:
-    """Ranks of a program, `each` on every node; their lines are read from files."""
+    """Ranks of a program, `each` on every node; their output goes to files."""
 
     port = 29500
     started = []
@@ -73,7 +73,7 @@ class Job:
         file = tempfile.NamedTemporaryFile('w+', prefix='rank-')
         self.files.append(file)
         env = {**os.environ, **{name: str(value) for name, value in env.items()}}
-        # A session of its own: all of it can be ended.
+        # A session of its own, so that all of it can be ended.
         self.processes.append(subprocess.Popen(
             ['on-node', str(node), *words], env=env, stdin=subprocess.DEVNULL, stdout=file,
             stderr=subprocess.STDOUT, start_new_session=True))
@@ -83,7 +83,7 @@ class Job:
         return self.files[rank].read()
 
     def wait(self, seconds=WAIT_S):
-        """Statuses, once all have ended."""
+        """Waits until all have ended; returns their statuses."""
         until = time.monotonic() + seconds
         for rank, process in enumerate(self.processes):
             try:
@@ -110,7 +110,7 @@ class Job:
                 print(f'    [{self.name} {rank}] {line}')
 
     def end(self):
-        """A process that does not end is held in the kernel; where, is told."""
+        """A process that does not end is stuck in the kernel; prints where."""
         for process in self.processes:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -136,7 +136,7 @@ def bench_job(*words, **more):
 
 
 def run(*words, seconds=120, env=None):
-    """A program that makes its own ranks, on all devices."""
+    """Runs a program that makes its own ranks, on all devices."""
     env = {**os.environ, 'RINGCOMM_VERBS_DEVICES': ','.join(DEVICES), **(env or {})}
     done = subprocess.run([program(words[0]), *map(str, words[1:])], env=env, timeout=seconds,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -151,7 +151,7 @@ def case_conformance():
     text = run('test/transport/conformance', 'verbs', seconds=500, env={'RINGCOMM_LOG': 'error'})
     passed = sum(map(int, re.findall(r'\[  PASSED  \] (\d+) test', text)))
     print(f'{passed} cases passed')
-    check(passed > 40, 'it has run few cases')
+    check(passed > 40, 'it ran too few cases')
 
 
 def check_transports(texts, between, each=2):
@@ -164,12 +164,12 @@ def check_transports(texts, between, each=2):
 
 
 def case_transports():
-    """Shared memory inside of a node, RDMA between them."""
+    """Shared memory inside a node, RDMA between nodes."""
     check_transports(rank_job('work').good(), 'verbs')
 
 
 def counted(texts):
-    """Messages by transport, of all ranks."""
+    """Messages by transport, over all ranks."""
     counts = dict(re.findall(r'# counters: (\w+): (\d+) messages', texts[0]))
     print(' '.join(f'{name}={n}' for name, n in counts.items()))
     return {name: int(n) for name, n in counts.items()}
@@ -178,7 +178,7 @@ def counted(texts):
 def bench(*words, seconds=WAIT_S, **more):
     counts = counted(bench_job(*words, **more).good(seconds))
     check(counts.get('shm', 0) > 0 and counts.get('verbs', 0) > 0 and not counts.get('tcp'),
-          'data went another way')
+          'data used another transport')
 
 
 def case_collectives():
@@ -192,8 +192,9 @@ def case_large():
 # ---- Cables ---------------------------------------------------------------------------------------
 
 def cable(device, way):
-    """What the device sends is dropped before the carrier goes. An interface that loses its carrier refuses packets
-    for a moment, and soft-RoCE of Linux 6.1 can retry a refused packet for ever, see README.md."""
+    """Packets that the device sends are dropped before the carrier goes. An interface that loses
+    its carrier rejects packets for a moment, and soft-RoCE of Linux 6.1 can retry a rejected packet
+    forever, see README.md."""
     steps = [['tc', 'qdisc', 'add' if way == 'down' else 'del', 'dev', f'rnic{device}', 'root', 'blackhole'],
              ['ip', 'link', 'set', f'rport{device}', way]]
     for step in steps if way == 'down' else reversed(steps):
@@ -201,8 +202,8 @@ def cable(device, way):
 
 
 def cut(words, timeout, ranks):
-    """The cable of node 1 is pulled: each of these ranks says so in time, and names a rank, be it
-    what another one told it while their link still worked."""
+    """The cable of node 1 is pulled: each of these ranks reports an error in time that names
+    another rank, possibly one that it got from a peer while their link still worked."""
     job = rank_job(*words, env={'RINGCOMM_PEER_TIMEOUT': str(timeout)})
     job.wait_ready()
     time.sleep(0.3)
@@ -219,12 +220,12 @@ def cut(words, timeout, ranks):
         origin = int(value_of(text, 'error', 'origin'))
         check(origin not in (rank, -1), f'rank {rank} names rank {origin}')
         check(re.search(rf'^error .*RDMA with rank \d .*failed \(.*RINGCOMM_PEER_TIMEOUT', text, re.M),
-              f'rank {rank} does not say it: {text}')
-        check(timeout / 4 < seconds < timeout + LATE_S, f'rank {rank} was told after {seconds:.2f} s')
+              f'rank {rank} has another error: {text}')
+        check(timeout / 4 < seconds < timeout + LATE_S, f'rank {rank} got the error after {seconds:.2f} s')
 
 
 def case_cut():
-    """In an all_reduce."""
+    """During an all_reduce."""
     cut(['loop', 60, 200000], 4, range(4))
 
 
@@ -234,7 +235,7 @@ def case_cut_receiver():
 
 
 def case_cut_short():
-    """A cable that is back within half of the time is nothing to tell of."""
+    """A cable that is back within half of the time causes no error."""
     job = rank_job('loop', 10, 50000, env={'RINGCOMM_PEER_TIMEOUT': '20'})
     job.wait_ready()
     time.sleep(0.3)
@@ -243,10 +244,10 @@ def case_cut_short():
     cable(RAILS, 'up')
     longest = [float(value_of(text, 'loop', 'longest')) for text in job.good()]
     print(f'the operation took {max(longest):.2f} s')
-    check(min(longest) > 2, 'the cut did not cut')
+    check(min(longest) > 2, 'the cut had no effect')
 
 
-# ---- Sentences ------------------------------------------------------------------------------------
+# ---- Errors ---------------------------------------------------------------------------------------
 
 LITTLE_MEMORY = ['bash', '-c', 'ulimit -l 64; exec setpriv --reuid 65534 --regid 65534 --clear-groups '
                  '"$@"', 'bash']
@@ -254,17 +255,17 @@ NOT_HERE = {'RINGCOMM_VERBS_DEVICES': 'rxe77'}
 
 
 def refused(sentence, env_of=None, user=()):
-    """Without RDMA on node 1 the job goes by TCP; if RDMA is demanded it fails; both say why. With one
-    rank on a node: processes start slowly in here."""
+    """Without RDMA on node 1 the job uses TCP; if the settings demand RDMA it fails; both report
+    the reason. With one rank per node: processes start slowly in the guest."""
     more = {'each': 1, 'env_of': env_of, 'user': user}
     texts = rank_job('work', env={'RINGCOMM_LOG': 'info'}, **more).good()
     check_transports(texts, 'tcp', each=1)
     demanding = rank_job('work', env={'RINGCOMM_TRANSPORT': 'shm,verbs'}, **more)
-    check(all(status != 0 for status in demanding.wait()), 'a rank works without what is demanded')
+    check(all(status != 0 for status in demanding.wait()), 'a rank works without the demanded transport')
     for text in ('\n'.join(texts), '\n'.join(map(demanding.text, range(len(demanding.processes))))):
-        said = re.search(rf'.*{sentence}.*', text)
-        check(said, f'nobody says "{sentence}":\n{text[-2000:]}')
-        print(said.group(0)[:220])
+        found = re.search(rf'.*{sentence}.*', text)
+        check(found, f'no rank reports "{sentence}":\n{text[-2000:]}')
+        print(found.group(0)[:220])
 
 
 def case_memory_locked():
@@ -309,7 +310,7 @@ def harness(fault, rounds, deadline, ranks='2,3,4', seconds=400):
 
 
 def case_kills():
-    """At random moments, over nodes: each survivor names the rank."""
+    """At random moments, over nodes: each survivor names the killed rank."""
     for number in range(20):
         job = rank_job('loop', 60, 20000)
         job.wait_ready()
@@ -367,7 +368,7 @@ def run_case(name):
     began = time.monotonic()
     print(f'== {name}', flush=True)
     with open('/dev/kmsg', 'w', encoding='ascii') as log:
-        log.write(f'rdma-vm case {name}')  # vm_test.py reads it
+        log.write(f'rdma-vm case {name}')  # read by vm_test.py
     try:
         globals()[f'case_{name.replace("-", "_")}']()
         good = True
