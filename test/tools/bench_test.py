@@ -21,7 +21,7 @@ KERNEL_COLUMNS = 'name,variant,dtype,op,nsrcs,bytes,us,GBps'
 
 
 def run(program, *args, env=None, timeout=150):
-    # Variables of a surrounding launcher would decide things here.
+    # Variables of a surrounding launcher would change the results.
     clean = {k: v for k, v in os.environ.items()
              if not k.startswith('RINGCOMM_') and k not in ('RANK', 'WORLD_SIZE', 'MASTER_ADDR',
                                                             'MASTER_PORT', 'LOCAL_RANK')}
@@ -69,7 +69,7 @@ class Results(Bench):
         rows = self.rows('all', '--ranks', str(ranks), '--transport', transport, '-b', '4', '-e',
                          '256K', '-f', '16', '-n', '10', '--check', *more)
         wanted = ['all_reduce'] * 5 + ['broadcast'] * 5 + ['barrier'] + ['reduce'] * 5
-        sizes = 5 if ranks == 1 else 4  # from one element of each block on
+        sizes = 5 if ranks == 1 else 4  # from one element per block on
         per_rank = [name for name in PER_RANK for _ in range(sizes)]
         first_uneven = per_rank.index('scatter_v')
         wanted += per_rank[:first_uneven] + ['scan'] * 5 + ['exscan'] * 5
@@ -130,7 +130,8 @@ class Results(Bench):
             self.assertEqual({r['errors'] for r in rows}, {'0'})
 
     def test_named_by_size(self):
-        """Rank 0's file counts for all; RINGCOMM_ALGORITHM counts before it; else the price."""
+        """Rank 0's file applies to all; RINGCOMM_ALGORITHM overrides it; the last resort is the
+        price."""
         with tempfile.NamedTemporaryFile('w', suffix='.conf') as f:
             f.write('all_reduce = ring:0-64, binomial:64K-\nshm_mib = 0\nshm_hop = 1\nsum_mib = 0\n')
             f.flush()
@@ -200,12 +201,12 @@ class Results(Bench):
     def test_time_of_one_of_many_calls(self):
         one = self.rows('barrier', '--ranks', '2', '-n', '20')[0]
         many = self.rows('barrier', '--ranks', '2', '-n', '5', '--calls', '1000')[0]
-        # Generous: not divided, it would be 1,000 times as long.
+        # Generous: without the division it would be 1,000 times as long.
         self.assertLess(float(many['median_us']), 200 * float(one['median_us']))
 
     def test_ranks_begin_together(self):
-        # None of those that count begins more than 1 us late, so no span is longer than that beside
-        # the slowest rank's time. Ranks without a CPU each seldom or never begin together.
+        # Iterations in which a rank starts more than 1 us late are discarded, so no span is longer
+        # than that plus the slowest rank's time. Ranks without a CPU each rarely start together.
         for ranks, transport in (('2', 'shm'), ('2', 'tcp'), ('4', 'tcp')):
             done = run(BENCH, 'broadcast', '--ranks', ranks, '--transport', transport, '--sizes',
                        '8,4K', '-n', '100', '--check', '--together', '--csv', '-')
@@ -237,7 +238,7 @@ class Results(Bench):
         self.assertGreater(time.monotonic() - began, 0.4)
 
     def launched(self, nranks, *args, envs=None):
-        """Ranks as a launcher starts them: the environment says who and where."""
+        """Ranks as a launcher starts them, with rank, size and store in the environment."""
         with tempfile.TemporaryDirectory() as folder:
             ranks = []
             for rank in range(nranks):

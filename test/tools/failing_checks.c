@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks with tests that go wrong in each way, for the frame of ringcomm-info --check. */
+/* Tests that fail in each way, for the framework of ringcomm-info --check. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

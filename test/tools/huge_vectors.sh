@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Vectors of more than 2^31 elements between two ranks, every collective, every element compared:
-# huge_vectors.sh BENCH INFO TRANSPORT. Takes 9 GB of memory.
+# Vectors of more than 2^31 elements between two ranks: every collective, with every element
+# compared: huge_vectors.sh BENCH INFO TRANSPORT. Needs 9 GB of memory.
 set -eu
 bench=$1
 info=$2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank of trace_test.py: rank 1 is 0.3 s late for the second of four all_reduces; with "killed"
- * rank 2 then kills itself, and the others exit as programs do that give up. With "two" two more
- * run at a time, with "many" 40000 one after another. */
+/* The ranks of trace_test.py: rank 1 is 0.3 s late for the second of four all_reduces. With
+ * "killed" rank 2 then kills itself, and the others exit without rcm_destroy. With "two" two more
+ * all_reduces run at the same time, with "many" 40000 in sequence. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
         if (call == 2 && rcm_rank(comm) == 1)
             usleep(300000);
         if (call == 3 && killed && rcm_rank(comm) == 2) {
-            usleep(300000); /* the others are in theirs */
+            usleep(300000); /* the others are in their second */
             raise(SIGKILL);
         }
         if (rcm_all_reduce(comm, in, out, COUNT, RCM_FLOAT32, RCM_SUM, NULL, NULL) != RCM_OK)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Types and operators through ringcomm-bench --check: types_operators_test.py BENCH sample|all
 
-Each defined pair on each of 2, 3 and 5 ranks over shm and tcp, all collectives (`all`: some
-minutes), or a sample of these in which each type, operator, number of ranks and transport is
-several times; and avg, which one step divides, by each algorithm. Pairs that are not defined print
-a sentence.
+`all` (several minutes): each defined pair on 2, 3 and 5 ranks over shm and tcp, with all
+collectives. `sample`: a part in which each type, operator, number of ranks and transport appears
+several times. Then avg, whose division is one step, with each algorithm. Undefined pairs print an
+error.
 """
 import itertools
 import re
@@ -21,9 +21,9 @@ def run(*args):
 
 
 def names(option, collective='all_reduce'):
-    """What the bench says there is."""
-    said = run(collective, option, 'none').stderr
-    return re.findall(r'\w+', re.search(r'there are (.*)', said).group(1))
+    """Returns the names that the bench lists."""
+    listed = run(collective, option, 'none').stderr
+    return re.findall(r'\w+', re.search(r'there are (.*)', listed).group(1))
 
 
 def check(dtype, op, ranks, transport):
@@ -35,12 +35,13 @@ def check(dtype, op, ranks, transport):
 
 
 def refused(dtype, op):
-    """Whether it is, by the sentence; the exit status agrees."""
+    """Returns whether the pair is undefined, according to the error; checks that the exit status
+    agrees."""
     done = run('kernel', '-d', dtype, '-o', op, '-b', '64', '-e', '64', '-n', '1')
-    said = f'{op} of {dtype} is not defined: ' in done.stderr
-    if said == (done.returncode == 0):
+    undefined = f'{op} of {dtype} is not defined: ' in done.stderr
+    if undefined == (done.returncode == 0):
         sys.exit(f'{dtype} {op}: {done.returncode} {done.stderr}')
-    return said
+    return undefined
 
 
 def check_avg():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Adds fake devices to ringcomm-info. PLAYED selects them: "two", "down", "efa", "iwarp", "none",
- * "fail" (the hundredth send fails), "cut" (nothing reaches the other side).
+ * Adds fake devices to ringcomm-info. FAKE_DEVICES selects them: "two", "down", "efa", "iwarp",
+ * "none", "fail" (the hundredth send fails), "cut" (nothing reaches the other side).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static const struct {
 };
 
 __attribute__((constructor)) static void play(void) {
-    const char *name = getenv("PLAYED");
+    const char *name = getenv("FAKE_DEVICES");
     for (size_t i = 0; name && i < sizeof plays / sizeof plays[0]; i++) {
         if (strcmp(plays[i].name, name) != 0)
             continue;
