@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program closes all descriptors from 3 on, those of the library too, in one rank: every rank
- * gets an error in time, that one is told why, and all end.
+ * A program closes all descriptors from 3 on in one rank, the library's included: every rank gets
+ * an error in time, that rank's error gives the reason, and all ranks end.
  *
- *   closed shm|tcp between|waiting|destroy|reopened
+ *   closed_descriptors shm|tcp between|waiting|destroy|reopened
  *
  * between two calls; while a call waits, from another thread; before rcm_destroy; between two
- * calls, and the numbers are those of other files from then on, which stay open. With VERBOSE in
- * the environment the ranks' logs are seen.
+ * calls, and the numbers are then reused for other files, which must stay open. With VERBOSE in the
+ * environment the ranks' logs are printed.
  */
 #include "ringcomm.h"
 #include <netinet/in.h>
@@ -34,16 +34,16 @@
 #define MARGIN_MS   4000
 #define HANGS_MS    (4 * (DEADLINE_MS + MARGIN_MS))
 #define FIRST_FD    3
-#define FDS         64 /* that the program opens */
+#define FDS         64 /* opened by the program */
 
 enum how { BETWEEN, WAITING, DESTROY, REOPENED, HOWS };
 static const char *const hows[HOWS] = {"between", "waiting", "destroy", "reopened"};
 
 struct seen {
     int status, origin, ended; /* of the call; of rcm_destroy */
-    int told;                  /* the first of them that is an error */
+    int first_error;           /* the first of them that is an error */
     int64_t call_ms, destroy_ms;
-    int lost; /* files of the program that are not open any more */
+    int lost; /* files of the program that were closed */
     char text[512];
 };
 
@@ -56,7 +56,7 @@ static struct {
 } t;
 
 static struct board {
-    _Atomic int tid; /* of the guilty rank's thread that is about to call */
+    _Atomic int tid; /* of the closing rank's thread that is about to call */
     _Atomic bool ready[RANKS_MAX], closed;
     struct seen seen[RANKS_MAX];
 } * board; /* shared memory */
@@ -177,14 +177,14 @@ static int rank_run(int rank) {
         await(&board->ready[r]);
     const int64_t began = now_ms();
     seen->status = rank == t.guilty ? guilty_call(comm) : other_call(comm);
-    seen->told = seen->status;
+    seen->first_error = seen->status;
     snprintf(seen->text, sizeof seen->text, "%s", rcm_last_error());
     (void)rcm_comm_error(comm, &error);
     seen->origin = error.origin;
     const int64_t called = now_ms();
     seen->ended = rcm_destroy(comm);
-    if (seen->told == RCM_OK) { /* the call had all it needed */
-        seen->told = seen->ended;
+    if (seen->first_error == RCM_OK) { /* the call did not need the descriptors */
+        seen->first_error = seen->ended;
         snprintf(seen->text, sizeof seen->text, "%s", rcm_last_error());
     }
     seen->call_ms = called - began;
@@ -206,7 +206,7 @@ static void choose_url(void) {
     snprintf(t.url, sizeof t.url, "tcp://127.0.0.1:%d", ntohs(in.sin_port));
 }
 
-/* False if it did not end by itself, with 0. */
+/* False if it did not exit with 0. */
 static bool reap(int rank, pid_t pid, int64_t end) {
     int status = 0;
     pid_t got;
@@ -228,9 +228,10 @@ static bool is_right(int rank, const struct seen *seen) {
     char name[32];
     snprintf(name, sizeof name, "rank %d (", t.guilty);
     if (rank == t.guilty)
-        return seen->told == RCM_ERR_SYSTEM && strstr(seen->text, "descriptors of this process") &&
+        return seen->first_error == RCM_ERR_SYSTEM &&
+               strstr(seen->text, "descriptors of this process") &&
                (seen->status == RCM_OK || seen->origin == rank);
-    return seen->told == RCM_ERR_PEER && strstr(seen->text, name);
+    return seen->first_error == RCM_ERR_PEER && strstr(seen->text, name);
 }
 
 static void judge(int rank) {
@@ -274,7 +275,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[2], hows[i]) == 0)
             t.how = (enum how)i;
     if (t.how == HOWS) {
-        fprintf(stderr, "usage: closed shm|tcp between|waiting|destroy|reopened\n");
+        fprintf(stderr, "usage: closed_descriptors shm|tcp between|waiting|destroy|reopened\n");
         return 2;
     }
     t.transport = argv[1];

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that die in rcm_destroy: the others end in time, with RCM_OK or an error that names one of
- * the dead; rank 0, which serves the store, does not wait for them.
+ * Ranks that die in rcm_destroy: the others end in time, with RCM_OK or an error that names a dead
+ * rank; rank 0, which serves the store, does not wait for them.
  *
- *   leave shm|tcp RANKS WHERE VICTIMS ROUNDS [SEED]
+ *   death_in_destroy shm|tcp RANKS WHERE VICTIMS ROUNDS [SEED]
  *
- * With VERBOSE in the environment the ranks' logs are seen.
+ * With VERBOSE in the environment the ranks' logs are printed.
  *
- * WHERE: farewell, when the others wait for a victim's farewell, before its rcm_destroy lets even
- * the loop thread say it; gone, when it is about to tell the store that it has left, each rank but
- * 0 in turn; steps, before some call of libc in rcm_destroy, from the first to the last; random, at
- * a random moment. The rooms of the library are linked statically, so that the linker can wrap
- * these calls.
+ * WHERE is the victim's moment of death:
+ *   farewell  the others wait for its farewell, which not even its loop thread has sent
+ *   gone      it is about to report to the store that it has left; each rank but 0 in turn
+ *   steps     before a call of libc in rcm_destroy, from the first to the last
+ *   random    a random moment
+ * The library's folders are linked statically, so that the linker can wrap these calls.
  */
 #include "ringcomm.h"
 #include <netinet/in.h>
@@ -34,9 +35,9 @@
 
 #define RANKS_MAX   16
 #define MS          INT64_C(1000000)
-#define WITHIN_MS   3000 /* a second is promised, and the machine may be busy */
+#define WITHIN_MS   3000 /* 1 s is guaranteed; the machine may be busy */
 #define HANGS_MS    20000
-#define MOMENT_US   2000 /* a random moment; rcm_destroy takes no longer where nobody dies */
+#define MOMENT_US   2000 /* a random moment; without deaths rcm_destroy takes no longer */
 #define COUNT       1000
 #define STATUS_NONE 1000
 
@@ -48,7 +49,7 @@ struct seen {
     _Atomic long calls; /* of libc, in rcm_destroy */
     _Atomic int64_t died_ns;
     int64_t begun_ns;
-    _Atomic int64_t ended_ns; /* release; the next lines */
+    _Atomic int64_t ended_ns; /* stored with release; covers the next members */
     int status;
     char text[512];
 };
@@ -62,7 +63,7 @@ static struct {
     struct seen *seen; /* shared memory, by rank */
     pid_t pids[RANKS_MAX];
     bool victim[RANKS_MAX];
-    long die_at; /* a number of calls */
+    long die_at; /* number of calls until the death */
     int errors;
 } t;
 
@@ -96,7 +97,7 @@ static void step(const void *data, size_t len) {
         die();
 }
 
-/* result, name, parameters, arguments, what is sent, how long it is */
+/* result, name, parameters, arguments, data that is sent, its length */
 #define WRAP(result, name, parameters, arguments, data, len)                                       \
     result __real_##name parameters;                                                               \
     result __wrap_##name parameters;                                                               \
@@ -133,8 +134,8 @@ static void await_others_wait(void) {
             usleep(1000);
 }
 
-/* All have called rcm_destroy. From its return on this rank's loop thread answers farewells, and a
- * rank that has said farewell is not missed. */
+/* All ranks have called rcm_destroy. After this returns, the rank's loop thread answers farewells,
+ * and a rank that has sent its farewell does not count as missing. */
 rcm_status __real_rcmi_barrier_parting(struct rcm_comm *comm);
 rcm_status __wrap_rcmi_barrier_parting(struct rcm_comm *comm);
 rcm_status __wrap_rcmi_barrier_parting(struct rcm_comm *comm) {
@@ -153,14 +154,14 @@ static int rank_fail(const char *what) {
     return 1;
 }
 
-/* A victim may be dead before a slow rank has seen the last message of its all_reduce. */
+/* A victim may be dead before a slow rank has read the last message of its all_reduce. */
 static void await_all_ready(void) {
     for (int r = 0; r < t.n; r++)
         for (int ms = 0; ms < HANGS_MS && !atomic_load(&t.seen[r].ready); ms++)
             usleep(1000);
 }
 
-/* Who is not linked to a victim may leave without learning of its end. */
+/* A rank without a link to a victim may leave without an error. */
 static rcm_status link_all(rcm_comm *comm) {
     rcm_status status = RCM_OK;
     char byte = 0;
@@ -240,7 +241,7 @@ static void kill_at_random(void) {
     }
 }
 
-/* True if rank r was killed; an end with another signal, or with an error, is a fault. */
+/* True if rank r was killed; an end by another signal, or with an error, is a failure. */
 static bool reap(int r, int64_t end_ns) {
     int status = 0;
     pid_t got;
@@ -308,7 +309,7 @@ static void round_run(void) {
 
 /* ---- All rounds ----------------------------------------------------------------------------- */
 
-/* Neighbours: the first is another one in each round. */
+/* Neighbours; the first one changes with each round. */
 static void choose_victims(int round) {
     const int first = t.where == WHERE_GONE ? 1 : 0;
     memset(t.victim, 0, sizeof t.victim);
@@ -316,7 +317,7 @@ static void choose_victims(int round) {
         t.victim[first + (round + i) % (t.n - first)] = true;
 }
 
-/* Calls of rcm_destroy where nobody dies. */
+/* Number of calls in rcm_destroy without deaths. */
 static long count_calls(void) {
     long most = 0;
     memset(t.victim, 0, sizeof t.victim);
@@ -346,8 +347,8 @@ static bool parse(int argc, char **argv, int *ret_rounds) {
 int main(int argc, char **argv) {
     int rounds;
     if (!parse(argc, argv, &rounds)) {
-        fprintf(stderr,
-                "usage: leave shm|tcp RANKS farewell|gone|steps|random VICTIMS ROUNDS [SEED]\n");
+        fprintf(stderr, "usage: death_in_destroy shm|tcp RANKS farewell|gone|steps|random VICTIMS "
+                        "ROUNDS [SEED]\n");
         return 2;
     }
     t.seen = mmap(NULL, RANKS_MAX * sizeof *t.seen, PROT_READ | PROT_WRITE,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks that end without rcm_destroy:
- *     exit shm|tcp
- * By exit() with nothing in flight it has left: what it sent is received, and the text on
- * operations that need it says so. With an operation in flight, or by _exit, it is a death. A child
- * of a rank that exits is nothing at all. In each case rank 1 of three ends; in the last one rank
- * 0, while others are in rcm_init.
+ *     exit_without_destroy shm|tcp
+ * exit() with no operation in flight means that the rank has left: its messages are received, and
+ * later operations that need it fail with that reason. With an operation in flight, or by _exit,
+ * the rank counts as dead. The exit of a rank's child has no effect. In each case rank 1 of three
+ * ends; in the last one rank 0, while others are in rcm_init.
  */
 #include "ringcomm.h"
 #include "../sanitized.h"
@@ -21,16 +21,16 @@
 
 enum { RANKS = 3, ENDS = 1, COUNT = 3000, MESSAGES = 3, LATE_US = 300000, GONE_US = 600000 };
 
-/* What the others learn: "has left" in the text of their error, or that it is lost; or nothing. */
-enum heard { LEFT, DEATH, NOTHING };
+/* The others' error: "has left", or that the rank is lost; or none. */
+enum effect { LEFT, DEATH, NOTHING };
 
 static const struct ending {
     const char *name;
-    enum heard heard;
+    enum effect effect;
     void (*end)(rcm_comm *comm);
 } * ending;
 
-static rcm_comm *also; /* all ranks again: what fails there does not fail here */
+static rcm_comm *also; /* a duplicate of comm: its failures do not fail comm */
 
 static int fail(const char *what) {
     fprintf(stderr, "%s: %s: %s\n", ending->name, what, rcm_last_error());
@@ -81,29 +81,29 @@ static const struct ending endings[] = {{"exit", LEFT, by_exit},
 /* ---- The others ---------------------------------------------------------------------------- */
 
 static bool is_orderly(void) {
-    return ending->heard != DEATH;
+    return ending->effect != DEATH;
 }
 
-/* A receive from any source goes on when rank 1 has left, which never sent anything to rank 2. */
+/* A receive from any source continues when rank 1 has left, which never sent anything to rank 2. */
 static int receive_from_others(int rank) {
     int token = 5, got = -1;
     if (rank == 0 && rcm_send(also, &token, 1, RCM_INT32, 2, 0, NULL, NULL) != RCM_OK)
-        return fail("a send to another rank than the one that has left");
+        return fail("a send to a rank that has not left");
     if (rank == 2 && (rcm_recv(also, &got, 1, RCM_INT32, RCM_ANY_SOURCE, 0, NULL, NULL) != RCM_OK ||
                       got != token))
-        return fail("a receive from any source when one has left");
+        return fail("a receive from any source when a rank has left");
     if (rank == 0)
-        usleep(GONE_US); /* rank 2 has left it, and its process ends after a failure meanwhile */
+        usleep(GONE_US); /* rank 2 has left it, and its process may end after a failure */
     return rcm_leave(also) == RCM_OK ? 0 : fail("rcm_leave of the other communicator");
 }
 
-/* What rank 1 sent before is there, after it is gone. */
+/* Messages that rank 1 sent before its end arrive afterwards. */
 static int receive_all(rcm_comm *comm) {
     usleep(LATE_US);
     for (int i = 0; i < MESSAGES && is_orderly(); i++) {
         int got = -1;
         if (rcm_recv(comm, &got, 1, RCM_INT32, ENDS, 0, NULL, NULL) != RCM_OK || got != i)
-            return fail("what it had sent");
+            return fail("a message that it had sent");
     }
     return 0;
 }
@@ -120,14 +120,12 @@ static int other_run(rcm_comm *comm) {
     const double seconds =
         (double)(now.tv_sec - begun.tv_sec) + (double)(now.tv_nsec - begun.tv_nsec) / 1e9;
     if (seconds > 3 + 20 * TEST_SANITIZED)
-        return fail("it takes more than three seconds");
-    if (ending->heard == NOTHING)
-        return status == RCM_OK && rcm_destroy(comm) == RCM_OK
-                   ? 0
-                   : fail("it is no matter of this rank");
+        return fail("the barrier takes more than 3 s");
+    if (ending->effect == NOTHING)
+        return status == RCM_OK && rcm_destroy(comm) == RCM_OK ? 0 : fail("this rank");
     if (status != RCM_ERR_PEER || !strstr(rcm_last_error(), "rank 1 (") ||
         is_orderly() != (strstr(rcm_last_error(), "has left") != NULL))
-        return fail("the end of rank 1");
+        return fail("the error about rank 1");
     return rcm_leave(comm) == RCM_ERR_PEER ? 0 : fail("rcm_leave");
 }
 
@@ -180,7 +178,7 @@ static void at_once_run(const char *url, int rank, bool leaves) {
     _exit(1);
 }
 
-/* The others come through rcm_init all the same. Returns how many do not. */
+/* The others still pass rcm_init. Returns how many do not. */
 static int at_once(bool leaves) {
     char url[64];
     int errors = 0, status;
@@ -195,11 +193,11 @@ static int at_once(bool leaves) {
 
 static int at_once_rounds(void) {
     int errors = 0;
-    setenv("RINGCOMM_JOB_ID", "at once", 1); /* so that ranks do not wait for others' like */
+    setenv("RINGCOMM_JOB_ID", "at once", 1); /* so that ranks do not wait for those of equal jobs */
     for (int round = 0; round < ROUNDS && errors == 0; round++)
         errors = at_once(round % 2 == 0);
     if (errors > 0)
-        fprintf(stderr, "FAIL at once: %d ranks are not through rcm_init\n", errors);
+        fprintf(stderr, "FAIL at once: %d ranks did not pass rcm_init\n", errors);
     unsetenv("RINGCOMM_JOB_ID");
     return errors;
 }
@@ -207,7 +205,7 @@ static int at_once_rounds(void) {
 int main(int argc, char **argv) {
     int errors = 0, failed, status;
     if (argc != 2) {
-        fprintf(stderr, "usage: exit shm|tcp\n");
+        fprintf(stderr, "usage: exit_without_destroy shm|tcp\n");
         return 2;
     }
     setenv("RINGCOMM_TRANSPORT", argv[1], 1);

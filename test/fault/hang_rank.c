@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of a job that hangs, for hang_test.py and the tests of ringcomm-info --live; started by
+ * A rank of a job that hangs, for hang_test.py and the tests of ringcomm-info --live, started by
  * ringcomm-run:
- *     hang SCENE ODD MILLISECONDS
- * Scenes, after a barrier in which all meet:
- *   absent    rank ODD calls nothing more, the others all_reduce with that deadline
+ *     hang_rank SCENE ODD MILLISECONDS
+ * Scenes, after a barrier of all ranks:
+ *   absent    rank ODD makes no more calls, the others call all_reduce with that deadline
  *   stopped   the same, and ODD stops itself
- *   hidden    the same, for a rank ODD whose number means something else to the others
- *   receives  ODD receives what nobody sends, the others all_reduce with that deadline
+ *   hidden    the same, and ODD's pid means another process for the others
+ *   receives  ODD receives a message that no rank sends, the others call all_reduce
  *   slow      ODD calls all_reduce that much later
- *   calls     as absent, after BARRIERS barriers and SUMS sums of lengths of their own
- *   wait      as absent, but nobody is ever late: until it is killed
+ *   calls     like absent, after BARRIERS barriers and SUMS sums of different lengths
+ *   wait      like absent, but without a deadline: until it is killed
  */
 #include "ringcomm.h"
 #include "cpu_starvation.h"
@@ -29,7 +29,7 @@ static void sleep_ms(long ms) {
     nanosleep(&time, NULL);
 }
 
-/* Until the others have given up. */
+/* Waits until the others have given up. */
 static rcm_status stay_away(rcm_comm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     while (rcm_comm_error(comm, &error) == RCM_OK)
@@ -58,7 +58,7 @@ static rcm_status be_odd(rcm_comm *comm, const char *scene, long ms) {
     return stay_away(comm);
 }
 
-/* The sum of i elements, each number of them once. */
+/* BARRIERS barriers, then a sum of each length. */
 static rcm_status call_much(rcm_comm *comm) {
     float data[SUMS] = {0};
     rcm_status status = RCM_OK;
@@ -100,9 +100,9 @@ int main(int argc, char **argv) {
     fflush(stdout);
     const rcm_status destroyed = rcm_destroy(comm);
     if (strcmp(scene, "stopped") == 0 && rank == (odd + 1) % size) {
-        sleep_ms(1500); /* until the others have said theirs: the launcher then ends all */
+        sleep_ms(1500); /* until the others have printed their errors: the launcher then ends all */
         kill((pid_t)pid, SIGKILL);
     }
-    /* A failure, so that the launcher ends the one that is stopped. */
+    /* A failure, so that the launcher ends the stopped rank. */
     return destroyed == status && strcmp(scene, "hidden") != 0 ? 0 : 1;
 }

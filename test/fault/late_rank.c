@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is named when operations are late and nobody is dead. Ranks are threads:
- *     late shm|tcp
+ * The origin that is named when operations time out and no rank is dead. Ranks are threads:
+ *     late_rank shm|tcp
  */
 #include "ringcomm.h"
 #include "cpu_starvation.h"
@@ -16,11 +16,11 @@ enum { RANKS = 4, LATE_MS = 500, TURNS = 4 };
 
 struct scene {
     const char *name;
-    int origin; /* who must be named; -1: anybody, but the same */
-    /* What rank does in it. */
-    rcm_status (*play)(rcm_comm *comm, int rank, const struct rcm_call *call);
+    int origin; /* the rank that must be named; -1: any, but all the same */
+    /* The rank's part in it. */
+    rcm_status (*act)(rcm_comm *comm, int rank, const struct rcm_call *call);
     const char *words; /* in the text */
-    uint32_t missing;  /* from the monitored barrier, bit by bit */
+    uint32_t missing;  /* from the monitored barrier, one bit per rank */
 };
 
 static rcm_status recv_from(rcm_comm *comm, int src, const struct rcm_call *call) {
@@ -28,7 +28,7 @@ static rcm_status recv_from(rcm_comm *comm, int src, const struct rcm_call *call
     return rcm_recv(comm, &value, 1, RCM_INT32, src, 1, call, NULL);
 }
 
-/* Is in no operation until the others have given up. */
+/* Calls nothing until the others have given up. */
 static rcm_status stay_away(rcm_comm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     const struct timespec ms = {0, 1000000};
@@ -37,34 +37,34 @@ static rcm_status stay_away(rcm_comm *comm) {
     return error.status;
 }
 
-/* 0 waits for 1, 1 for 2, 2 for 3, and 3 for nobody. */
-static rcm_status play_chain(rcm_comm *comm, int rank, const struct rcm_call *call) {
+/* 0 waits for 1, 1 for 2, 2 for 3, and 3 is in no operation. */
+static rcm_status act_chain(rcm_comm *comm, int rank, const struct rcm_call *call) {
     return rank == RANKS - 1 ? stay_away(comm) : recv_from(comm, rank + 1, call);
 }
 
 /* One rank does not come; with the fewest messages between the others. */
-static rcm_status play_absent(rcm_comm *comm, int rank, const struct rcm_call *call) {
+static rcm_status act_absent(rcm_comm *comm, int rank, const struct rcm_call *call) {
     float data[1000] = {0};
     if (rank == 2)
         return stay_away(comm);
     return rcm_all_reduce(comm, data, data, 1000, RCM_FLOAT32, RCM_SUM, call, NULL);
 }
 
-static rcm_status play_absent_async(rcm_comm *comm, int rank, const struct rcm_call *call) {
+static rcm_status act_absent_async(rcm_comm *comm, int rank, const struct rcm_call *call) {
     rcm_work *works[3] = {NULL};
     rcm_status status = RCM_OK;
     if (rank == 1)
         return stay_away(comm);
     for (int i = 0; i < 3 && status == RCM_OK; i++)
         status = rcm_barrier(comm, call, &works[i]);
-    status = stay_away(comm); /* the library's own thread finds out */
+    status = stay_away(comm); /* the library's own thread finds the timeout */
     for (int i = 0; i < 3; i++)
         rcm_work_free(works[i]);
     return status;
 }
 
-/* The same for one that has not started: too many before it have not ended. */
-static rcm_status play_absent_queued(rcm_comm *comm, int rank, const struct rcm_call *call) {
+/* The same for an operation that has not started: too many earlier ones are pending. */
+static rcm_status act_absent_queued(rcm_comm *comm, int rank, const struct rcm_call *call) {
     enum { QUEUED = 200 };
     static float data[RANKS];
     rcm_work *works[QUEUED] = {NULL};
@@ -81,13 +81,13 @@ static rcm_status play_absent_queued(rcm_comm *comm, int rank, const struct rcm_
 }
 
 /* Each waits for the next one. */
-static rcm_status play_circle(rcm_comm *comm, int rank, const struct rcm_call *call) {
+static rcm_status act_circle(rcm_comm *comm, int rank, const struct rcm_call *call) {
     return recv_from(comm, (rank + 1) % RANKS, call);
 }
 
-/* The same among two ranks, while the others wait for them: a circle has no beginning, and who asks
- * only along the circle sees another case than who asks all. */
-static rcm_status play_pair(rcm_comm *comm, int rank, const struct rcm_call *call) {
+/* The same between two ranks, while the others wait for them. A circle has no start: a rank that
+ * queries only along the circle finds another situation than one that queries all. */
+static rcm_status act_pair(rcm_comm *comm, int rank, const struct rcm_call *call) {
     float data[1000] = {0};
     if (rank >= RANKS / 2)
         return recv_from(comm, rank ^ 1, call);
@@ -104,24 +104,24 @@ static rcm_status monitored(rcm_comm *comm, int rank, uint32_t away, uint32_t fl
     return rcm_monitored_barrier(comm, flags, call, NULL);
 }
 
-static rcm_status play_missing_0(rcm_comm *comm, int rank, const struct rcm_call *call) {
+static rcm_status act_missing_0(rcm_comm *comm, int rank, const struct rcm_call *call) {
     return monitored(comm, rank, 1u << 0, 0, call);
 }
 
-static rcm_status play_missing_some(rcm_comm *comm, int rank, const struct rcm_call *call) {
+static rcm_status act_missing_some(rcm_comm *comm, int rank, const struct rcm_call *call) {
     return monitored(comm, rank, 1u << 0 | 1u << 1, 0, call);
 }
 
-static rcm_status play_missing_most(rcm_comm *comm, int rank, const struct rcm_call *call) {
+static rcm_status act_missing_most(rcm_comm *comm, int rank, const struct rcm_call *call) {
     return monitored(comm, rank, 1u << 0 | 1u << 1 | 1u << 3, 0, call);
 }
 
-static rcm_status play_missing_first(rcm_comm *comm, int rank, const struct rcm_call *call) {
+static rcm_status act_missing_first(rcm_comm *comm, int rank, const struct rcm_call *call) {
     return monitored(comm, rank, 1u << 1 | 1u << 3, RCM_FIRST_MISSING, call);
 }
 
-/* It has not started where an earlier operation waits for the same rank. */
-static rcm_status play_missing_queued(rcm_comm *comm, int rank, const struct rcm_call *call) {
+/* It has not started, since an earlier operation waits for the same rank. */
+static rcm_status act_missing_queued(rcm_comm *comm, int rank, const struct rcm_call *call) {
     static float data[RANKS];
     rcm_work *before = NULL, *work = NULL;
     if (rank == 1)
@@ -138,18 +138,18 @@ static rcm_status play_missing_queued(rcm_comm *comm, int rank, const struct rcm
 }
 
 static const struct scene scenes[] = {
-    {"chain", 3, play_chain, "in no operation", 0},
-    {"absent", 2, play_absent, "in no operation", 0},
-    {"absent, asynchronous", 1, play_absent_async, "in no operation", 0},
-    {"absent, queued", 1, play_absent_queued, "all_reduce number 201", 0},
-    {"circle", -1, play_circle, "wait for each other", 0},
-    {"pair", -1, play_pair, "rank", 0},
-    {"missing rank 0", 0, play_missing_0, ": rank 0 is missing: rank 0 (pid ", 1u << 0},
-    {"missing some", -1, play_missing_some, " is in recv from rank 2 (tag 1)", 1u << 0 | 1u << 1},
-    {"missing all but one", -1, play_missing_most, ": ranks 0, 1, 3 are missing: rank 0 (pid ",
+    {"chain", 3, act_chain, "in no operation", 0},
+    {"absent", 2, act_absent, "in no operation", 0},
+    {"absent, asynchronous", 1, act_absent_async, "in no operation", 0},
+    {"absent, queued", 1, act_absent_queued, "all_reduce number 201", 0},
+    {"circle", -1, act_circle, "wait for each other", 0},
+    {"pair", -1, act_pair, "rank", 0},
+    {"missing rank 0", 0, act_missing_0, ": rank 0 is missing: rank 0 (pid ", 1u << 0},
+    {"missing some", -1, act_missing_some, " is in recv from rank 2 (tag 1)", 1u << 0 | 1u << 1},
+    {"missing all but one", -1, act_missing_most, ": ranks 0, 1, 3 are missing: rank 0 (pid ",
      1u << 0 | 1u << 1 | 1u << 3},
-    {"missing, first", 1, play_missing_first, ": rank 1 is missing: rank 1 (pid ", 1u << 1},
-    {"missing, queued", 1, play_missing_queued, "monitored_barrier number 3", 1u << 1},
+    {"missing, first", 1, act_missing_first, ": rank 1 is missing: rank 1 (pid ", 1u << 1},
+    {"missing, queued", 1, act_missing_queued, "monitored_barrier number 3", 1u << 1},
 };
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ struct player {
     int rank;
     int64_t late_ms;
     pthread_t thread;
-    int64_t queued_ns; /* what all threads had to queue for a processor, in this operation */
+    int64_t queued_ns; /* time that all threads queued for a processor during this operation */
     rcm_status status, recorded, destroyed;
     int origin;
     uint32_t missing;
@@ -192,7 +192,7 @@ static void *player_run(void *arg) {
     options.timeout_ms = 60000;
     call.timeout_ms = player->late_ms;
     player->status = rcm_init(&options, &comm);
-    if (player->status == RCM_OK) /* all are linked, all began */
+    if (player->status == RCM_OK) /* all ranks are linked and have started */
         player->status = rcm_barrier(comm, NULL, NULL);
     if (player->status != RCM_OK) {
         fprintf(stderr, "rank %d: %s\n", player->rank, rcm_last_error());
@@ -200,7 +200,7 @@ static void *player_run(void *arg) {
     }
     struct strain before = {0}, after = {0};
     strain_add(&before, 0);
-    player->status = player->scene->play(comm, player->rank, &call);
+    player->status = player->scene->act(comm, player->rank, &call);
     strain_add(&after, 0);
     player->queued_ns = strain_excuse(&before, &after);
     player->recorded = rcm_comm_error(comm, &error);
@@ -252,8 +252,8 @@ static int scene_run_once(const struct scene *scene, const char *transport, int6
     return errors;
 }
 
-/* What a rank is said to do, it must have had a processor to do: else, once more, with more
- * time. */
+/* A rank needs a processor to do what the report expects of it; without, the scene runs once more,
+ * with more time. */
 static int scene_run(const struct scene *scene, const char *transport) {
     int64_t late_ms = LATE_MS;
     for (int turn = 1;; turn++, late_ms *= 2) {
@@ -261,14 +261,14 @@ static int scene_run(const struct scene *scene, const char *transport) {
         const int errors = scene_run_once(scene, transport, late_ms, &queued_ns);
         if (errors == 0 || turn == TURNS || queued_ns / 1000000 < late_ms / 2)
             return errors;
-        printf("queued %lld ms for a processor; once more\n", (long long)queued_ns / 1000000);
+        printf("queued %lld ms for a processor; repeating\n", (long long)queued_ns / 1000000);
     }
 }
 
 int main(int argc, char **argv) {
     int errors = 0;
     if (argc != 2) {
-        fprintf(stderr, "usage: late shm|tcp\n");
+        fprintf(stderr, "usage: late_rank shm|tcp\n");
         return 2;
     }
     setenv("RINGCOMM_LOG", "error", 0);

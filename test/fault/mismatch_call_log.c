@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message of another call came, and who sent it is to say what it called. Rank 1 broadcasts 100
+ * A message of another call arrives, and its sender is queried for its calls. Rank 1 broadcasts 100
  * numbers and stops; ranks 0 and 2 take part in a broadcast of 4000.
  *
- *     call_log alone shm|tcp    rank 1 stays stopped: the others say what they know, in time
- *     call_log frozen shm|tcp   all are stopped for longer than one waits for the call log: time
- *                               in which nobody could run is not held against rank 1, and both
- *                               calls are named
+ *     mismatch_call_log alone shm|tcp    rank 1 stays stopped: the others report what they have
+ *                                        found, in time
+ *     mismatch_call_log frozen shm|tcp   all are stopped for longer than the wait for the call
+ *                                        log: that time does not count against rank 1, and the
+ *                                        error names both calls
  */
 #include "../coll/ranks.h"
 #include <signal.h>
@@ -21,16 +22,16 @@
 
 enum {
     RANKS = 3,
-    TIMEOUT_MS = 12000, /* of the broadcast of 4000; a quarter of it is waited for the call log */
+    TIMEOUT_MS = 12000, /* of the broadcast of 4000; a quarter of it for the call log */
     NOTICED_MS = 100,
     FROZEN_MS = TIMEOUT_MS / 4 + 500,
-    FIRST_MS = 400 /* so much earlier the others go on: enough to say something by themselves */
+    FIRST_MS = 400 /* head start of the others: enough to send on their own */
 };
 
 struct board {
     bool frozen;
     _Atomic int pid[RANKS];
-    _Atomic int called, returned; /* ranks, of the other two */
+    _Atomic int called, returned; /* number of the other two ranks */
 };
 
 static void sleep_ms(int ms) {
@@ -67,7 +68,7 @@ static int rank_play(rcm_comm *comm, void *arg) {
     const int rank = rcm_rank(comm);
     int errors = 0;
     atomic_store(&board->pid[rank], getpid());
-    rcm_status status = cast(comm, 100, 0); /* the channels are open: the next is sent at once */
+    rcm_status status = cast(comm, 100, 0); /* opens the channels: the next is sent at once */
     if (status == RCM_OK)
         status = rank == 1 ? play_stopped(comm) : play_waiting(comm, board);
     (void)rcm_comm_error(comm, &error);
@@ -77,9 +78,9 @@ static int rank_play(rcm_comm *comm, void *arg) {
     if (!board->frozen)
         words[0] = words[1] = "rank 1 called something else than this rank";
     for (int i = 0; i < 2; i++)
-        CHECK(errors, strstr(error.text, words[i]), "rank %d does not say \"%s\": %s", rank,
+        CHECK(errors, strstr(error.text, words[i]), "rank %d's error lacks \"%s\": %s", rank,
               words[i], error.text);
-    CHECK(errors, rcm_destroy(comm) == status, "rcm_destroy forgot the error");
+    CHECK(errors, rcm_destroy(comm) == status, "rcm_destroy did not return the error");
     return errors;
 }
 
@@ -108,7 +109,7 @@ int main(int argc, char **argv) {
     struct board *board =
         mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (argc != 3 || board == MAP_FAILED) {
-        fprintf(stderr, "usage: call_log alone|frozen shm|tcp\n");
+        fprintf(stderr, "usage: mismatch_call_log alone|frozen shm|tcp\n");
         return 2;
     }
     board->frozen = strcmp(argv[1], "frozen") == 0;

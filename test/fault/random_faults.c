@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whatever happens to a rank, the others learn it in time, from the same and right rank, and
- * nothing is left:
+ * Random faults at random moments: the other ranks get an error in time, with the same and correct
+ * rank, and nothing is left:
  *
- *   harness [--transport shm|tcp] [--ranks N[,N...]] [--fault NAME|random] [--rounds N] [--jobs N]
- *           [--seed S] [--deadline MS] [--verbose]
+ *   random_faults [--transport shm|tcp] [--ranks N[,N...]] [--fault NAME|random] [--rounds N]
+ *                 [--jobs N] [--seed S] [--deadline MS] [--verbose]
  *
- * Faults: kill, stop, freeze (stopped and continued within the deadline), cut (off from all
- * others); random is one of these. delay, link, close, corrupt, short, stall are other things that
- * the chaos transport does. Round k has seed S + k, and its failure prints how to run it alone.
+ * Faults: kill, stop, freeze (stopped and continued within the deadline), cut (all links of a
+ * rank); random is one of these. delay, link, close, corrupt, short, stall are further faults of
+ * the chaos transport. Round k has seed S + k; its failure prints how to replay it alone.
  */
 #include "random_faults.h"
 #include <dirent.h>
@@ -50,8 +50,9 @@ int64_t now_ns(void) {
 /* ---- Options -------------------------------------------------------------------------------- */
 
 static int usage(void) {
-    fprintf(stderr, "usage: harness [--transport shm|tcp] [--ranks N[,N...]] [--fault NAME|random] "
-                    "[--rounds N] [--jobs N] [--seed S] [--deadline MS] [--verbose]\nfaults:");
+    fprintf(stderr,
+            "usage: random_faults [--transport shm|tcp] [--ranks N[,N...]] [--fault NAME|random] "
+            "[--rounds N] [--jobs N] [--seed S] [--deadline MS] [--verbose]\nfaults:");
     for (int i = 0; i < FAULT_COUNT; i++)
         fprintf(stderr, " %s", names[i]);
     fprintf(stderr, "\n");
@@ -104,8 +105,8 @@ static bool option_parse(struct options *options, const char *name, const char *
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
 
-/* Files of the library; it should never make any. Tests that run beside this one have folders
- * called ringcomm-... in /tmp. */
+/* Counts files of the library, which should never create any. Other tests have folders called
+ * ringcomm-... in /tmp. */
 static int count_files(const char *path, const char *others) {
     int n = 0;
     struct dirent *entry;
@@ -169,7 +170,7 @@ int main(int argc, char **argv) {
     const int before = count_all_files();
     int failed = rounds_run(&options);
     if (count_all_files() > before) {
-        printf("FAIL something was left in /dev/shm or /tmp\n");
+        printf("FAIL a file was left in /dev/shm or /tmp\n");
         failed++;
     }
     printf("%d of %d rounds failed: %s over %s, seed %llu, %.1f s\n", failed, options.rounds,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fault harness: what its files share.
+ * Random faults: shared declarations.
  *
- *   random_faults.c   options; rounds, some at a time; the sum
- *   random_faults_round.c     one round: a store, n ranks, one fault, the verdict
- *   random_faults_rank.c      a rank: init, workload until something fails, what it sees, destroy, what is left
- *   workload.c  a mix of operations, every result checked; workload_blocks.c
- *   cpu_starvation.c    whether the machine let them run
+ *   random_faults.c          options; rounds, some in parallel; the sum
+ *   random_faults_round.c    one round: a store, n ranks, one fault, the verdict
+ *   random_faults_rank.c     a rank: init, workload until an error, its report, destroy, leaks
+ *   workload.c               a mix of operations with checked results; workload_blocks.c
+ *   cpu_starvation.c         whether the machine let them run
  *
- * Each round is a process, so are its store and its ranks. Ranks tell what they see in memory
- * shared with their round.
+ * Each round is a process, and so are its store and its ranks. Ranks report in memory shared with
+ * their round.
  */
 #ifndef TEST_FAULT_RANDOM_FAULTS_H
 #define TEST_FAULT_RANDOM_FAULTS_H
@@ -28,12 +28,12 @@
 enum fault {
     FAULT_KILL,    /* SIGKILL */
     FAULT_STOP,    /* SIGSTOP for longer than the deadline */
-    FAULT_FREEZE,  /* SIGSTOP, SIGCONT within the deadline: nothing happened */
+    FAULT_FREEZE,  /* SIGSTOP and SIGCONT within the deadline: no error */
     FAULT_CUT,     /* all links of a rank fail, by the chaos transport */
-    FAULT_DELAY,   /* messages are late, by the chaos transport: nothing happened */
-    FAULT_LINK,    /* one link fails, by the chaos transport; so the rest */
+    FAULT_DELAY,   /* messages are late, by the chaos transport: no error */
+    FAULT_LINK,    /* one link fails; from here on all by the chaos transport */
     FAULT_CLOSE,   /* a connection is closed */
-    FAULT_CORRUPT, /* a header is wrong */
+    FAULT_CORRUPT, /* a header is invalid */
     FAULT_SHORT,   /* a message is too short */
     FAULT_STALL,   /* nothing arrives from one peer any more */
     FAULT_COUNT
@@ -50,38 +50,39 @@ struct options {
     bool verbose;
 };
 
-/* What a rank tells; written once each, before the flag of its group. */
+/* A rank's report; each member is written once, before the flag of its group. */
 struct seen {
     _Atomic int64_t iterations;
-    _Atomic int64_t last_ns; /* when the last iteration ended */
-    struct strain begun;     /* then, of the first EARLY ones: a fault may come before all begin */
-    _Atomic bool reported;   /* release; the next lines */
+    _Atomic int64_t last_ns; /* the end of the last iteration */
+    struct strain begun;     /* at that time, within the first EARLY iterations */
+    _Atomic bool reported;   /* stored with release; covers the next members */
     int64_t at_ns;
     struct strain strain;
     int status, origin;
     char text[512];
-    _Atomic bool finished; /* release; the next lines */
-    int64_t destroy_ns;    /* without what it had to queue for a processor */
-    char problem[256];     /* "" if all is well */
+    _Atomic bool finished; /* stored with release; covers the next members */
+    int64_t destroy_ns;    /* without the time that it queued for a processor */
+    char problem[256];     /* "": none */
 };
 
-#define EARLY 3 /* iterations until a rank counts as at work */
+#define EARLY 3 /* iterations until a rank counts as working */
 
 struct board {
     int n;
     int64_t deadline_ms;
-    _Atomic bool stop; /* ranks agree to end when one of them sees it */
+    _Atomic bool stop; /* ranks agree to end when one of them reads it */
     struct seen seen[RANKS_MAX];
 };
 
-/* How much slower a sanitizer makes things. */
+/* The slow-down by a sanitizer. */
 int slowness(void);
 int64_t now_ns(void);
 
-/* random_faults_round.c: runs a round and prints what went wrong; returns the process's exit status. */
+/* random_faults_round.c: runs a round and prints its failures; returns the process's exit
+ * status. */
 int round_run(const struct options *options, int ranks, uint64_t seed);
 
-/* random_faults_rank.c: the rank's whole life; returns the process's exit status. */
+/* random_faults_rank.c: runs the rank from start to end; returns the process's exit status. */
 int rank_run(struct board *board, int rank, const char *url, const char *transport, uint64_t seed);
 
 #endif

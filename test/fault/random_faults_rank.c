@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank of a round: works until something fails, tells what it was told, and looks whether its
- * buffers are its own again and nothing of the library is left. */
+/* A rank of a round: works until an error, reports it, and checks that it owns its buffers again
+ * and that the library leaves nothing behind. */
 #include "../count.h"
 #include "random_faults.h"
 #include <signal.h>
@@ -11,7 +11,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-__attribute__((format(printf, 2, 3))) static void tell(char problem[256], const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void report_problem(char problem[256],
+                                                                 const char *format, ...) {
     va_list args;
     if (problem[0])
         return;
@@ -20,7 +21,7 @@ __attribute__((format(printf, 2, 3))) static void tell(char problem[256], const 
     va_end(args);
 }
 
-/* Memory of the library that this process still maps. */
+/* Counts memory of the library that this process still maps. */
 static int count_maps(void) {
     char line[512];
     int n = 0;
@@ -41,20 +42,20 @@ static bool holds(const unsigned char *bytes, unsigned char what) {
     return true;
 }
 
-/* Every operation has completed, so nobody touches the buffers any more; and every later call says
- * the same. */
+/* Every operation has completed, so the buffers are no longer accessed; every later call returns
+ * the same error. */
 static void check_after_error(struct workload *w, const struct seen *seen) {
     struct rcm_error error = RCM_ERROR_INIT;
     memset(w->send, 0x5a, WORKLOAD_BYTES);
     memset(w->recv, 0xa5, WORKLOAD_BYTES);
     rcm_status status = rcm_barrier(w->comm, NULL, NULL);
     if ((int)status != seen->status)
-        tell(w->problem, "a later call says %s, the first one %s", rcm_status_name(status),
-             rcm_status_name((rcm_status)seen->status));
+        report_problem(w->problem, "a later call returns %s, the first one %s",
+                       rcm_status_name(status), rcm_status_name((rcm_status)seen->status));
     usleep(20000);
     (void)rcm_comm_error(w->comm, &error);
     if (error.origin != seen->origin)
-        tell(w->problem, "origin was %d, then %d", seen->origin, error.origin);
+        report_problem(w->problem, "origin was %d, then %d", seen->origin, error.origin);
 }
 
 static void report(struct workload *w, rcm_status status, struct seen *seen) {
@@ -66,8 +67,8 @@ static void report(struct workload *w, rcm_status status, struct seen *seen) {
     if (status != RCM_OK) {
         const rcm_status recorded = rcm_comm_error(w->comm, &error);
         if (recorded != status)
-            tell(w->problem, "the operation says %s, the record %s", rcm_status_name(status),
-                 rcm_status_name(recorded));
+            report_problem(w->problem, "the operation returned %s, rcm_comm_error %s",
+                           rcm_status_name(status), rcm_status_name(recorded));
         seen->origin = error.origin;
         snprintf(seen->text, sizeof(seen->text), "%s", error.text);
     }
@@ -99,10 +100,10 @@ static void leave(struct workload *w, rcm_status status, struct seen *seen) {
     strain_add_thread(&after);
     seen->destroy_ns = after.at_ns - before.at_ns - strain_excuse(&before, &after);
     if (ended != status)
-        tell(w->problem, "rcm_destroy says %s, the operation %s: %s", rcm_status_name(ended),
-             rcm_status_name(status), rcm_last_error());
+        report_problem(w->problem, "rcm_destroy returned %s, the operation %s: %s",
+                       rcm_status_name(ended), rcm_status_name(status), rcm_last_error());
     if (status != RCM_OK && (!holds(w->send, 0x5a) || !holds(w->recv, 0xa5)))
-        tell(w->problem, "somebody wrote into a buffer after the error");
+        report_problem(w->problem, "a buffer was written after the error");
 }
 
 int rank_run(struct board *board, int rank, const char *url, const char *transport, uint64_t seed) {
@@ -122,7 +123,7 @@ int rank_run(struct board *board, int rank, const char *url, const char *transpo
     w.send = malloc(WORKLOAD_BYTES);
     w.recv = malloc(WORKLOAD_BYTES);
     if (!w.send || !w.recv || rcm_init(&init, &w.comm) != RCM_OK) {
-        tell(seen->problem, "init: %s", rcm_last_error());
+        report_problem(seen->problem, "init: %s", rcm_last_error());
         return 1;
     }
     rcm_status status = work(&w, board, seen);
@@ -133,12 +134,12 @@ int rank_run(struct board *board, int rank, const char *url, const char *transpo
     free(w.send);
     free(w.recv);
     if (count_entries("/proc/self/fd") != fds)
-        tell(w.problem, "%d file descriptors were open before, %d after", fds,
-             count_entries("/proc/self/fd"));
+        report_problem(w.problem, "%d file descriptors were open before, %d after", fds,
+                       count_entries("/proc/self/fd"));
     if (count_threads_more(tasks) > 0)
-        tell(w.problem, "a thread is left");
+        report_problem(w.problem, "a thread is left");
     if (count_maps())
-        tell(w.problem, "%d maps of shared memory are left", count_maps());
+        report_problem(w.problem, "%d maps of shared memory are left", count_maps());
     atomic_store_explicit(&seen->finished, true, memory_order_release);
     return seen->problem[0] ? 1 : 0;
 }

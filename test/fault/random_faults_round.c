@@ -2,10 +2,9 @@
 /*
  * One round: a store and n ranks as processes, a fault at a random moment, the verdict.
  *
- * The bounds on time are of a library that has processors. Where ranks are late, but right in all
- * else, and had to queue for a processor for longer than they are late (cpu_starvation.h), or the machine
- * stood still so long, nothing is known of the library: the round says so and is run again, some
- * times.
+ * The time limits assume a library that gets processors. Where ranks are late but otherwise right,
+ * and queued for a processor for longer than they are late (cpu_starvation.h), or the machine stood
+ * still for that long, the round proves nothing: it prints that and runs again, a few times.
  */
 #include "random_faults.h"
 #include <errno.h>
@@ -22,7 +21,7 @@
 
 #define SECOND     INT64_C(1000000000)
 #define TURNS      6
-#define STANDSTILL (SECOND / 50) /* a pause that is longer by this much was none of ours */
+#define STANDSTILL (SECOND / 50) /* a pause longer by this much was caused by the machine */
 
 struct round {
     const struct options *options;
@@ -32,10 +31,10 @@ struct round {
     char transport[64], url[256];
     struct board *board;
     pid_t store, ranks[RANKS_MAX];
-    int64_t frozen_ns;               /* for how long the victim was stopped, and continued */
-    int64_t acted_ns;                /* when the fault was done; 0: by the library itself */
-    struct strain before[RANKS_MAX]; /* of each rank, then */
-    int64_t late_ns;                 /* a rank that was excused, at most */
+    int64_t frozen_ns;               /* how long the victim was stopped */
+    int64_t acted_ns;                /* time of the fault; 0: inside the library */
+    struct strain before[RANKS_MAX]; /* of each rank, at that time */
+    int64_t late_ns;                 /* the longest excused delay of a rank */
     int errors;
 };
 
@@ -68,7 +67,7 @@ static void pause_ms(int ms) {
 
 /* ---- Start ---------------------------------------------------------------------------------- */
 
-static void serve_store(int told) {
+static void serve_store(int url_fd) {
     rcm_store *store;
     char url[256];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -76,7 +75,7 @@ static void serve_store(int told) {
     if (rcm_store_open("tcp://127.0.0.1:0?server=1", 10000, &store) != RCM_OK)
         _exit(1);
     int len = snprintf(url, sizeof(url), "%s?server=0", rcm_store_url(store)) + 1;
-    if (write(told, url, (size_t)len) != len)
+    if (write(url_fd, url, (size_t)len) != len)
         _exit(1);
     for (;;)
         pause();
@@ -102,7 +101,7 @@ static bool start_store(struct round *round) {
     return len > 0 && round->url[len - 1] == '\0';
 }
 
-/* Faults that the library does to itself. */
+/* Faults inside the library. */
 static const char *const chaos_orders[FAULT_COUNT] = {
     [FAULT_CUT] = "fault=isolate",        [FAULT_LINK] = "fault=cut",
     [FAULT_CLOSE] = "fault=close",        [FAULT_CORRUPT] = "fault=corrupt",
@@ -135,7 +134,7 @@ static void start_ranks(struct round *round) {
     }
 }
 
-/* Until every rank is at work, or has met its fault already. */
+/* Waits until every rank works, or has failed already. */
 static bool wait_started(const struct round *round) {
     const int64_t end = now_ns() + 60 * SECOND;
     for (int r = 0; r < round->n; r++) {
@@ -202,9 +201,9 @@ static bool wait_flag(const _Atomic bool *flag, int64_t end) {
     return true;
 }
 
-/* How long a rank may take, from the fault or, where that is inside the library, from its last good
- * operation, to learn of it. Where somebody sees the fault the deadline of the operations, which
- * may be far later, plays no part. */
+/* The time that a rank may take until it reports, from the fault or, where that is inside the
+ * library, from its last good operation. Faults that are detected do not depend on the operations'
+ * deadline, which may be far later. */
 static int64_t allowed_ns(const struct round *round) {
     const int64_t second = SECOND * slowness(), deadline = round->options->deadline_ms * 1000000;
     switch (round->fault) {
@@ -225,7 +224,7 @@ static bool nothing_happens(enum fault fault) {
     return fault == FAULT_FREEZE || fault == FAULT_DELAY;
 }
 
-/* Faults that hit one rank, which the others must name. */
+/* Faults of one rank, which the others must name. */
 static bool hits_rank(enum fault fault) {
     return fault == FAULT_KILL || fault == FAULT_STOP || fault == FAULT_CUT;
 }
@@ -248,8 +247,9 @@ static bool status_is_right(enum fault fault, int status) {
     }
 }
 
-/* A link has two ends: each names the other, and the rest either. Otherwise all name the same, be
- * it the victim or, when the victim is told nonsense, whom it says. */
+/* A fault of a link has two ends: each names the other, and the rest either. For other faults all
+ * name the same rank: the victim or, if the victim received invalid data, the rank that it
+ * names. */
 static bool origin_is_right(const struct round *round, int r) {
     const int origin = round->board->seen[r].origin;
     const int of_victim = round->board->seen[round->victim].origin;
@@ -264,14 +264,14 @@ static bool origin_is_right(const struct round *round, int r) {
     return origin == of_victim;
 }
 
-/* A fault by the library itself may have come before there was a look at all ranks. */
+/* A fault inside the library may come before the first reading of all ranks. */
 static const struct strain *strain_before(const struct round *round, int r) {
     const struct seen *seen = &round->board->seen[r];
     const bool early = !round->acted_ns && atomic_load(&seen->iterations) < EARLY;
     return early ? &seen->begun : &round->before[r];
 }
 
-/* How late the machine can have made the ranks that report. */
+/* The delay of the reporting ranks that the machine can explain. */
 static int64_t excuse_ns(const struct round *round) {
     struct strain before = {0}, after = {0};
     for (int r = 0; r < round->n; r++) {
@@ -283,19 +283,19 @@ static int64_t excuse_ns(const struct round *round) {
     return strain_excuse(&before, &after) + stood_still_ns;
 }
 
-/* True if a rank that is right in all but time is late by no fault of its own. */
+/* True if a rank that is otherwise right is late because of the machine. */
 static bool is_excused(struct round *round, int r, int64_t late_ns) {
     if (late_ns <= 0 || late_ns > excuse_ns(round))
         return false;
     if (late_ns > round->late_ns)
         round->late_ns = late_ns;
     return !round->options->verbose ||
-           printf("late rank %d by %.0f ms\n", r, (double)late_ns / 1e6) > 0;
+           printf("rank %d is late by %.0f ms\n", r, (double)late_ns / 1e6) > 0;
 }
 
-/* True if a deadline passed that has nothing to do with the fault: before it, or where nothing
- * happens, for want of a processor. A freeze takes its part of the deadline by itself, and whoever
- * is behind at that moment is named. */
+/* True if a deadline passed that is unrelated to the fault: before it, or without an expected
+ * error, for want of a processor. A freeze uses a part of the deadline itself, and the rank that is
+ * behind at that moment is named. */
 static bool is_starved(struct round *round, int r, int64_t took_ns) {
     const int64_t deadline_ns = round->options->deadline_ms * 1000000;
     const bool before = round->acted_ns && took_ns < 0;
@@ -326,7 +326,7 @@ static void judge_rank(struct round *round, int r) {
                seen->text);
 }
 
-/* The rank that was hit is no witness: it only has to learn that something is wrong. */
+/* The victim does not judge: it only has to get an error. */
 static bool is_witness(const struct round *round, int r) {
     return r != round->victim || !hits_rank(round->fault);
 }
@@ -337,7 +337,7 @@ static void judge(struct round *round) {
     for (int r = 0; r < round->n; r++) {
         reported[r] = is_witness(round, r) && wait_flag(&round->board->seen[r].reported, end);
         if (is_witness(round, r) && !reported[r])
-            fail(round, "rank %d hangs, or died: it is in iteration %lld, %s", r,
+            fail(round, "rank %d hangs or died: iteration %lld, %s", r,
                  (long long)atomic_load(&round->board->seen[r].iterations),
                  round->board->seen[r].problem);
     }
@@ -346,8 +346,8 @@ static void judge(struct round *round) {
             judge_rank(round, r);
 }
 
-/* Ends a rank: by itself, and after an error without waiting for others, with nothing to complain
- * about. */
+/* Waits for a rank's end: by itself, after an error without waiting for others, and without
+ * problems. */
 static void reap(struct round *round, int r) {
     const struct seen *seen = &round->board->seen[r];
     const int64_t end = now_ns() + 7 * SECOND * slowness();
@@ -374,9 +374,9 @@ static void judge_victim(struct round *round) {
     if (is_witness(round, round->victim) || round->fault == FAULT_KILL)
         return;
     if (!wait_flag(&seen->reported, now_ns() + 5 * SECOND * slowness()))
-        fail(round, "the victim does not notice anything");
+        fail(round, "the victim gets no error");
     else if (seen->status == RCM_OK)
-        fail(round, "the victim thinks that all is well");
+        fail(round, "the victim returned RCM_OK");
     else if (round->options->verbose)
         printf("ok   %s victim %d: %s, origin %d: %s\n", fault_name(round->fault), round->victim,
                rcm_status_name((rcm_status)seen->status), seen->origin, seen->text);
@@ -390,7 +390,7 @@ static void finish(struct round *round) {
         reap(round, r);
     kill(round->store, SIGKILL);
     waitpid(round->store, NULL, 0);
-    /* Children of our children would be ours now. */
+    /* Orphans of our children would be our children now. */
     if (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD)
         fail(round, "a process is left");
 }
@@ -426,11 +426,11 @@ int round_run(const struct options *options, int ranks, uint64_t seed) {
         struct round round = {.options = options, .seed = seed, .random = seed, .n = ranks};
         run_once(&round);
         if (round.errors == 0 && round.late_ns > 0 && turn == TURNS)
-            fail(&round, "late by %.0f ms, and %d times before: the machine has no time for this",
+            fail(&round, "late by %.0f ms, and %d times before: the machine is too busy",
                  (double)round.late_ns / 1e6, TURNS - 1);
         if (round.errors > 0 || round.late_ns == 0)
             return round.errors ? 1 : 0;
-        printf("seed %llu: late by %.0f ms for want of a processor; once more\n",
+        printf("seed %llu: late by %.0f ms for want of a processor; repeating\n",
                (unsigned long long)seed, (double)round.late_ns / 1e6);
         fflush(stdout);
         pause_ms(1000 * turn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that met in one store but have different secrets: no link is made, over no transport, and
- * the error comes at once and names the other rank. secret shm|tcp
+ * Ranks that meet in one store with different secrets: no link is made, over no transport, and the
+ * error comes at once and names the other rank. secret_mismatch shm|tcp
  */
 #include "ringcomm.h"
 #include <pthread.h>
@@ -78,20 +78,21 @@ static void run(const char *transport, const char *const secrets[RANKS], struct 
     rcm_store_close(store);
 }
 
-/* Both fail soon; the first to fail says why, and the other says the same or knows itself. */
+/* Both fail soon. The first one's error gives the reason; the other has the same, or finds it
+ * itself. */
 static void check_refused(const char *transport, const char *a, const char *b) {
     const char *const secrets[RANKS] = {a, b};
     struct rank ranks[RANKS];
     int named = 0;
     run(transport, secrets, ranks);
     for (int r = 0; r < RANKS; r++) {
-        expect(ranks[r].status < 0, "there is an error", &ranks[r]);
+        expect(ranks[r].status < 0, "an error is returned", &ranks[r]);
         expect(ranks[r].seconds < 20, "long before the deadline", &ranks[r]);
         expect(ranks[r].error.origin == 1 - r, "it names the other rank", &ranks[r]);
         named += ranks[r].status == RCM_ERR_AUTH && strstr(ranks[r].error.text, "secret");
     }
-    expect(named > 0, "one says that it is the secret", &ranks[0]);
-    expect(named > 0, "or the other does", &ranks[1]);
+    expect(named > 0, "one error is about the secret", &ranks[0]);
+    expect(named > 0, "or the other one is", &ranks[1]);
 }
 
 static void check_linked(const char *transport, const char *secret) {

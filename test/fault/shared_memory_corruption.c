@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hostile peer on the same host: one of three ranks writes random words over everything of the
- * library's shared memory that it can reach (rings, counters, lengths, doorbells, status pages),
- * while all communicate. Data may be wrong and operations may fail, in words; but nobody crashes,
- * reads outside of what it mapped (the sanitizers look), or hangs.
+ * A hostile peer on the same host: one of three ranks writes random data over all shared memory of
+ * the library that it can reach (rings, counters, lengths, doorbells, status pages), while all
+ * communicate. Data may be wrong, and operations may fail with an error text. No rank may crash,
+ * read outside of its mappings (checked by the sanitizers), or hang.
  *
- *   scribble [--seed S] [--rounds N] [--ms M] [--what all|heads|rings]
+ *   shared_memory_corruption [--seed S] [--rounds N] [--ms M] [--what all|heads|rings]
  */
 #include "random.h"
 #include "ringcomm.h"
@@ -37,8 +37,8 @@ struct options {
 /* Shared by the ranks of a round. */
 struct board {
     _Atomic int working;       /* ranks whose links and channels exist */
-    _Atomic int64_t words;     /* written */
-    _Atomic int failed[RANKS]; /* the first error's status */
+    _Atomic int64_t words;     /* written by the culprit */
+    _Atomic int failed[RANKS]; /* status of the first error */
 };
 
 static int64_t now_ms(void) {
@@ -59,8 +59,8 @@ struct culprit {
     _Atomic bool stop;
 };
 
-/* Everything of the library that this process maps, once more, so that it stays when the library
- * lets go of it; made writable where it is not, which the descriptor it came from allows. */
+/* Finds all mappings of the library in this process and maps them again, so that they stay when the
+ * library unmaps them; writable, which the descriptors allow. */
 static void maps_find(struct culprit *c) {
     char line[512];
     unsigned long from, to, offset;
@@ -84,7 +84,7 @@ static void maps_find(struct culprit *c) {
         fclose(file);
 }
 
-/* Numbers as they stand there, a little off; large ones; anything. */
+/* The existing number, slightly changed; a large one; any. */
 static uint64_t word_make(uint64_t *state, uint64_t was) {
     const uint64_t any = random_next(state);
     switch (any >> 60) {
@@ -114,14 +114,14 @@ static void *culprit_run(void *arg) {
         const uint64_t at = random_next(&c->state);
         const int map = (int)(at % (uint64_t)c->nmaps);
         size_t offset = (size_t)(at >> 20) % c->len[map];
-        if (at & 1024) /* counters and headers of lines more often than data */
+        if (at & 1024) /* counters and line headers more often than data */
             offset = offset % 4096;
         _Atomic uint64_t *word = (_Atomic uint64_t *)(c->base[map] + offset / 8 * 8);
         const uint64_t was = atomic_load_explicit(word, memory_order_relaxed);
         atomic_store_explicit(word, word_make(&c->state, was), memory_order_relaxed);
         words++;
         if (words % 64 == 0 && (at & 0xf0000) == 0)
-            usleep(1 + (unsigned)(at >> 50) % 500); /* so that some operations succeed between */
+            usleep(1 + (unsigned)(at >> 50) % 500); /* so that some operations succeed in between */
     }
     atomic_fetch_add(&c->board->words, words);
     return NULL;
@@ -157,7 +157,7 @@ static rcm_status work_once(rcm_comm *comm, int rank, const struct rcm_call *cal
         status = pass_on(comm, rank, out, in, LARGE, call);
     if (status == RCM_OK)
         status = rcm_barrier(comm, NULL, NULL);
-    /* What was never sent may have come: a truncated message is no reason to stop. */
+    /* A message that was never sent may arrive: a truncated message is no reason to stop. */
     return status == RCM_ERR_TRUNCATED ? RCM_OK : status;
 }
 
@@ -166,7 +166,7 @@ static void culprit_start(struct culprit *c, pthread_t *ret_thread) {
         usleep(1000);
     maps_find(c);
     if (c->nmaps == 0 || pthread_create(ret_thread, NULL, culprit_run, c) != 0) {
-        fprintf(stderr, "nothing to write to\n");
+        fprintf(stderr, "no shared memory was found\n");
         _exit(3);
     }
 }
@@ -186,7 +186,7 @@ static int rank_run(struct board *board, const struct options *options, const ch
     init.timeout_ms = 5000;
     call.timeout_ms = 2000;
     if (rcm_init(&init, &comm) != RCM_OK || work_once(comm, rank, &call) != RCM_OK) {
-        fprintf(stderr, "rank %d: before anything was written: %s\n", rank, rcm_last_error());
+        fprintf(stderr, "rank %d failed before the first write: %s\n", rank, rcm_last_error());
         return 2;
     }
     atomic_fetch_add(&board->working, 1);
@@ -201,7 +201,7 @@ static int rank_run(struct board *board, const struct options *options, const ch
         fprintf(stderr, "rank %d: %s without a sentence\n", rank, rcm_status_name(status));
         return 2;
     }
-    while (rank == CULPRIT && now_ms() < until) /* the others may be at it still */
+    while (rank == CULPRIT && now_ms() < until) /* the others may still work */
         usleep(10000);
     (void)!rcm_destroy(comm);
     if (rank == CULPRIT) {
@@ -213,7 +213,7 @@ static int rank_run(struct board *board, const struct options *options, const ch
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
-/* 1, or how much a sanitizer slows things down. */
+/* 1, or the slow-down by a sanitizer. */
 static int slowness(void) {
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -253,7 +253,7 @@ static bool ranks_join(const pid_t *pids, int64_t until) {
 }
 
 static bool round_run(struct board *board, const struct options *options, uint64_t seed) {
-    char path[] = "/tmp/ringcomm-scribble-XXXXXX", url[64];
+    char path[] = "/tmp/ringcomm-corruption-XXXXXX", url[64];
     pid_t pids[RANKS];
     memset(board, 0, sizeof(*board));
     if (!mkdtemp(path))
@@ -293,7 +293,7 @@ int main(int argc, char **argv) {
             argc = 0;
     }
     if (argc % 2 == 0 || board == MAP_FAILED) {
-        fprintf(stderr, "usage: scribble [--seed S] [--rounds N] [--ms M] "
+        fprintf(stderr, "usage: shared_memory_corruption [--seed S] [--rounds N] [--ms M] "
                         "[--what all|heads|rings]\n");
         return 2;
     }

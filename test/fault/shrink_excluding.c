@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_comm_shrink_excluding, and what is begun in the background when a rank dies:
- *     excluded CASE shm|tcp RANKS
+ * rcm_comm_shrink_excluding, and background requests when a rank dies:
+ *     shrink_excluding CASE shm|tcp RANKS
  *
- *   stopped    the last rank is stopped: the others go on without it; continued, it gets an error
- *   stopped0   the same of rank 0, which would lead
+ *   stopped    the last rank is stopped: the others continue without it; later it gets an error
+ *   stopped0   the same for rank 0, which would lead
  *   calls      the excluded rank calls rcm_comm_shrink meanwhile
  *   dead       the excluded rank is dead
  *   differ     the ranks give different lists, then the same
- *   arguments  lists that are wrong, and an empty one
- *   creation   a rank dies while the others have begun to make a communicator
- *   destroy    a rank dies while the others have begun to end one
+ *   arguments  invalid lists, and an empty one
+ *   creation   a rank dies while the others create a communicator in the background
+ *   destroy    a rank dies while the others end one in the background
  */
 #include "../coll/ranks.h"
 #include <signal.h>
@@ -28,7 +28,7 @@ struct board {
     _Atomic int pid, done;
 };
 
-static bool said(const char *words) {
+static bool error_has(const char *words) {
     return strstr(rcm_last_error(), words) != NULL;
 }
 
@@ -37,7 +37,7 @@ static void await(_Atomic int *counter, int least) {
         usleep(1000);
 }
 
-/* Ranks of odd number begin it and wait: both forms meet. */
+/* Odd ranks start a request and wait for it; even ranks make the blocking call. */
 static rcm_status exclude(rcm_comm *comm, int victim, rcm_comm **ret_rest) {
     rcm_comm_request *request;
     if (rcm_rank(comm) % 2 == 0)
@@ -60,15 +60,15 @@ static int go_on(rcm_comm *comm, int victim) {
     return errors;
 }
 
-/* The excluded rank's own call, and the error of comm. */
+/* Checks the excluded rank's own call, and the error of comm. */
 static int be_out(rcm_comm *comm, const char *leader) {
     rcm_comm *rest = NULL;
     struct rcm_error error = RCM_ERROR_INIT;
     int errors = 0;
     const rcm_status status = rcm_comm_shrink(comm, NULL, &rest);
     CHECK(errors,
-          status == RCM_ERR_PEER && said(leader) && said("excluded this rank") &&
-              said("rcm_comm_shrink_excluding"),
+          status == RCM_ERR_PEER && error_has(leader) && error_has("excluded this rank") &&
+              error_has("rcm_comm_shrink_excluding"),
           "%s: %s", rcm_status_name(status), rcm_last_error());
     CHECK(errors, rcm_comm_error(comm, &error) == RCM_ERR_ABORTED, "%s", error.text);
     return errors;
@@ -85,7 +85,7 @@ static int stopped(rcm_comm *comm, struct board *board, int victim) {
         /* Its next call names the function. */
         const rcm_status status =
             rcm_recv(comm, &byte, 1, RCM_UINT8, RCM_ANY_SOURCE, 1, NULL, NULL);
-        CHECK(errors, status == RCM_ERR_ABORTED && said("rcm_comm_shrink_excluding"), "%s: %s",
+        CHECK(errors, status == RCM_ERR_ABORTED && error_has("rcm_comm_shrink_excluding"), "%s: %s",
               rcm_status_name(status), rcm_last_error());
         errors += be_out(comm, leader);
         atomic_fetch_add(&board->done, 1);
@@ -96,7 +96,7 @@ static int stopped(rcm_comm *comm, struct board *board, int victim) {
         atomic_fetch_add(&board->done, 1);
         await(&board->done, rcm_size(comm) - 1);
         kill(atomic_load(&board->pid), SIGCONT);
-        await(&board->done, rcm_size(comm)); /* so that somebody is left to tell it */
+        await(&board->done, rcm_size(comm)); /* so that a rank is left to inform it */
     }
     (void)!rcm_destroy(comm);
     return errors;
@@ -129,16 +129,16 @@ static int differ(rcm_comm *comm, struct board *board) {
     if (rcm_rank(comm) < 2) {
         const rcm_status status = rcm_comm_shrink_excluding(comm, list, 1, NULL, &rest);
         CHECK(errors,
-              status == RCM_ERR_MISMATCH && said("rank 0 excludes rank 3") &&
-                  said("excludes rank 2") && said("rank 1 ("),
+              status == RCM_ERR_MISMATCH && error_has("rank 0 excludes rank 3") &&
+                  error_has("excludes rank 2") && error_has("rank 1 ("),
               "%s: %s", rcm_status_name(status), rcm_last_error());
-    } else { /* which has not called, or is left out by some */
+    } else { /* it has not called, or some ranks exclude it */
         const rcm_status status = rcm_comm_shrink_excluding(
             comm, rcm_rank(comm) == last ? NULL : &last, rcm_rank(comm) != last, NULL, &rest);
         CHECK(errors, status == RCM_ERR_MISMATCH, "%s: %s", rcm_status_name(status),
               rcm_last_error());
     }
-    /* Before the others end, for nobody is left to tell one that comes later. */
+    /* Before the others end: afterwards no rank could inform it. */
     atomic_fetch_add(&board->done, 1);
     await(&board->done, rcm_size(comm));
     if (rcm_rank(comm) != last)
@@ -154,16 +154,16 @@ static int arguments(rcm_comm *comm, struct board *board) {
     int errors = 0;
     CHECK(errors,
           rcm_comm_shrink_excluding(comm, &self, 1, NULL, &rest) == RCM_ERR_INVALID &&
-              said("itself") &&
+              error_has("itself") &&
               rcm_comm_shrink_excluding(comm, &outside, 1, NULL, &rest) == RCM_ERR_INVALID &&
-              said("no rank of comm") &&
+              error_has("no rank of comm") &&
               rcm_comm_shrink_excluding(comm, twice, 2, NULL, &rest) == RCM_ERR_INVALID &&
-              said("twice") &&
+              error_has("twice") &&
               rcm_comm_shrink_excluding(comm, NULL, 1, NULL, &rest) == RCM_ERR_INVALID &&
               rcm_comm_shrink_excluding(comm, NULL, -1, NULL, &rest) == RCM_ERR_INVALID,
           "%s", rcm_last_error());
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
-    atomic_fetch_add(&board->done, 1); /* the barrier is over everywhere */
+    atomic_fetch_add(&board->done, 1); /* the barrier is over on all ranks */
     await(&board->done, rcm_size(comm));
     CHECK(errors, rcm_comm_shrink_excluding(comm, NULL, 0, NULL, &rest) == RCM_OK, "%s",
           rcm_last_error());
@@ -187,7 +187,7 @@ static int dies(rcm_comm *comm, bool ends) {
         ends ? rcm_destroy_begin(comm, &request) : rcm_comm_duplicate_begin(comm, NULL, &request);
     CHECK(errors, begun == RCM_OK, "%s", rcm_last_error());
     const rcm_status status = rcm_comm_request_wait(request, LONG_MS, &made);
-    CHECK(errors, status == RCM_ERR_PEER && said("rank 1"), "%s: %s", rcm_status_name(status),
+    CHECK(errors, status == RCM_ERR_PEER && error_has("rank 1"), "%s: %s", rcm_status_name(status),
           rcm_last_error());
     rcm_comm_request_cancel(request);
     if (!ends)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_comm_shrink when nobody is dead: outcast CASE shm|tcp threads|processes RANKS
+ * rcm_comm_shrink without deaths: shrink_live_rank CASE shm|tcp threads|processes RANKS
  *
- *   late       a rank does not call it: the others are told so, by name, and the next time it works
- *   stopped    rank 1 is stopped, for longer than that; it gets an error when it is back
- *   stopped0   the same of rank 0, who would lead
- *   isolated   a rank loses its links to all others: they go on without it, and it gets an error
- *   cut        two ranks lose their link: one of them gets an error, the rest goes on
- *   healthy    nothing has happened: all go on
+ *   late       a rank does not call it: the others' error names it, and the next call succeeds
+ *   stopped    rank 1 is stopped for longer than the deadline; it gets an error when it continues
+ *   stopped0   the same for rank 0, which would lead
+ *   isolated   a rank loses its links to all others: they continue without it, and it gets an error
+ *   cut        two ranks lose their link: one of them gets an error, the rest continues
+ *   healthy    no fault: all ranks continue
  *   leaver     a rank destroys its communicator after an abort: for the others it is dead
  */
 #include "../coll/ranks.h"
@@ -24,9 +24,9 @@
 
 struct board {
     const char *what;
-    _Atomic int here;   /* ranks that have begun */
+    _Atomic int here;   /* ranks that have started */
     _Atomic int tried;  /* ranks that have failed to shrink */
-    _Atomic int left;   /* ranks that are out */
+    _Atomic int left;   /* ranks that are left out */
     _Atomic int pid[8]; /* of the ranks */
 };
 
@@ -48,7 +48,7 @@ static rcm_status shrink(rcm_comm *comm, int64_t timeout_ms, rcm_comm **ret_comm
     return rcm_comm_shrink(comm, &call, ret_comm);
 }
 
-/* All reductions of comm are right; then its end, and the old one's. */
+/* Checks that all reductions of comm are right, its end, and the end of the old one. */
 static int work_and_end(rcm_comm *comm, rcm_comm *old, int size) {
     int errors = 0;
     CHECK(errors, rcm_size(comm) == size, "%d ranks, not %d", rcm_size(comm), size);
@@ -62,11 +62,11 @@ static int work_and_end(rcm_comm *comm, rcm_comm *old, int size) {
     }
     CHECK(errors, rcm_destroy(comm) == RCM_OK, "destroy: %s", rcm_last_error());
     if (old)
-        CHECK(errors, rcm_destroy(old) != RCM_OK, "the old one ends in order");
+        CHECK(errors, rcm_destroy(old) != RCM_OK, "rcm_destroy of the old communicator succeeds");
     return errors;
 }
 
-/* Shrinks to `size` ranks and goes on. */
+/* Shrinks to `size` ranks and continues. */
 static int go_on(rcm_comm *comm, int size) {
     rcm_comm *rest;
     int errors = 0;
@@ -79,7 +79,7 @@ static int go_on(rcm_comm *comm, int size) {
     return work_and_end(rest, comm, size);
 }
 
-/* Shrinking fails, in time, with a sentence that names the rank. */
+/* Shrinking fails, in time, with an error that names the rank. */
 static int fail_to_shrink(rcm_comm *comm, int64_t timeout_ms, rcm_status expected,
                           const char *named) {
     rcm_comm *rest;
@@ -111,19 +111,19 @@ static int late(rcm_comm *comm, struct board *board) {
     return errors + go_on(comm, rcm_size(comm));
 }
 
-/* The stopped one shrinks when the others have given up. It may lead, and may read that they joined
- * before it reads that they left: then it gets a communicator, which they end. */
+/* The stopped rank shrinks when the others have given up. It may lead, and may read that they
+ * joined before it reads that they gave up: then it gets a communicator, which they end. */
 static int shrink_alone(rcm_comm *comm) {
     rcm_comm *rest;
     int errors = 0;
     rcm_status status = shrink(comm, 700, &rest);
     if (status != RCM_OK) {
-        CHECK(errors, status == RCM_ERR_TIMEOUT, "the stopped one: %s", rcm_last_error());
+        CHECK(errors, status == RCM_ERR_TIMEOUT, "the stopped rank: %s", rcm_last_error());
         return errors;
     }
     status = rcm_barrier(rest, NULL, NULL);
     CHECK(errors, status == RCM_ERR_TIMEOUT && strstr(rcm_last_error(), "had given up"),
-          "the stopped one's communicator: %s", rcm_last_error());
+          "the stopped rank's communicator: %s", rcm_last_error());
     (void)!rcm_destroy(rest);
     return errors;
 }
@@ -153,7 +153,7 @@ static int stopped(rcm_comm *comm, struct board *board) {
     return errors + (rcm_destroy(comm) == RCM_OK);
 }
 
-/* Until the chaos transport has done what it was told. */
+/* Works until the fault of the chaos transport. */
 static int until_failure(rcm_comm *comm) {
     int errors = 0;
     rcm_status status = RCM_OK;
@@ -161,18 +161,18 @@ static int until_failure(rcm_comm *comm) {
         float one = 1, sum;
         status = rcm_all_reduce(comm, &one, &sum, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL);
     }
-    CHECK(errors, status == RCM_ERR_PEER, "the chaos comes as %s", rcm_status_name(status));
+    CHECK(errors, status == RCM_ERR_PEER, "the fault gave %s", rcm_status_name(status));
     return errors;
 }
 
 static int isolated(rcm_comm *comm, struct board *board) {
-    const int outcast = rcm_size(comm) - 1; /* see main */
+    const int excluded = rcm_size(comm) - 1; /* see main */
     int errors = until_failure(comm);
     rcm_comm *rest;
-    if (rcm_rank(comm) != outcast) {
+    if (rcm_rank(comm) != excluded) {
         CHECK(errors, shrink(comm, 20000, &rest) == RCM_OK, "shrink: %s", rcm_last_error());
-        wait_until(&board->tried, 1); /* were they gone, it could not know of them */
-        return errors > 0 ? errors : work_and_end(rest, comm, outcast);
+        wait_until(&board->tried, 1); /* if they were gone, it could not find them */
+        return errors > 0 ? errors : work_and_end(rest, comm, excluded);
     }
     errors += fail_to_shrink(comm, 20000, RCM_ERR_PEER, "on without");
     atomic_fetch_add(&board->tried, 1);
@@ -214,7 +214,7 @@ static int rank_run(rcm_comm *comm, void *arg) {
     struct board *board = arg;
     int errors = 0;
     atomic_store(&board->pid[rcm_rank(comm)], (int)getpid());
-    atomic_fetch_add(&board->here, 1); /* a barrier of comm may be ended by who is out of it */
+    atomic_fetch_add(&board->here, 1); /* a rank that is left out may end a barrier of comm */
     wait_until(&board->here, rcm_size(comm));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (strcmp(board->what, cases[i].name) == 0)
@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
         mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     char transport[32], chaos[64];
     if (argc != 5 || board == MAP_FAILED || atoi(argv[4]) < 1 || atoi(argv[4]) > 8) {
-        fprintf(stderr, "usage: outcast CASE shm|tcp threads|processes RANKS\n");
+        fprintf(stderr, "usage: shrink_live_rank CASE shm|tcp threads|processes RANKS\n");
         return 2;
     }
     struct ranks ranks = {.n = atoi(argv[4]),

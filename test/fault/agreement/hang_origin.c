@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The origin, by the rules of api/diagnosis/hang.c alone: rows as witnesses gave them, and the
- * rank that must be named. Real hangs are in hang_rank.c and random_faults.c of this folder. */
+/* The origin of a hang by the rules of api/diagnosis/hang.c: rows as ranks reported them, and the
+ * rank that must be named. Real hangs: hang_rank.c and random_faults.c in the parent folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static struct rcmi_hang_row row_new(enum rcmi_hang_state state, bool on_chain) {
     return row;
 }
 
-/* In all_reduce number 7, for `peer`. */
+/* A rank in all_reduce number 7, waiting for `peer`. */
 static struct rcmi_hang_row row_waiting(int peer) {
     struct rcmi_hang_row row = row_new(RCMI_ROW_WAITS, true);
     row.known = true;
@@ -29,7 +29,7 @@ static struct rcmi_hang_row row_waiting(int peer) {
     return row;
 }
 
-/* Has finished all_reduce number 6. */
+/* A rank that has finished all_reduce number 6. */
 static struct rcmi_hang_row row_between(enum rcmi_hang_state state) {
     struct rcmi_hang_row row = row_new(state, true);
     row.known = true;
@@ -60,7 +60,7 @@ static struct rcmi_hang_row row_late(bool on_chain) {
     return row;
 }
 
-/* One is stopped; another runs, but was too late with its answer. */
+/* One rank is stopped; another runs, but answered too late. */
 static void test_stopped_behind(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_late(true), row_waiting(1),
@@ -79,7 +79,7 @@ static void test_stopped_behind(void **state) {
     check(rows, 3, "is stopped");
 }
 
-/* Whom the others wait for has said what it does, or is of another machine. */
+/* The rank that the others wait for has reported what it does, or is on another machine. */
 static void test_stopped_elsewhere(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_between(RCMI_ROW_IDLE),
@@ -92,7 +92,7 @@ static void test_stopped_elsewhere(void **state) {
     check(rows, 1, "does not answer: it is stopped, hangs, or cannot be reached");
 }
 
-/* Nobody is stopped. */
+/* No rank is stopped. */
 static void test_late(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_late(true), row_waiting(1), row_waiting(1)};
@@ -108,7 +108,7 @@ static void test_idle(void **state) {
     check(rows, 1, "never called all_reduce number 7");
 }
 
-/* Has finished all_reduce number 6, and receives from `peer`. */
+/* A rank that has finished all_reduce number 6, and receives from `peer`. */
 static struct rcmi_hang_row row_receiving(int peer) {
     struct rcmi_hang_row row = row_between(RCMI_ROW_WAITS);
     row.activity.waits_for = row.activity.peer = peer;
@@ -116,7 +116,7 @@ static struct rcmi_hang_row row_receiving(int peer) {
     return row;
 }
 
-/* A rank that receives while others wait for it in a collective: the rank that keeps it is the
+/* A rank receives while others wait for it in a collective: the rank that it waits for is the
  * origin. */
 static void test_receives(void **state) {
     (void)state;
@@ -140,12 +140,12 @@ static void test_any_source(void **state) {
     check(rows, 1, "never called all_reduce number 7: it is in recv from any source");
     rows[0] = row_receiving(RCM_ANY_SOURCE);
     rows[1] = row_between(RCMI_ROW_IDLE);
-    rows[1].on_chain = false; /* nobody waits for it in particular */
+    rows[1].on_chain = false; /* no rank waits for it in particular */
     rows[2] = rows[3] = rows[1];
     check(rows, 0, "is in recv from any source (tag 0), and no rank sent to it");
 }
 
-/* Two that receive from each other: whether all were asked, or only these two. */
+/* Two ranks receive from each other: with all ranks queried, or only these two. */
 static void test_pair(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_waiting(2), row_receiving(3),
@@ -155,7 +155,8 @@ static void test_pair(void **state) {
     check(rows, 3, "rank 2, which is furthest behind, for rank 3");
 }
 
-/* The chain ends at one that had no time to look; who does not answer at all stands behind it. */
+/* The chain ends at a rank that had no time to look; a rank that does not answer at all is behind
+ * it. */
 static void test_silent_behind_busy(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_new(RCMI_ROW_BUSY, true), row_waiting(1),
@@ -167,7 +168,7 @@ static void test_silent_behind_busy(void **state) {
     check(rows, 1, "has not begun all_reduce number 7");
 }
 
-/* Off the chain, with nobody busy on it, silence means nothing. */
+/* Outside of the chain, with no busy rank in the chain, silence means nothing. */
 static void test_silent_elsewhere(void **state) {
     (void)state;
     const struct rcmi_hang_row rows[N] = {row_waiting(1), row_between(RCMI_ROW_IDLE),
@@ -202,8 +203,8 @@ static void check_missing(const struct rcmi_hang_row *rows, int n, bool first_on
         fail_msg("'%s' is not in '%s'", sentence, text);
 }
 
-/* One that waits for a rank that is there is missing, that rank is not; nor is one that is about to
- * look, and has called it. */
+/* A rank that waits for a rank in the barrier is missing, the rank in the barrier is not; nor is a
+ * rank that has called it and is about to look. */
 static void test_missing(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_between(RCMI_ROW_WAITS), row_waiting(1),
@@ -226,11 +227,11 @@ static void test_missing_silent(void **state) {
     check_missing(rows, N, false, 2, "2 ", "rank 2 is missing: rank 2 does not answer");
     rows[2] = row_between(RCMI_ROW_STOPPED);
     check_missing(rows, N, false, 2, "2 ", "rank 2 is stopped, in no operation");
-    rows[1] = row_between(RCMI_ROW_IDLE); /* in both cases 2 is the origin, it was asked */
+    rows[1] = row_between(RCMI_ROW_IDLE); /* in both cases 2 is the origin, since it was queried */
     check_missing(rows, N, false, 2, "1 2 ", "ranks 1, 2 are missing: rank 1 is in no");
 }
 
-/* Those that have called it count only if there are no others. */
+/* Ranks that have called it count only if there are no others. */
 static void test_missing_stopped_in_it(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_waiting(2), row_waiting(3), row_waiting(2)};
@@ -243,7 +244,7 @@ static void test_missing_stopped_in_it(void **state) {
     check_missing(rows, N, true, 3, "3 ", "rank 3 is missing");
 }
 
-/* None is: then it is said what is known. */
+/* No rank is missing: the text lists what is known. */
 static void test_missing_none(void **state) {
     (void)state;
     struct rcmi_hang_row rows[N] = {row_waiting(1), row_new(RCMI_ROW_BUSY, true), row_waiting(1),

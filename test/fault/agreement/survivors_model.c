@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The agreement of api/agreement/survivors.c in a world made of threads: n ranks in one process, a
- * network that delivers in random order (in order between two), ranks that die at any of their
- * sends, with or without what they sent last, or at any other moment. What must hold in every
+ * The agreement of api/agreement/survivors.c in a world of threads: n ranks in one process; a
+ * network that delivers in random order, but in order between two ranks; ranks that die at any of
+ * their sends, with or without their last messages, or at any other moment. Conditions in every
  * round:
  *
- *   agree deaths [SECONDS [SEED]]
- *        all that live get the same set, with all of them in it
- *   agree cuts [SECONDS [SEED]]
- *        two ranks cannot reach each other any more: who gets a set gets the same one and is in
- *        it, and all that are in it get it
- *   agree late
- *        who does not call is named by all, and the next call succeeds
+ *   survivors_model deaths [SECONDS [SEED]]
+ *        all survivors get the same set, which contains all of them
+ *   survivors_model cuts [SECONDS [SEED]]
+ *        two ranks cannot reach each other any more: every rank that gets a set gets the same one
+ *        and is in it, and all ranks in it get it
+ *   survivors_model late
+ *        all ranks name the one that does not call, and the next call succeeds
  *
- * With a seed, one round.
- *
- * The real thing, with processes and links, is shrink.c.
+ * With a seed, one round. Real processes and links: shrink.c.
  */
 #include "agreement.h"
 #include "../random.h"
@@ -40,7 +38,7 @@ struct letter {
     char bytes[];
 };
 
-/* All under lock. */
+/* All protected by lock. */
 static struct {
     pthread_mutex_t lock;
     int n;
@@ -48,18 +46,18 @@ static struct {
     struct letter *head[RANKS_MAX][RANKS_MAX], **tail[RANKS_MAX][RANKS_MAX]; /* from, to */
     bool dead[RANKS_MAX];
     bool cut[RANKS_MAX][RANKS_MAX];
-    bool ended[RANKS_MAX][RANKS_MAX]; /* as the first sees it */
-    int sends_left[RANKS_MAX];        /* until it dies; -1: it does not, so */
+    bool ended[RANKS_MAX][RANKS_MAX]; /* as the first rank sees it */
+    int sends_left[RANKS_MAX];        /* until it dies; -1: no death by this */
     int delivered;
-    int dies_at[RANKS_MAX]; /* so many letters delivered to anybody; -1: it does not, so */
-    bool hearing;           /* a letter or an end is being delivered */
+    int dies_at[RANKS_MAX]; /* deliveries to any rank until it dies; -1: no death by this */
+    bool delivering;        /* a letter or an end is being delivered */
     bool over;
 } net;
 
 static struct rcmi_node nodes[RANKS_MAX];
 static struct rcmi_agreements *agreements[RANKS_MAX];
 static struct rcmi_members members[RANKS_MAX];
-static uint32_t number[RANKS_MAX]; /* of the last agreement */
+static uint32_t number[RANKS_MAX]; /* number of the last agreement */
 static int world_rank[RANKS_MAX];
 
 static int draw(int below) {
@@ -84,7 +82,7 @@ static void rank_die(int rank) {
     net.dead[rank] = true;
     for (int r = 0; r < net.n; r++)
         if (draw(2))
-            queue_cut(rank, r, draw(3)); /* the rest did not get out */
+            queue_cut(rank, r, draw(3)); /* the rest is lost */
 }
 
 static void queue_put(int from, int to, const void *bytes, size_t len) {
@@ -117,7 +115,7 @@ rcm_status rcmi_node_send(struct rcmi_node *node, int peer, const void *bytes, s
     return RCM_OK;
 }
 
-/* For the dead all others are gone, so that their threads end. */
+/* For a dead rank all others are gone, so that its thread ends. */
 bool rcmi_node_gone(const struct rcmi_node *node, int peer) {
     pthread_mutex_lock(&net.lock);
     const bool gone = net.ended[node->rank][peer] || net.dead[node->rank];
@@ -152,21 +150,21 @@ const char *rcmi_members_describe(const struct rcmi_members *of, int rank,
 
 /* ---- The network's thread -------------------------------------------------------------------- */
 
-/* The end of a link that one side has not seen yet, with nothing left to deliver. Some see it much
- * later than others. */
+/* Whether the end of a link that one side has not seen yet may be delivered: nothing else is left.
+ * Some ranks see it much later than others. */
 static bool link_may_end(int from, int to) {
     return (net.dead[from] || net.cut[from][to]) && !net.head[from][to] && !net.ended[to][from] &&
            draw(16) == 0;
 }
 
-/* Those whose time has come, whatever they are doing. */
+/* Kills the ranks whose time has come, whatever they are doing. */
 static void network_kill(void) {
     for (int r = 0; r < net.n; r++)
         if (!net.dead[r] && net.dies_at[r] >= 0 && net.delivered >= net.dies_at[r])
             rank_die(r);
 }
 
-/* One event between a random pair of ranks; false if nothing is left to happen. */
+/* Delivers one event between a random pair of ranks; false if there is none. */
 static bool network_turn(void) {
     pthread_mutex_lock(&net.lock);
     network_kill();
@@ -189,11 +187,11 @@ static bool network_turn(void) {
             ended = net.ended[to][from] = true;
         }
     }
-    net.hearing = letter || ended;
+    net.delivering = letter || ended;
     pthread_mutex_unlock(&net.lock);
-    struct rcmi_agree said;
-    if (letter && rcmi_agree_decode(letter->bytes, letter->len, &said))
-        rcmi_agree_hear(agreements[to], from, &said);
+    struct rcmi_agree message;
+    if (letter && rcmi_agree_decode(letter->bytes, letter->len, &message))
+        rcmi_agree_hear(agreements[to], from, &message);
     else if (letter)
         abort();
     if (ended)
@@ -202,12 +200,12 @@ static bool network_turn(void) {
     return letter || ended;
 }
 
-/* Until all that was said has been heard. */
+/* Waits until all sent letters are delivered. */
 static void network_settle(void) {
     for (bool settled = false; !settled;) {
         usleep(100);
         pthread_mutex_lock(&net.lock);
-        settled = !net.hearing;
+        settled = !net.delivering;
         for (int i = 0; i < net.n * net.n; i++)
             settled = settled && !net.head[i / net.n][i % net.n];
         pthread_mutex_unlock(&net.lock);
@@ -352,14 +350,14 @@ static int judge_deaths(const struct caller *callers, uint64_t seed) {
         if (net.dead[r])
             continue;
         if (callers[r].status != RCM_OK)
-            errors += complain(&callers[r], seed, "lives and fails");
+            errors += complain(&callers[r], seed, "survives and fails");
         else if (!first)
             first = &callers[r];
         else if (!same_answer(first, &callers[r]))
             errors += complain(&callers[r], seed, "has another answer");
         for (int k = 0; callers[r].status == RCM_OK && k < net.n; k++)
             if (!net.dead[k] && !caller_has(&callers[r], k))
-                errors += complain(&callers[r], seed, "leaves out one that lives");
+                errors += complain(&callers[r], seed, "leaves out a survivor");
     }
     return errors;
 }
@@ -371,23 +369,23 @@ static int judge_cuts(const struct caller *callers, uint64_t seed) {
         if (callers[r].status == RCM_OK && !first)
             first = &callers[r];
     if (!first)
-        return complain(&callers[0], seed, "and all others fail");
+        return complain(&callers[0], seed, "fails like all others");
     if (first->nmembers < net.n - 1)
         errors += complain(first, seed, "has too few");
     for (int r = 0; r < net.n; r++) {
         if ((callers[r].status == RCM_OK) != caller_has(first, r))
-            errors += complain(&callers[r], seed, "is in and fails, or is out and does not");
+            errors += complain(&callers[r], seed, "is in and fails, or is out and succeeds");
         else if (callers[r].status == RCM_OK && !same_answer(first, &callers[r]))
             errors += complain(&callers[r], seed, "has another answer");
         else if (callers[r].status != RCM_OK && callers[r].status != RCM_ERR_PEER)
-            errors += complain(&callers[r], seed, "is out for a wrong reason");
+            errors += complain(&callers[r], seed, "is out with a wrong status");
     }
     return errors;
 }
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
-/* At some send or at some delivery, of whomever; rank 0 more often than others. */
+/* A death at some send or delivery; of rank 0 more often than of others. */
 static void plan_deaths(int n) {
     for (int r = 0; r < n; r++)
         if (draw(r < 2 ? 2 : 5) == 0)
@@ -409,7 +407,7 @@ static int round_deaths(uint64_t seed) {
     struct caller callers[RANKS_MAX];
     world_make(2 + (int)(seed % (RANKS_MAX - 1)), seed);
     plan_deaths(net.n);
-    const int before = draw(4) ? 0 : draw(net.n); /* so many have died before */
+    const int before = draw(4) ? 0 : draw(net.n); /* ranks that have died before */
     for (int r = 0; r < before; r++)
         if (net.sends_left[r] >= 0)
             rank_die(r);
@@ -424,8 +422,8 @@ static int round_deaths(uint64_t seed) {
 
 static int round_cuts(uint64_t seed) {
     struct caller callers[RANKS_MAX];
-    /* Of two, one may have decided and the other hear of nothing; then it is alone with the
-     * error. */
+    /* Of two ranks, one may have decided while the other received nothing; then only the other gets
+     * the error. */
     world_make(3 + (int)(seed % (RANKS_MAX - 2)), seed);
     const int a = draw(net.n), b = (a + 1 + draw(net.n - 1)) % net.n;
     const int when = draw(2) ? 0 : draw(3 * net.n);
@@ -453,15 +451,16 @@ static int late_first(struct caller *callers, int n, int late) {
     for (int r = 0; r < n; r++)
         if (r != late)
             pthread_join(callers[r].thread, NULL);
-    /* Who calls before it has heard that they gave up counts on them, and learns later. */
+    /* A rank that calls before it has received that the others gave up counts on them, and finds
+     * out later. */
     network_settle();
     for (int r = 0; r < n; r++)
         if (r != late && (callers[r].status != RCM_ERR_TIMEOUT || callers[r].origin != late))
-            errors += complain(&callers[r], 0, "does not name the one that is late");
+            errors += complain(&callers[r], 0, "does not name the late rank");
     return errors;
 }
 
-/* Then it does, in vain, and then all; or all at once. */
+/* Then it calls without success, and then all call; or all at once. */
 static int round_late(int n, int late, bool in_vain) {
     struct caller callers[RANKS_MAX];
     world_make(n, (uint64_t)n);
@@ -471,7 +470,7 @@ static int round_late(int n, int late, bool in_vain) {
         caller_start(&callers[late], late, 300, 0);
         pthread_join(callers[late].thread, NULL);
         if (callers[late].status != RCM_ERR_TIMEOUT)
-            errors += complain(&callers[late], 0, "is late and does not hear of it");
+            errors += complain(&callers[late], 0, "is late but gets no timeout");
     }
     for (int r = 0; r < n; r++)
         caller_start(&callers[r], r, 20000, r == late ? 100000 : 0);
@@ -510,7 +509,7 @@ int main(int argc, char **argv) {
                  round_late(2, 1, true) + round_behind(3);
         rounds = 5;
     } else if (strcmp(what, "deaths") != 0 && strcmp(what, "cuts") != 0) {
-        fprintf(stderr, "usage: agree deaths|cuts|late [SECONDS [SEED]]\n");
+        fprintf(stderr, "usage: survivors_model deaths|cuts|late [SECONDS [SEED]]\n");
         return 2;
     }
     const bool random = strcmp(what, "late") != 0;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who says whose fault a timeout is (api/agreement/cause.c), in a model: ranks that find out
- * different things at nearly the same moment, time that only the model moves, messages of up to
- * FLIGHT_US from rank to rank (in order between two), ranks that cannot run for a while, or never
- * again, and are taken for silent by some and not by others. What must hold in every round: all
- * that run in the end name the same rank, one that somebody has found, and in time.
+ * The decision of who is at fault for a timeout (api/agreement/cause.c), in a model: ranks that
+ * find different things at nearly the same moment; simulated time; messages that take up to
+ * FLIGHT_US, in order between two ranks; ranks that cannot run for a while, or never again, and
+ * count as silent for some ranks and not for others. In every round all ranks that run at the end
+ * must name the same rank, one that some rank has found, and in time.
  *
- * adrift is about the vote alone: there is no time at all. Each rank has a clock of its own that
- * jumps, each letter takes as long as it likes, votes come twice, any number of ranks die anywhere;
- * but a clock stands still where a rank would choose without a majority. Then nobody need hear of
- * anything, but all that do hear the same.
+ * "adrift" tests the vote without time. Each rank has a clock of its own that jumps, each letter
+ * takes any time, votes are duplicated, any number of ranks die at any point; but a clock stands
+ * still where a rank would decide without a majority. Then no rank need receive a decision, but all
+ * decisions are the same.
  *
- *   cause together|stopped|stalled|adrift [SECONDS [SEED]]
+ *   timeout_cause_model together|stopped|stalled|adrift [SECONDS [SEED]]
  *
- * Rounds are of the seeds from SEED (1) on; with SECONDS 0 there is one. The real thing, with
- * processes and links, is random_faults.c.
+ * Rounds use the seeds from SEED (1) on; with SECONDS 0 there is one. Real processes and links:
+ * random_faults.c.
  */
 #include "agreement.h"
 #include "../random.h"
@@ -29,7 +29,7 @@ enum {
     STEP_US = 250,
     FLIGHT_US = 12000,
     INQUIRY_US = 400000,
-    IN_TIME_US = 400000, /* from the end of the inquiry, which takes up to 450 ms of a second */
+    IN_TIME_US = 400000, /* from the end of the inquiry, which takes up to 450 ms of 1 s */
     END_US = 5000000,
     /* adrift; the first two are those of api/agreement/cause.c */
     ALONE_US = 100000,
@@ -49,17 +49,17 @@ struct letter {
 };
 
 struct person {
-    int64_t finds_us;              /* when its inquiry is over; -1: it is not late */
+    int64_t finds_us;              /* end of its inquiry; -1: it is not late */
     int64_t stalls_us, resumes_us; /* it cannot run between the two */
     bool silent[RANKS_MAX];
     bool proposed;
     uint32_t weight;
-    int64_t recorded_us; /* -1 not yet */
+    int64_t recorded_us; /* -1: not yet */
     int origin;
     /* adrift */
-    int64_t clock_us, stops_us; /* its clock must not come to that */
-    int acts_left;              /* then it is dead */
-    uint64_t ballot;            /* its last */
+    int64_t clock_us, stops_us; /* a limit that its clock must not reach */
+    int acts_left;              /* number of actions until it dies */
+    uint64_t ballot;            /* of its last ballot */
     struct rcmi_node node;
     struct rcmi_members members;
     struct rcmi_proposals *proposals;
@@ -69,11 +69,11 @@ static struct {
     int n;
     uint64_t random;
     bool adrift;
-    int acting;                                   /* whose clock is looked at */
-    int64_t now_us, due_us[RANKS_MAX][RANKS_MAX]; /* of the last letter between two */
+    int acting;                                   /* the rank whose clock is read */
+    int64_t now_us, due_us[RANKS_MAX][RANKS_MAX]; /* of the last letter between two ranks */
     bool fast[RANKS_MAX][RANKS_MAX];
-    uint64_t proposed; /* the highest ballot in which anything was */
-    bool reproposed;   /* in two ballots */
+    uint64_t proposed; /* the highest ballot with a proposal */
+    bool reproposed;   /* proposed in two ballots */
     struct person person[RANKS_MAX];
     struct letter letters[LETTERS_MAX]; /* in the order of sending */
     int nletters;
@@ -95,7 +95,7 @@ int64_t rcmi_now_ns(void) {
     return (world.adrift ? world.person[world.acting].clock_us : world.now_us) * 1000;
 }
 
-/* Its patience begins anew with each part of a ballot. */
+/* Its timeout restarts with each part of a ballot. */
 static void note_ballot(int rank, const struct rcmi_failure *sent) {
     struct person *person = &world.person[rank];
     if (sent->kind != RCMI_FAILURE_PREPARE && sent->kind != RCMI_FAILURE_ACCEPT)
@@ -181,7 +181,7 @@ static bool person_finds_silent(void *arg, int rank) {
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
-/* Everybody finds another one. */
+/* Each rank proposes itself as the origin. */
 static void person_propose(struct person *person) {
     person->proposed = true;
     person->weight = draw(8) ? RCMI_PROPOSAL_LATE + (uint32_t)draw(2) : RCMI_PROPOSAL_MISMATCH;
@@ -191,15 +191,16 @@ static void person_propose(struct person *person) {
     rcmi_proposals_add(person->proposals, &error, NULL, (int)person->weight);
 }
 
-/* The inquiry is over: some were asked, and who could not run all the time did not answer. */
+/* The inquiry is over: some ranks were queried, and those that could not run all the time did not
+ * answer. */
 static void person_find(int rank) {
     struct person *person = &world.person[rank];
     for (int r = 0; r < world.n; r++) {
         const struct person *other = &world.person[r];
-        const bool asked = r != rank && draw(3) > 0;
+        const bool queried = r != rank && draw(3) > 0;
         const bool away =
             other->stalls_us <= world.now_us - INQUIRY_US && other->resumes_us > world.now_us;
-        person->silent[r] = asked && away;
+        person->silent[r] = queried && away;
     }
     person_propose(person);
 }
@@ -216,7 +217,7 @@ static void letter_read(int rank, int from, const struct rcmi_failure *bytes) {
         person_fail(person, &error, &failure.missing);
 }
 
-/* All that has arrived, one sender after the other as sockets are read. */
+/* Reads all letters that have arrived, one sender after the other as sockets are read. */
 static void person_read(int rank) {
     const int first = draw(world.n);
     for (int k = 0; k < world.n; k++) {
@@ -239,7 +240,7 @@ static void letters_drop_read(void) {
     world.nletters = kept;
 }
 
-/* A turn of its loop thread, which began anywhere in it. */
+/* One turn of its loop thread, which may start at any point of the loop. */
 static void person_turn(int rank) {
     struct person *person = &world.person[rank];
     if (!runs(person))
@@ -280,10 +281,10 @@ static int complain(uint64_t seed, int rank, const char *what) {
 }
 
 static struct {
-    int spoken, reproposed; /* rounds in which somebody spoke; after two ballots that proposed */
+    int decided, reproposed; /* rounds with a decision; ... after several proposals */
 } tally;
 
-/* ---- No time -------------------------------------------------------------------------------- */
+/* ---- Without time --------------------------------------------------------------------------- */
 
 static void adrift_plan(void) {
     world.adrift = true;
@@ -297,7 +298,7 @@ static void adrift_plan(void) {
     }
 }
 
-/* Whatever it waits for passes, but not all its patience. */
+/* Its clock passes any of its deadlines, but not the last one. */
 static void adrift_clock(struct person *person, int64_t opened_until) {
     const int64_t jump = draw(4) ? draw(10000) : draw(160000);
     const int64_t stop = person->stops_us < opened_until ? person->stops_us : opened_until;
@@ -313,7 +314,7 @@ static void adrift_read(int rank, int from) {
             continue;
         const struct rcmi_failure failure = letter->failure;
         if (failure.kind == RCMI_FAILURE_RECORD && draw(20) > 0)
-            return; /* what was spoken is long unknown to others, who go on */
+            return; /* the decision has long been lost for others, which continue */
         if (failure.kind != RCMI_FAILURE_PROMISE || draw(3) > 0)
             letter->to = -1;
         if (failure.ballot > person->ballot)
@@ -323,7 +324,7 @@ static void adrift_read(int rank, int from) {
     }
 }
 
-/* One of its loop thread. */
+/* One action of its loop thread. */
 static void adrift_act(int rank, int64_t *opened_until) {
     struct person *person = &world.person[rank];
     const int from = draw(world.n);
@@ -355,7 +356,7 @@ static void adrift_run(void) {
     }
 }
 
-/* Of those that heard of anything. */
+/* Judges the ranks that received a decision. */
 static int adrift_judge(uint64_t seed) {
     int errors = 0, origin = -1;
     for (int r = 0; r < world.n; r++) {
@@ -365,11 +366,11 @@ static int adrift_judge(uint64_t seed) {
         if (origin < 0)
             origin = person->origin;
         if (person->origin != origin)
-            errors += complain(seed, r, "names another one");
+            errors += complain(seed, r, "names another rank");
         if (!world.person[person->origin].proposed)
-            errors += complain(seed, r, "names what nobody found");
+            errors += complain(seed, r, "names a rank that no rank found");
     }
-    tally.spoken += origin >= 0;
+    tally.decided += origin >= 0;
     tally.reproposed += origin >= 0 && world.reproposed;
     return errors;
 }
@@ -405,7 +406,7 @@ static void world_free(void) {
         rcmi_proposals_free(world.person[r].proposals);
 }
 
-/* Late within some milliseconds, or far apart, or not late at all; one of them is. */
+/* Late within some milliseconds, or far apart, or not late; at least one is late. */
 static void plan_findings(void) {
     const int apart_us = draw(2) ? 5000 : draw(2) ? 60000 : 500000;
     const int one = draw(world.n);
@@ -414,7 +415,7 @@ static void plan_findings(void) {
             world.person[r].finds_us = INQUIRY_US + draw(apart_us);
 }
 
-/* One does not run again, and another one perhaps. */
+/* One rank never runs again, and perhaps another one. */
 static void plan_stops(void) {
     for (int k = draw(2); k >= 0 && world.n > 2; k--) {
         struct person *person = &world.person[draw(2) ? k : draw(world.n)];
@@ -432,7 +433,7 @@ static void plan_stops(void) {
         }
 }
 
-/* Some do not run for a while that ends at any time; the lowest more often than others. */
+/* Some ranks do not run for a while with a random end; the lowest more often than others. */
 static void plan_stalls(void) {
     for (int r = 0; r < world.n; r++) {
         if (draw(r < 2 ? 2 : 4) > 0)
@@ -446,7 +447,7 @@ static bool was_stalled(const struct person *person) {
     return person->resumes_us > person->stalls_us;
 }
 
-/* One that nothing keeps from running is in time, if nothing keeps the others. */
+/* A rank that can always run must be in time, if the others can run, too. */
 static int judge(uint64_t seed, bool in_time) {
     int errors = 0, origin = -1;
     for (int r = 0; r < world.n; r++) {
@@ -454,18 +455,18 @@ static int judge(uint64_t seed, bool in_time) {
         if (person->resumes_us >= END_US)
             continue;
         if (person->recorded_us < 0) {
-            errors += complain(seed, r, "never hears of it");
+            errors += complain(seed, r, "never gets the decision");
             continue;
         }
         if (origin < 0)
             origin = person->origin;
         if (person->origin != origin)
-            errors += complain(seed, r, "names another one");
+            errors += complain(seed, r, "names another rank");
         if (world.person[person->origin].finds_us < 0)
-            errors += complain(seed, r, "names what nobody found");
+            errors += complain(seed, r, "names a rank that no rank found");
         if (in_time && person->finds_us >= 0 && !was_stalled(person) &&
             person->recorded_us > person->finds_us + IN_TIME_US)
-            errors += complain(seed, r, "hears of it too late");
+            errors += complain(seed, r, "gets the decision too late");
     }
     return errors;
 }
@@ -499,8 +500,8 @@ static int rounds_run(const char *what, int seconds, uint64_t seed) {
     printf("%s %s: %d rounds\n", errors ? "FAIL" : "ok  ", what, rounds);
     if (errors || rounds == 1 || strcmp(what, "adrift") != 0)
         return errors;
-    printf("     spoken in %d, after several proposals in %d\n", tally.spoken, tally.reproposed);
-    return tally.spoken < rounds / 10 || tally.reproposed < rounds / 50;
+    printf("     decided in %d, after several proposals in %d\n", tally.decided, tally.reproposed);
+    return tally.decided < rounds / 10 || tally.reproposed < rounds / 50;
 }
 
 int main(int argc, char **argv) {
@@ -509,6 +510,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], names[i]) == 0)
             return rounds_run(names[i], argc > 2 ? atoi(argv[2]) : 2,
                               argc > 3 ? strtoull(argv[3], NULL, 0) : 1) != 0;
-    fprintf(stderr, "usage: cause together|stopped|stalled|adrift [SECONDS [SEED]]\n");
+    fprintf(stderr,
+            "usage: timeout_cause_model together|stopped|stalled|adrift [SECONDS [SEED]]\n");
     return 2;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a rank answers to the question whom it waits for (rcmi_comm_make_answer in
- * api/work/deadline.h), for states of a communicator that are too short to be met on purpose.
- * Status page, point to point and diagnosis are the library's own; there is no node, so nothing is
+ * The answer of a rank to the query which rank it waits for (rcmi_comm_make_answer in
+ * api/work/deadline.h), for states of a communicator that are too short to be reached on purpose.
+ * Status page, point to point and diagnosis are the library's; there is no node, so nothing is
  * sent.
  */
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #include "p2p.h"
 #include "page.h"
 
-enum { RANKS = 3, ASKING = 2 };
+enum { RANKS = 3, INQUIRER = 2 };
 
 static struct rcmi_status_page status_page;
 static struct rcmi_page_comm *page;
@@ -69,11 +69,11 @@ static int teardown(void **state) {
     return 0;
 }
 
-static bool ask(rcm_comm *comm) {
+static bool query(rcm_comm *comm) {
     const struct rcmi_inquiry question = {
         .magic = RCMI_INQUIRY_MAGIC, .number = 7, .state = RCMI_INQUIRY_QUESTION};
     memset(&answer, 0, sizeof(answer));
-    const bool answered = rcmi_comm_make_answer(comm, ASKING, &question, &answer);
+    const bool answered = rcmi_comm_make_answer(comm, INQUIRER, &question, &answer);
     assert_int_equal(answer.inquiry.number, answered ? 7 : 0);
     return answered;
 }
@@ -82,14 +82,14 @@ static bool ask(rcm_comm *comm) {
 
 static void test_idle(void **state) {
     rcm_comm *comm = *state;
-    assert_true(ask(comm));
+    assert_true(query(comm));
     assert_int_equal(answer.inquiry.state, RCMI_INQUIRY_IDLE);
-    assert_true(answer.drove); /* so that a thread which could not drive meanwhile is woken */
+    assert_true(answer.drove); /* wakes a thread that could not drive meanwhile */
     assert_true(rcmi_comm_try_drive(comm));
 }
 
-/* A call runs a collective, or a message, the short way: there is no work, but it drives. */
-static void test_short_way(void **state) {
+/* A call runs a collective, or a message, on the short path: there is no work, but it drives. */
+static void test_short_path(void **state) {
     rcm_comm *comm = *state;
     const struct rcmi_plan plan = {.collective = RCM_ALL_REDUCE};
     const struct rcmi_bind bind = {
@@ -97,13 +97,13 @@ static void test_short_way(void **state) {
     assert_true(rcmi_comm_take(comm));
     rcmi_page_called(page, 5, RCM_ALL_REDUCE);
     rcmi_page_oldest(page, 5, &bind);
-    assert_true(ask(comm));
+    assert_true(query(comm));
     assert_int_equal(answer.inquiry.state, RCMI_INQUIRY_BUSY);
     assert_false(answer.drove);
     assert_int_equal(answer.inquiry.npeers, 0);
     assert_int_equal(answer.inquiry.activity.sequence, 5);
     rcmi_comm_give(comm);
-    assert_true(ask(comm));
+    assert_true(query(comm));
     assert_int_equal(answer.inquiry.state, RCMI_INQUIRY_IDLE);
 }
 
@@ -112,31 +112,31 @@ static void test_waits(void **state) {
     struct rcm_work receive = {.kind = RCMI_WORK_RECV, .transfer.peer = 1};
     assert_int_equal(rcmi_p2p_receive(comm->p2p, &receive.transfer), RCM_OK);
     atomic_store(&comm->unfinished, 1);
-    assert_true(ask(comm));
+    assert_true(query(comm));
     assert_int_equal(answer.inquiry.state, RCMI_INQUIRY_WAITS);
     assert_int_equal(answer.inquiry.npeers, 1);
     assert_int_equal(answer.inquiry.peers[0], 1);
-    /* The driver lets no other thread look, but has shown that it waits for long. */
+    /* The driving thread excludes all others, but its status page shows a long wait. */
     const struct rcmi_page_transfer shown = {.peer = 0};
     assert_true(rcmi_comm_try_drive(comm));
     rcmi_page_show_transfer(page, RCMI_TRANSFER_RECV, &shown, rcmi_now_ns() - 1000000000);
-    assert_true(ask(comm));
+    assert_true(query(comm));
     assert_int_equal(answer.inquiry.state, RCMI_INQUIRY_BUSY);
     assert_int_equal(answer.inquiry.npeers, 1);
     assert_int_equal(answer.inquiry.peers[0], 0);
 }
 
-/* The operations of one that has failed have ended: that is no answer. */
+/* The operations of a failed communicator have ended: no answer. */
 static void test_failed(void **state) {
     rcm_comm *comm = *state;
     atomic_store(&comm->failed, RCM_ERR_TIMEOUT);
-    assert_false(ask(comm));
+    assert_false(query(comm));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_short_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_short_path, setup, teardown),
         cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed, setup, teardown),
     };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers. Each way is a function that does one thing to one door; a process does it to all of
- * them in turn, again and again. Doors are TCP ports and the Unix names on which the ranks listen
- * (found by their processes' descriptors: others on this machine are left in peace).
+ * Attacks by unauthenticated peers. Each attack is a function that does one thing to one endpoint;
+ * a process does it to all endpoints in turn, continuously. Endpoints are TCP ports and the Unix
+ * names on which the ranks listen. Names of other processes on the machine are excluded by their
+ * descriptors.
  */
 #include "connection_flood.h"
 #include <arpa/inet.h>
@@ -21,20 +22,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HELD_MAX   1000 /* connections held at each door */
+#define HELD_MAX   1000 /* connections held per endpoint */
 #define NAMES_MAX  8
 #define PAUSE_NS   200000
-#define LOOK_AGAIN 200 /* rounds between two looks for Unix names */
+#define LOOK_AGAIN 200 /* rounds between two searches for Unix names */
 
-struct door {
+struct endpoint {
     struct sockaddr_storage addr;
     socklen_t len;
     int *held, nheld;
 };
 
-static struct siege *siege;
-static struct door doors[SIEGE_DOORS + NAMES_MAX];
-static int ndoors;
+static struct flood *flood;
+static struct endpoint endpoints[FLOOD_PORTS + NAMES_MAX];
+static int nendpoints;
 
 static void nap(long ns) {
     const struct timespec t = {.tv_nsec = ns};
@@ -46,26 +47,26 @@ static void random_bytes(void *bytes, size_t len) {
         ((uint8_t *)bytes)[i] = (uint8_t)(rand() >> 7);
 }
 
-/* ---- Doors ----------------------------------------------------------------------------------- */
+/* ---- Endpoints ------------------------------------------------------------------------------- */
 
-static void doors_tcp(void) {
-    for (int i = 0; i < SIEGE_DOORS; i++) {
+static void endpoints_tcp(void) {
+    for (int i = 0; i < FLOOD_PORTS; i++) {
         struct sockaddr_in in = {.sin_family = AF_INET,
-                                 .sin_port = htons((uint16_t)(siege->port + i)),
+                                 .sin_port = htons((uint16_t)(flood->port + i)),
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        memcpy(&doors[i].addr, &in, sizeof(in));
-        doors[i].len = sizeof(in);
+        memcpy(&endpoints[i].addr, &in, sizeof(in));
+        endpoints[i].len = sizeof(in);
     }
-    ndoors = SIEGE_DOORS;
+    nendpoints = FLOOD_PORTS;
 }
 
-/* Has one of our ranks a descriptor of this inode? */
+/* Whether one of our ranks has a descriptor of this inode. */
 static bool is_ours(unsigned long inode) {
     char path[300], link[64], want[64];
     snprintf(want, sizeof(want), "socket:[%lu]", inode);
-    for (int r = 0; r < SIEGE_RANKS; r++) {
-        snprintf(path, sizeof(path), "/proc/%d/fd", atomic_load(&siege->rank_pid[r]));
-        DIR *dir = atomic_load(&siege->rank_pid[r]) ? opendir(path) : NULL;
+    for (int r = 0; r < FLOOD_RANKS; r++) {
+        snprintf(path, sizeof(path), "/proc/%d/fd", atomic_load(&flood->rank_pid[r]));
+        DIR *dir = atomic_load(&flood->rank_pid[r]) ? opendir(path) : NULL;
         for (struct dirent *entry; dir && (entry = readdir(dir));) {
             const ssize_t n = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
             link[n > 0 ? n : 0] = '\0';
@@ -80,49 +81,49 @@ static bool is_ours(unsigned long inode) {
     return false;
 }
 
-static bool door_known(const char *name) {
-    for (int i = SIEGE_DOORS; i < ndoors; i++)
-        if (strcmp(((struct sockaddr_un *)&doors[i].addr)->sun_path + 1, name) == 0)
+static bool endpoint_is_known(const char *name) {
+    for (int i = FLOOD_PORTS; i < nendpoints; i++)
+        if (strcmp(((struct sockaddr_un *)&endpoints[i].addr)->sun_path + 1, name) == 0)
             return true;
     return false;
 }
 
-static void doors_unix(void) {
+static void endpoints_unix(void) {
     char line[512], name[128];
     unsigned long inode;
     FILE *file = fopen("/proc/net/unix", "re");
-    while (file && fgets(line, sizeof(line), file) && ndoors < SIEGE_DOORS + NAMES_MAX) {
+    while (file && fgets(line, sizeof(line), file) && nendpoints < FLOOD_PORTS + NAMES_MAX) {
         if (sscanf(line, "%*s %*s %*s %*s %*s %*s %lu @%107s", &inode, name) != 2 ||
-            strncmp(name, "ringcomm-", 9) != 0 || door_known(name) || !is_ours(inode))
+            strncmp(name, "ringcomm-", 9) != 0 || endpoint_is_known(name) || !is_ours(inode))
             continue;
         struct sockaddr_un un = {.sun_family = AF_UNIX};
         memcpy(un.sun_path + 1, name, strlen(name));
-        memcpy(&doors[ndoors].addr, &un, sizeof(un));
-        doors[ndoors++].len =
+        memcpy(&endpoints[nendpoints].addr, &un, sizeof(un));
+        endpoints[nendpoints++].len =
             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
     }
     if (file)
         fclose(file);
 }
 
-/* A connection, or -1. */
-static int knock(const struct door *door) {
+/* Opens a connection; -1 on failure. */
+static int open_connection(const struct endpoint *endpoint) {
     const struct timeval patience = {.tv_usec = 100000};
-    int fd = socket(door->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(endpoint->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (connect(fd, (const struct sockaddr *)&door->addr, door->len) != 0) {
+    if (connect(fd, (const struct sockaddr *)&endpoint->addr, endpoint->len) != 0) {
         close(fd);
         return -1;
     }
-    atomic_fetch_add(&siege->hits, 1);
+    atomic_fetch_add(&flood->hits, 1);
     return fd;
 }
 
-/* All of it, or as much as is taken; the end is as good as any other. */
-static void say(int fd, const void *bytes, size_t len) {
+/* Sends all bytes, or as many as are accepted; a closed connection is no error here. */
+static void send_bytes(int fd, const void *bytes, size_t len) {
     for (size_t done = 0; done < len;) {
         const ssize_t n = send(fd, (const uint8_t *)bytes + done, len - done, MSG_NOSIGNAL);
         if (n <= 0)
@@ -131,57 +132,57 @@ static void say(int fd, const void *bytes, size_t len) {
     }
 }
 
-/* Keeps it open; those that were closed at the other end make room. */
-static void hold(struct door *door, int fd, int most) {
-    if (!door->held)
-        door->held = calloc(HELD_MAX, sizeof(*door->held));
-    for (int i = 0; i < door->nheld && door->nheld >= most; i++) {
-        struct pollfd entry = {.fd = door->held[i], .events = POLLRDHUP};
+/* Keeps the connection open; connections that the other side closed make space. */
+static void hold(struct endpoint *endpoint, int fd, int most) {
+    if (!endpoint->held)
+        endpoint->held = calloc(HELD_MAX, sizeof(*endpoint->held));
+    for (int i = 0; i < endpoint->nheld && endpoint->nheld >= most; i++) {
+        struct pollfd entry = {.fd = endpoint->held[i], .events = POLLRDHUP};
         if (poll(&entry, 1, 0) > 0) {
-            close(door->held[i]);
-            door->held[i--] = door->held[--door->nheld];
+            close(endpoint->held[i]);
+            endpoint->held[i--] = endpoint->held[--endpoint->nheld];
         }
     }
-    if (door->held && door->nheld < most)
-        door->held[door->nheld++] = fd;
+    if (endpoint->held && endpoint->nheld < most)
+        endpoint->held[endpoint->nheld++] = fd;
     else
         close(fd);
 }
 
-/* ---- Ways ------------------------------------------------------------------------------------ */
+/* ---- Attacks --------------------------------------------------------------------------------- */
 
-/* The whole of the proof, of another secret. */
-static void way_wrong(struct door *door, int fd) {
+/* A complete proof with another secret. */
+static void attack_wrong(struct endpoint *endpoint, int fd) {
     uint8_t hello[41] = "RCMAUTH1I", answer[41], proof[32];
-    (void)door;
+    (void)endpoint;
     random_bytes(hello + 9, 32);
     random_bytes(proof, sizeof(proof));
-    say(fd, hello, sizeof(hello));
+    send_bytes(fd, hello, sizeof(hello));
     if (recv(fd, answer, sizeof(answer), MSG_WAITALL) == (ssize_t)sizeof(answer)) {
-        say(fd, proof, sizeof(proof));
+        send_bytes(fd, proof, sizeof(proof));
         (void)!recv(fd, answer, sizeof(answer), 0);
     }
     close(fd);
 }
 
-static void way_scan(struct door *door, int fd) {
-    (void)door;
+static void attack_scan(struct endpoint *endpoint, int fd) {
+    (void)endpoint;
     close(fd);
 }
 
-static void way_noise(struct door *door, int fd) {
+static void attack_noise(struct endpoint *endpoint, int fd) {
     static uint8_t bytes[1 << 20];
-    (void)door;
+    (void)endpoint;
     if (!bytes[0] && !bytes[1])
         random_bytes(bytes, sizeof(bytes));
     bytes[0] = (uint8_t)rand();
     bytes[1] = (uint8_t)(rand() | 1);
-    say(fd, bytes, sizeof(bytes));
+    send_bytes(fd, bytes, sizeof(bytes));
     close(fd);
 }
 
-static void way_silent(struct door *door, int fd) {
-    hold(door, fd, HELD_MAX);
+static void attack_silent(struct endpoint *endpoint, int fd) {
+    hold(endpoint, fd, HELD_MAX);
 }
 
 static size_t put(uint8_t *at, uint64_t value, size_t len) {
@@ -189,7 +190,7 @@ static size_t put(uint8_t *at, uint64_t value, size_t len) {
     return len;
 }
 
-/* What a rank says after the proof, of a job that nobody can know. */
+/* A rank's message after the proof, with an unknown job. */
 static size_t greeting(uint8_t *at, uint32_t from, uint32_t to, uint32_t nranks) {
     size_t n = put(at, 0x52434d48u, 4);
     n += put(at + n, 1, 2);                     /* version */
@@ -203,7 +204,7 @@ static size_t greeting(uint8_t *at, uint32_t from, uint32_t to, uint32_t nranks)
     return n + 16;
 }
 
-static void way_half(struct door *door, int fd) {
+static void attack_half(struct endpoint *endpoint, int fd) {
     uint8_t bytes[128] = "RCMAUTH1I";
     size_t len = 41;
     switch (rand() % 3) {
@@ -211,35 +212,35 @@ static void way_half(struct door *door, int fd) {
         random_bytes(bytes + 9, 32);
         break;
     case 1:
-        len = greeting(bytes, 1, 0, SIEGE_RANKS);
+        len = greeting(bytes, 1, 0, FLOOD_RANKS);
         break;
     default:
-        len = siege->recorded_len < sizeof(bytes) ? siege->recorded_len : sizeof(bytes);
-        memcpy(bytes, siege->recorded, len);
+        len = flood->recorded_len < sizeof(bytes) ? flood->recorded_len : sizeof(bytes);
+        memcpy(bytes, flood->recorded, len);
         break;
     }
-    say(fd, bytes, 1 + (size_t)rand() % (len - 1));
-    hold(door, fd, HELD_MAX / 4);
+    send_bytes(fd, bytes, 1 + (size_t)rand() % (len - 1));
+    hold(endpoint, fd, HELD_MAX / 4);
 }
 
-/* Says again what somebody said who knew the secret. */
-static void way_replay(struct door *door, int fd) {
+/* Sends recorded bytes of a client with the secret. */
+static void attack_replay(struct endpoint *endpoint, int fd) {
     uint8_t answer[256];
-    (void)door;
-    say(fd, siege->recorded, siege->recorded_len);
+    (void)endpoint;
+    send_bytes(fd, flood->recorded, flood->recorded_len);
     (void)!recv(fd, answer, sizeof(answer), 0);
     close(fd);
 }
 
-/* Numbers that are too large, for either protocol. */
-static void way_lengths(struct door *door, int fd) {
+/* Lengths that are too large, for either protocol. */
+static void attack_lengths(struct endpoint *endpoint, int fd) {
     static const uint64_t large[] = {UINT64_MAX,          (uint64_t)1 << 63, (uint64_t)1 << 32,
                                      (uint64_t)INT64_MAX, 1000000000,        65536};
     static const uint8_t operations[] = {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 14, 18, 19};
     const uint64_t n = large[(size_t)rand() % 6];
     uint8_t bytes[64] = {0, 0xce, 0xf7, 0x85, 0x3c};
     size_t len = 5;
-    (void)door;
+    (void)endpoint;
     if (rand() % 3 == 0) {
         len = greeting(bytes, (uint32_t)n, (uint32_t)rand() % 5, (uint32_t)(n >> 32));
     } else {
@@ -248,35 +249,36 @@ static void way_lengths(struct door *door, int fd) {
         random_bytes(bytes + len, 40);
         len += 40;
     }
-    say(fd, bytes, len);
+    send_bytes(fd, bytes, len);
     close(fd);
 }
 
-static const struct way {
+static const struct attack {
     const char *name;
-    void (*act)(struct door *door, int fd);
-} ways[] = {
-    {"wrong", way_wrong}, {"scan", way_scan},     {"noise", way_noise},     {"silent", way_silent},
-    {"half", way_half},   {"replay", way_replay}, {"lengths", way_lengths},
+    void (*act)(struct endpoint *endpoint, int fd);
+} attacks[] = {
+    {"wrong", attack_wrong},     {"scan", attack_scan}, {"noise", attack_noise},
+    {"silent", attack_silent},   {"half", attack_half}, {"replay", attack_replay},
+    {"lengths", attack_lengths},
 };
 
-const char *const siege_attacks[] = {"wrong", "scan",   "noise",   "silent",
+const char *const flood_attacks[] = {"wrong", "scan",   "noise",   "silent",
                                      "half",  "replay", "lengths", NULL};
 
-/* ---- One after the other --------------------------------------------------------------------- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
-static const struct way *way_find(const char *name) {
-    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-        if (strcmp(ways[i].name, name) == 0)
-            return &ways[i];
-    fprintf(stderr, "there is no attack %s\n", name);
+static const struct attack *attack_find(const char *name) {
+    for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++)
+        if (strcmp(attacks[i].name, name) == 0)
+            return &attacks[i];
+    fprintf(stderr, "unknown attack '%s'\n", name);
     _exit(2);
 }
 
-_Noreturn void siege_attack(struct siege *shared, const char *name, unsigned seed) {
-    const struct way *way = way_find(name);
+_Noreturn void flood_attack(struct flood *shared, const char *name, unsigned seed) {
+    const struct attack *attack = attack_find(name);
     struct rlimit limit;
-    siege = shared;
+    flood = shared;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(120);
     srand(seed);
@@ -286,15 +288,15 @@ _Noreturn void siege_attack(struct siege *shared, const char *name, unsigned see
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-    doors_tcp();
-    atomic_fetch_add(&siege->ready, 1);
+    endpoints_tcp();
+    atomic_fetch_add(&flood->ready, 1);
     for (unsigned round = 0;; round++) {
         if (round % LOOK_AGAIN == 0)
-            doors_unix();
-        for (int i = 0; i < ndoors; i++) {
-            const int fd = knock(&doors[i]);
+            endpoints_unix();
+        for (int i = 0; i < nendpoints; i++) {
+            const int fd = open_connection(&endpoints[i]);
             if (fd >= 0)
-                way->act(&doors[i], fd);
+                attack->act(&endpoints[i], fd);
         }
         nap(PAUSE_NS);
     }

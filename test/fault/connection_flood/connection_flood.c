@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job of four ranks starts while strangers are at its store's door and at each rank's: it starts
- * all the same, and about as soon as without them. The last rank starts later than the others, so
+ * A job of four ranks starts under a flood of unauthenticated connections to its store and to each
+ * rank: it must start, about as fast as without. The last rank starts later than the others, so
  * that those wait inside rcm_init meanwhile; the time counts from there. Ranks have 1024
  * descriptors each.
  *
- *   siege --transport shm|tcp [--secret TEXT] [--attack NAME|all|none] [--rounds N] [--limit S]
- *         [--store url|env] [--late MS]
+ *   connection_flood --transport shm|tcp [--secret TEXT] [--attack NAME|all|none] [--rounds N]
+ *                    [--limit S] [--store url|env] [--late MS]
  */
 #include "ringcomm.h"
 #include "connection_flood.h"
@@ -30,8 +30,8 @@
 #define DESCRIPTORS 1024
 #define ATTACKERS   8
 #define ROUNDS_MAX  100
-#define LOWEST_PORT 20000 /* below those that connections are given */
-#define PORT_BLOCKS 2400  /* of SIEGE_DOORS each */
+#define LOWEST_PORT 20000 /* below the ports of outgoing connections */
+#define PORT_BLOCKS 2400  /* of FLOOD_PORTS each */
 
 struct options {
     const char *transport, *secret, *attack, *store;
@@ -40,11 +40,11 @@ struct options {
 };
 
 struct board {
-    struct siege siege;
+    struct flood flood;
     double began;
     _Atomic int failed;
     _Atomic int most_fds;
-    double started[SIEGE_RANKS]; /* when it had done its first barrier */
+    double started[FLOOD_RANKS]; /* the end of its first barrier */
 };
 
 static double now(void) {
@@ -104,16 +104,16 @@ static _Noreturn void rank_run(struct board *board, const struct options *option
     char text[64];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setrlimit(RLIMIT_NOFILE, &limit);
-    snprintf(text, sizeof(text), "%d-%d", board->siege.port + 1, board->siege.port + SIEGE_RANKS);
+    snprintf(text, sizeof(text), "%d-%d", board->flood.port + 1, board->flood.port + FLOOD_RANKS);
     setenv("RINGCOMM_PORTS", text, 1);
     setenv("RINGCOMM_IFACE", "127.0.0.1", 1);
-    snprintf(text, sizeof(text), "%d", board->siege.port);
+    snprintf(text, sizeof(text), "%d", board->flood.port);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     setenv("MASTER_PORT", text, 1);
-    snprintf(text, sizeof(text), "tcp://127.0.0.1:%d", board->siege.port);
+    snprintf(text, sizeof(text), "tcp://127.0.0.1:%d", board->flood.port);
     init.url = strcmp(options->store, "env") == 0 ? "env://" : text;
     init.rank = rank;
-    init.world_size = SIEGE_RANKS;
+    init.world_size = FLOOD_RANKS;
     init.transport = options->transport;
     init.secret = options->secret;
     init.timeout_ms = 60000;
@@ -140,70 +140,70 @@ static bool port_is_free(int port) {
     return free_port;
 }
 
-/* Ports that are free, and not those of a siege beside this one, whose doors are not there yet: a
- * block of them belongs to a process as long as it has a socket of that name. -1: it does not. */
+/* Free ports that no parallel run of this test uses, whose listeners may not exist yet: a block of
+ * ports belongs to the process that has a socket of this name. -1: not free. */
 static int block_take(int first) {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int len = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "siege-%d", first);
+    const int len = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "flood-%d", first);
     const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
     int n = 0;
     if (bind(fd, (struct sockaddr *)&un, size) == 0)
-        while (n < SIEGE_DOORS && port_is_free(first + n))
+        while (n < FLOOD_PORTS && port_is_free(first + n))
             n++;
-    if (n == SIEGE_DOORS)
+    if (n == FLOOD_PORTS)
         return fd;
     close(fd);
     return -1;
 }
 
-/* The first of SIEGE_DOORS ports in a row; *ret_block is closed when they are not used any more. */
+/* The first of FLOOD_PORTS consecutive ports; close *ret_block when they are no longer used. */
 static int ports_find(int *ret_block) {
     for (int tries = 0; tries < 1000; tries++) {
-        const int first = LOWEST_PORT + rand() % PORT_BLOCKS * SIEGE_DOORS;
+        const int first = LOWEST_PORT + rand() % PORT_BLOCKS * FLOOD_PORTS;
         *ret_block = block_take(first);
         if (*ret_block >= 0)
             return first;
     }
-    fprintf(stderr, "there are no %d free ports in a row\n", SIEGE_DOORS);
+    fprintf(stderr, "no %d consecutive ports are free\n", FLOOD_PORTS);
     exit(1);
 }
 
 static int attackers_start(struct board *board, const char *attack, pid_t *pids) {
     int n = 0;
-    for (int i = 0; siege_attacks[i]; i++) {
-        if (strcmp(attack, "all") != 0 && strcmp(attack, siege_attacks[i]) != 0)
+    for (int i = 0; flood_attacks[i]; i++) {
+        if (strcmp(attack, "all") != 0 && strcmp(attack, flood_attacks[i]) != 0)
             continue;
         pids[n] = fork();
         if (pids[n] == 0)
-            siege_attack(&board->siege, siege_attacks[i], (unsigned)rand() + (unsigned)i);
+            flood_attack(&board->flood, flood_attacks[i], (unsigned)rand() + (unsigned)i);
         n++;
     }
-    while (atomic_load(&board->siege.ready) < n)
+    while (atomic_load(&board->flood.ready) < n)
         nap_ms(1);
     return n;
 }
 
 static void ranks_start(struct board *board, const struct options *options, pid_t *pids) {
-    for (int rank = 0; rank < SIEGE_RANKS; rank++) {
-        if (rank == SIEGE_RANKS - 1)
+    for (int rank = 0; rank < FLOOD_RANKS; rank++) {
+        if (rank == FLOOD_RANKS - 1)
             nap_ms(options->late_ms);
         board->began = now();
         pids[rank] = fork();
         if (pids[rank] == 0)
             rank_run(board, options, rank);
-        atomic_store(&board->siege.rank_pid[rank], pids[rank]);
+        atomic_store(&board->flood.rank_pid[rank], pids[rank]);
     }
 }
 
 /* Whether all ended well before the limit; the others are killed. */
 static bool ranks_join(const struct options *options, const struct board *board,
                        const pid_t *pids) {
-    int left = SIEGE_RANKS, status;
+    int left = FLOOD_RANKS, status;
     bool well = true;
     while (left > 0) {
         int waited = 0;
-        for (int rank = 0; rank < SIEGE_RANKS; rank++) {
+        for (int rank = 0; rank < FLOOD_RANKS; rank++) {
             if (waitpid(pids[rank], &status, WNOHANG) != pids[rank])
                 continue;
             waited++;
@@ -212,7 +212,7 @@ static bool ranks_join(const struct options *options, const struct board *board,
         left -= waited;
         if (now() - board->began > options->limit) {
             fprintf(stderr, "not done after %.1f s\n", options->limit);
-            for (int rank = 0; rank < SIEGE_RANKS; rank++)
+            for (int rank = 0; rank < FLOOD_RANKS; rank++)
                 kill(pids[rank], SIGKILL);
             while (left-- > 0)
                 wait(NULL);
@@ -225,13 +225,13 @@ static bool ranks_join(const struct options *options, const struct board *board,
 
 /* Seconds until all ranks had met, negative if they did not. */
 static double round_run(struct board *board, const struct options *options) {
-    pid_t attackers[ATTACKERS], ranks[SIEGE_RANKS];
+    pid_t attackers[ATTACKERS], ranks[FLOOD_RANKS];
     double last = 0;
     int block;
-    atomic_store(&board->siege.ready, 0);
-    board->siege.port = ports_find(&block);
-    for (int i = 0; i < SIEGE_RANKS; i++)
-        atomic_store(&board->siege.rank_pid[i], 0);
+    atomic_store(&board->flood.ready, 0);
+    board->flood.port = ports_find(&block);
+    for (int i = 0; i < FLOOD_RANKS; i++)
+        atomic_store(&board->flood.rank_pid[i], 0);
     const int n = attackers_start(board, options->attack, attackers);
     ranks_start(board, options, ranks);
     const bool well = ranks_join(options, board, ranks) && !atomic_load(&board->failed);
@@ -240,7 +240,7 @@ static double round_run(struct board *board, const struct options *options) {
     for (int i = 0; i < n; i++)
         waitpid(attackers[i], NULL, 0);
     close(block);
-    for (int i = 0; i < SIEGE_RANKS; i++)
+    for (int i = 0; i < FLOOD_RANKS; i++)
         last = board->started[i] > last ? board->started[i] : last;
     return well ? last - board->began : -1;
 }
@@ -250,9 +250,9 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static int siege_run(struct board *board, const struct options *options) {
+static int flood_run(struct board *board, const struct options *options) {
     double seconds[ROUNDS_MAX];
-    if (!siege_record(&board->siege, options->secret)) {
+    if (!flood_record(&board->flood, options->secret)) {
         fprintf(stderr, "no handshake was recorded: %s\n", rcm_last_error());
         return 1;
     }
@@ -263,17 +263,17 @@ static int siege_run(struct board *board, const struct options *options) {
     }
     qsort(seconds, (size_t)options->rounds, sizeof(seconds[0]), by_size);
     printf("%s secret=%s store=%s attack=%s: started after %.3f s (median of %d, most %.3f), "
-           "%lld connections of strangers, at most %d descriptors in a rank\n",
+           "%lld unauthenticated connections, at most %d descriptors in a rank\n",
            options->transport, options->secret ? "yes" : "no", options->store, options->attack,
            seconds[options->rounds / 2], options->rounds, seconds[options->rounds - 1],
-           (long long)atomic_load(&board->siege.hits), atomic_load(&board->most_fds));
-    /* Without a secret those that greet a store as its clients do are no strangers. */
+           (long long)atomic_load(&board->flood.hits), atomic_load(&board->most_fds));
+    /* Without a secret the store accepts every client with a valid greeting. */
     if (atomic_load(&board->most_fds) > (options->secret ? 400 : 800)) {
-        fprintf(stderr, "strangers hold too many of a rank's descriptors\n");
+        fprintf(stderr, "unauthenticated connections hold too many descriptors of a rank\n");
         return 1;
     }
-    if (strcmp(options->attack, "none") != 0 && atomic_load(&board->siege.hits) == 0) {
-        fprintf(stderr, "no stranger came through to any door\n");
+    if (strcmp(options->attack, "none") != 0 && atomic_load(&board->flood.hits) == 0) {
+        fprintf(stderr, "no attacker could connect\n");
         return 1;
     }
     return 0;
@@ -310,11 +310,11 @@ int main(int argc, char **argv) {
     if (argc % 2 == 0 || options.rounds < 1 || options.rounds > ROUNDS_MAX || board == MAP_FAILED) {
         fprintf(
             stderr,
-            "usage: siege --transport shm|tcp [--secret TEXT] "
+            "usage: connection_flood --transport shm|tcp [--secret TEXT] "
             "[--attack NAME|all|none] [--rounds N] [--limit S] [--store url|env] [--late MS]\n");
         return 2;
     }
-    setenv("RINGCOMM_LOG", "error", 0); /* strangers are warned of, a line a second */
+    setenv("RINGCOMM_LOG", "error", 0); /* warnings about rejected peers, one line a second */
     srand((unsigned)getpid() ^ (unsigned)time(NULL));
-    return siege_run(board, &options);
+    return flood_run(board, &options);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job that starts while strangers are at all its doors: what the files share.
+ * A job that starts under a flood of unauthenticated connections: shared declarations.
  *
- *   connection_flood.c     rounds: attackers, then ranks; the verdict
- *   attacks.c    what strangers do, one process for each way
- *   recording_proxy.c    a real handshake, recorded on its way to a store, for those that replay it
+ *   connection_flood.c   rounds: attackers, then ranks; the verdict
+ *   attacks.c            the attacks, one process each
+ *   recording_proxy.c    records a real handshake with a store, for replay
  */
 #ifndef TEST_FAULT_CONNECTION_FLOOD_H
 #define TEST_FAULT_CONNECTION_FLOOD_H
@@ -15,28 +15,28 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SIEGE_RANKS 4
-#define SIEGE_DOORS (SIEGE_RANKS + 1) /* TCP ports: the store's, then one for each rank */
+#define FLOOD_RANKS 4
+#define FLOOD_PORTS (FLOOD_RANKS + 1) /* TCP ports: the store's, then one for each rank */
 
 /* Shared by the processes of a round. */
-struct siege {
-    int port; /* the first of SIEGE_DOORS */
+struct flood {
+    int port; /* the first of FLOOD_PORTS */
     bool secret;
     uint8_t recorded[512];
     size_t recorded_len;
-    _Atomic int rank_pid[SIEGE_RANKS];
-    _Atomic int ready;    /* attackers at work */
-    _Atomic int64_t hits; /* connections that came through to a door */
+    _Atomic int rank_pid[FLOOD_RANKS];
+    _Atomic int ready;    /* attackers that run */
+    _Atomic int64_t hits; /* successful connections of attackers */
 };
 
 /* Names of the attacks, ended by NULL. */
-extern const char *const siege_attacks[];
+extern const char *const flood_attacks[];
 
-/* Attacks for ever in this way. */
-_Noreturn void siege_attack(struct siege *siege, const char *name, unsigned seed);
+/* Runs this attack forever. */
+_Noreturn void flood_attack(struct flood *flood, const char *name, unsigned seed);
 
-/* Records what a client that knows the secret (NULL: there is none) says to a store; false if that
- * did not work. */
-bool siege_record(struct siege *siege, const char *secret);
+/* Records the bytes that a client with the secret (NULL: none) sends to a store; false on
+ * failure. */
+bool flood_record(struct flood *flood, const char *secret);
 
 #endif

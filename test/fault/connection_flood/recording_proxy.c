@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A go-between: a client opens a store through it, and it keeps what the client said, which begins
- * with the proof of the secret where there is one.
+ * A proxy between a client and a store: it records what the client sends, which starts with the
+ * proof of the secret, if there is one.
  */
 #include "ringcomm.h"
 #include "connection_flood.h"
@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct go_between {
-    struct siege *siege;
+struct proxy {
+    struct flood *flood;
     int listener, store_port;
 };
 
@@ -36,8 +36,8 @@ static int loopback(int port, bool listens, int *ret_port) {
     return fd;
 }
 
-/* Passes on what came; false at the end. */
-static bool pass(struct siege *keep, int from, int to) {
+/* Forwards what has arrived; false at the end. */
+static bool pass(struct flood *keep, int from, int to) {
     uint8_t bytes[4096];
     const ssize_t n = recv(from, bytes, sizeof(bytes), 0);
     if (n <= 0 || send(to, bytes, (size_t)n, MSG_NOSIGNAL) != n)
@@ -49,8 +49,8 @@ static bool pass(struct siege *keep, int from, int to) {
     return true;
 }
 
-static void *go_between_run(void *arg) {
-    struct go_between *go = arg;
+static void *proxy_run(void *arg) {
+    struct proxy *go = arg;
     int client = accept(go->listener, NULL, NULL);
     int store = loopback(go->store_port, false, NULL);
     bool open = client >= 0 && store >= 0;
@@ -59,7 +59,7 @@ static void *go_between_run(void *arg) {
         if (poll(both, 2, 20000) <= 0)
             break;
         if (both[0].revents)
-            open = pass(go->siege, client, store);
+            open = pass(go->flood, client, store);
         if (open && both[1].revents)
             open = pass(NULL, store, client);
     }
@@ -68,8 +68,8 @@ static void *go_between_run(void *arg) {
     return NULL;
 }
 
-bool siege_record(struct siege *siege, const char *secret) {
-    struct go_between go = {.siege = siege};
+bool flood_record(struct flood *flood, const char *secret) {
+    struct proxy go = {.flood = flood};
     rcm_store *server = NULL, *client = NULL;
     pthread_t thread;
     char url[64];
@@ -77,13 +77,13 @@ bool siege_record(struct siege *siege, const char *secret) {
     setenv("RINGCOMM_SECRET", secret ? secret : "", 1);
     if (!secret)
         unsetenv("RINGCOMM_SECRET");
-    siege->recorded_len = 0;
+    flood->recorded_len = 0;
     if (rcm_store_open("tcp://127.0.0.1:0?server=1", 20000, &server) != RCM_OK)
         return false;
     go.store_port = atoi(strrchr(rcm_store_url(server), ':') + 1);
     go.listener = loopback(0, true, &port);
     snprintf(url, sizeof(url), "tcp://127.0.0.1:%d?server=0", port);
-    if (go.listener < 0 || pthread_create(&thread, NULL, go_between_run, &go) != 0)
+    if (go.listener < 0 || pthread_create(&thread, NULL, proxy_run, &go) != 0)
         abort();
     const bool opened = rcm_store_open(url, 20000, &client) == RCM_OK;
     if (!opened) {
@@ -95,7 +95,7 @@ bool siege_record(struct siege *siege, const char *secret) {
     close(go.listener);
     rcm_store_close(server);
     unsetenv("RINGCOMM_SECRET");
-    /* A proof takes 73 bytes. */
+    /* A proof has 73 bytes. */
     return opened &&
-           (!secret || (siege->recorded_len > 73 && memcmp(siege->recorded, "RCMAUTH1I", 9) == 0));
+           (!secret || (flood->recorded_len > 73 && memcmp(flood->recorded, "RCMAUTH1I", 9) == 0));
 }
