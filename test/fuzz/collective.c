@@ -92,14 +92,14 @@ static rcm_status fake_reserve(struct rcmi_channel *channel, size_t len,
 
 /* Payloads announced on one channel go by the other, and no other data do. */
 static void check_sent(const struct fake_channel *out, size_t len, uint64_t meta) {
-    const bool beside = out->base.transport->kind == RCMI_MEM_DEVICE;
+    const bool out_of_band = out->base.transport->kind == RCMI_MEM_DEVICE;
     if (meta & RCMI_META_ELSEWHERE) {
-        fuzz_require(announcing && !beside && len == sizeof(uint64_t),
+        fuzz_require(announcing && !out_of_band && len == sizeof(uint64_t),
                      "an announcement is a length");
         fuzz_require(announced[out->peer] == 0, "one message is announced at a time");
         memcpy(&announced[out->peer], out->reserved, sizeof(uint64_t));
         fuzz_require(announced[out->peer] > 0, "and has a payload");
-    } else if (announcing && beside) {
+    } else if (announcing && out_of_band) {
         fuzz_require(announced[out->peer] == len, "a payload is as it was announced");
         announced[out->peer] = 0;
     }
@@ -149,12 +149,12 @@ static const struct rcmi_transport fake_device = {
 
 static rcm_status channel_new(int peer, uint32_t id, bool writer,
                               struct rcmi_channel **ret_channel) {
-    const bool beside = id & RCMI_ID_DEVICE;
+    const bool out_of_band = id & RCMI_ID_DEVICE;
     struct fake_channel *fake = calloc(1, sizeof *fake);
     fuzz_require(fake != NULL, "there is memory");
     *fake = (struct fake_channel){.next = channels, .peer = peer};
-    fake->base.transport = beside ? &fake_device : &fake_host;
-    fake->base.slot_bytes = SLOT_BYTES * (beside ? RCMI_DEVICE_SLOT_SCALE : 1);
+    fake->base.transport = out_of_band ? &fake_device : &fake_host;
+    fake->base.slot_bytes = SLOT_BYTES * (out_of_band ? RCMI_DEVICE_SLOT_SCALE : 1);
     fake->base.slots = SLOTS;
     fake->base.id = id;
     fake->base.is_writer = writer;
@@ -391,7 +391,7 @@ static void progress(struct job *job) {
         fuzz_require(status == RCM_ERR_PROTOCOL || status == RCM_ERR_MISMATCH,
                      "what a peer sends is wrong, or of another call");
         fuzz_require(error->origin == 1 || error->origin == 2, "and it is that peer's");
-        fuzz_require(error->text[0] != '\0', "which a sentence says");
+        fuzz_require(error->text[0] != '\0', "an error has a text");
         job->failed = true;
     } else if (status == RCM_OK) {
         check_results(job);
@@ -413,10 +413,10 @@ enum {
     IS_FAR = 128,
 };
 
-static struct fake_channel *reader_of(int peer, bool beside) {
+static struct fake_channel *reader_of(int peer, bool out_of_band) {
     struct fake_channel *fake = channels;
     while (fake && (fake->base.is_writer || fake->peer != peer ||
-                    (fake->base.transport->kind == RCMI_MEM_DEVICE) != beside))
+                    (fake->base.transport->kind == RCMI_MEM_DEVICE) != out_of_band))
         fake = fake->next;
     return fake;
 }

@@ -43,7 +43,7 @@ static void stale_file(void) {
         int named = 0;
         for (int r = 0; r < new.size; r++)
             named += strstr(new.outcome[r].text, pid) != NULL;
-        CHECK(named > 0, "nobody names %s", pid);
+        CHECK(named > 0, "no rank names %s", pid);
         file_remove();
     }
 }

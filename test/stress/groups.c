@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Communicators of a thread: created from the world or from each other, ended in any order, aborted
- * and then shrunk. All ranks know all groups of their thread, with their members.
+ * and then shrunk. All ranks keep a list of all groups of their thread, with their members.
  */
 #include "stress.h"
 #include <stdio.h>
