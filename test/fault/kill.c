@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Kills one of n ranks with SIGKILL during a loop of large all_reduces. Every survivor must get an
- * error that names the dead rank within 1 s of the kill, not counting the survivors' waits for a
- * processor, and must end by itself. Afterwards no process, file or shared memory may be left. A
- * process of its own serves the store, so that rank 0 may die like any other.
+ * error that names the dead rank within 1 s of the kill, and must end by itself. Waits of the
+ * survivors for a processor do not count. Afterwards no process, file or shared memory may be left.
+ * A process of its own serves the store, so that rank 0 may die like any other.
  *
  *   kill shm|tcp RANKS VICTIM [BYTES [memory]]    memory: buffers of rcm_mem_alloc
  */

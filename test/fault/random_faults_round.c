@@ -2,9 +2,9 @@
 /*
  * One round: a store and n ranks as processes, a fault at a random moment, the verdict.
  *
- * The time limits assume a library that gets processors. Where ranks are late but otherwise right,
- * and queued for a processor for longer than they are late (cpu_starvation.h), or the machine stood
- * still for that long, the round proves nothing: it prints that and runs again, a few times.
+ * The time limits assume a library that gets processors. A round proves nothing if ranks are late
+ * but otherwise right, and queued for a processor for longer than they are late (cpu_starvation.h),
+ * or the machine stood still for that long. Then it prints that and runs again, a few times.
  */
 #include "random_faults.h"
 #include <errno.h>

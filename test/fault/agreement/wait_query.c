@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The answer of a rank to the query which rank it waits for (rcmi_comm_make_answer in
- * api/work/deadline.h), for states of a communicator that are too short to be reached on purpose.
+ * api/work/deadline.h). The tested states of a communicator are too short to be reached on purpose.
  * Status page, point to point and diagnosis are the library's; there is no node, so nothing is
  * sent.
  */
