@@ -136,7 +136,7 @@ void flag_wait(struct world *world, int flag);
 void flag_set(struct world *world, int flag);
 
 /* Numbers of open descriptors. Those of device memory, which only the emulated driver has, are
- * counted apart: such memory stays open in the survivors of a killed process. */
+ * counted apart: they may stay open where a process that used the memory was killed. */
 int fd_count(void);
 int fd_count_memory(void);
 bool transport_is(const char *name); /* that name, also with "chaos:" */
