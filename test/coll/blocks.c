@@ -6,9 +6,9 @@
  * Every element of every rank is compared, in place and not, with odd counts and offsets, no
  * elements, all roots, blocking and asynchronous; what is no output stays as it was. HOSTS: ranks
  * are dealt out to so many simulated hosts. Then wrong arguments, and ranks that differ. Buffers
- * are of the kind of memory that the program is linked with (place.h).
+ * are of the kind of memory that the program is linked with (buffer_memory.h).
  */
-#include "place.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -145,8 +145,8 @@ static struct buffers buffers_make(const struct problem *t) {
     struct buffers b;
     const size_t in_room = room_for(t, t->op->in_many);
     b.len = in_room + room_for(t, t->op->out_many) + 3 * GUARD;
-    b.memory = place_new(b.len * sizeof(*b.memory));
-    b.view = place_view(b.memory);
+    b.memory = mem_new(b.len * sizeof(*b.memory));
+    b.view = mem_view(b.memory);
     for (size_t i = 0; i < b.len; i++)
         b.view[i] = POISON;
     b.in = b.memory + GUARD;
@@ -169,7 +169,7 @@ static bool inside(const int64_t *at, const int64_t *buffer, size_t len) {
 /* Right results, an unharmed input, and nothing else written. */
 static int buffers_check(const struct problem *t, const struct buffers *b, const char *algorithm) {
     int errors = 0;
-    CHECK(errors, place_used(b->memory, b->len * sizeof(*b->memory)) == 0,
+    CHECK(errors, mem_in_use(b->memory, b->len * sizeof(*b->memory)) == 0,
           "%s (%s) is complete, but still uses its buffers", t->op->name, algorithm);
     for (size_t i = 0; i < b->len && errors == 0; i++) {
         const int64_t *at = b->memory + i;
@@ -204,7 +204,7 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
     CHECK(errors, status == RCM_OK, "%s (%s): %s", t->op->name, algorithm, rcm_last_error());
     if (status == RCM_OK)
         errors += buffers_check(t, &b, algorithm);
-    place_free(b.memory);
+    mem_free(b.memory);
     return errors;
 }
 
@@ -213,7 +213,7 @@ static int run_algorithm(rcm_comm *comm, const struct op *op, const char *algori
     const bool rooted = op->in_at_root || op->out_at_root;
     struct problem t = {.op = op, .p = rcm_size(comm), .rank = rcm_rank(comm)};
     int errors = 0;
-    const size_t first = place_is_host() ? 0 : 1, step = first + 1; /* others take longer */
+    const size_t first = mem_is_host() ? 0 : 1, step = first + 1; /* others take longer */
     for (size_t c = first; c < sizeof(counts) / sizeof(counts[0]) && errors == 0; c += step)
         for (int place = 0; place < 2; place++) {
             t.count = counts[c] < MUCH || t.p < MANY_RANKS ? counts[c] : MUCH;
@@ -274,7 +274,7 @@ static int check_together(rcm_comm *comm, void *arg) {
     }
     for (int i = 0; i < WORKS; i++) {
         rcm_work_free(works[i]);
-        place_free(b[i].memory);
+        mem_free(b[i].memory);
     }
     return errors;
 }
@@ -314,7 +314,7 @@ static int check_coalesced_op(rcm_comm *comm, const struct op *op, int round) {
     for (int i = 0; i < PARTS && errors == 0; i++)
         errors += buffers_check(&t[i], &b[i], "coalesced");
     for (int i = 0; i < PARTS; i++)
-        place_free(b[i].memory);
+        mem_free(b[i].memory);
     return errors;
 }
 
@@ -482,7 +482,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: blocks TRANSPORT threads|processes RANKS [HOSTS]\n");
         return 2;
     }
-    place_init();
+    mem_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
     hosts = argc > 4 ? atoi(argv[4]) : 1;
@@ -492,7 +492,7 @@ int main(int argc, char **argv) {
     int errors = ranks_run(&ranks, check_results, NULL);
     errors += ranks_run(&ranks, check_together, NULL);
     errors += ranks_run(&ranks, check_coalesced, NULL);
-    if (!place_is_host())
+    if (!mem_is_host())
         return errors ? 1 : 0;
     errors += ranks_run(&ranks, check_arguments, NULL);
     if (ranks.n == 1)

@@ -498,7 +498,7 @@ static int unhelped_run(struct ranks *ranks) {
 /* ---- The sender gives up, or waits ----------------------------------------------------------- */
 
 /* Rank 1 is stopped while the root gives up and writes its vector anew: it does not get that.
- * (For messages: promises.c.) */
+ * (For messages: contract.c.) */
 static int check_given_up(rcm_comm *comm, void *arg) {
     const size_t n = 100003;
     float *data = malloc(n * sizeof *data);

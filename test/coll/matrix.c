@@ -6,7 +6,7 @@
  * With memory: of the buffers some are from rcm_mem_alloc, some registered, on each rank others.
  * Slots are made small (main sets RINGCOMM_SLOT_BYTES) so that many slices are used.
  */
-#include "place.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,13 +124,13 @@ static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
     struct buffer b = {.bytes = bytes, .mapped_by = next_is_mapped(comm) ? comm : NULL};
     void *memory = NULL;
     if (!b.mapped_by)
-        memory = place_new(bytes + 2 * GUARD);
+        memory = mem_new(bytes + 2 * GUARD);
     else if (rcm_mem_alloc(comm, bytes + 2 * GUARD, &memory) != RCM_OK)
         fprintf(stderr, "rank %d: %s\n", rcm_rank(comm), rcm_last_error());
     b.memory = memory;
     if (!b.memory)
         abort();
-    b.guarded = place_view(b.memory);
+    b.guarded = mem_view(b.memory);
     memset(b.guarded, 0xa5, bytes + 2 * GUARD);
     b.data = b.memory + GUARD;
     b.view = b.guarded + GUARD;
@@ -143,12 +143,12 @@ static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
 /* Frees it; false if somebody wrote around it, or still uses it. */
 static bool buffer_free(struct buffer *b) {
     const bool whole = guards_whole(b->guarded) && guards_whole(b->guarded + GUARD + b->bytes) &&
-                       place_used(b->memory, b->bytes + 2 * GUARD) == 0;
+                       mem_in_use(b->memory, b->bytes + 2 * GUARD) == 0;
     if (b->registered_by &&
         rcm_mem_deregister(b->registered_by, b->memory, b->bytes + 2 * GUARD) != RCM_OK)
         return false;
     if (!b->mapped_by)
-        place_free(b->memory);
+        mem_free(b->memory);
     else if (rcm_mem_free(b->mapped_by, b->memory) != RCM_OK)
         return false;
     return whole;
@@ -290,7 +290,7 @@ static int check_matrix(rcm_comm *comm, void *arg) {
 
 static void release(void *arg, rcm_status status) {
     (void)status;
-    place_free(arg);
+    mem_free(arg);
 }
 
 /* Many asynchronous works in flight, waited for in another order. */
@@ -301,8 +301,8 @@ static int check_async(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
     for (int w = 0; w < WORKS; w++) {
-        data[w] = place_new(COUNT * sizeof(float));
-        view[w] = place_view(data[w]);
+        data[w] = mem_new(COUNT * sizeof(float));
+        view[w] = mem_view(data[w]);
         for (size_t i = 0; i < COUNT; i++)
             view[w][i] = (float)(input(rcm_rank(comm), i, RCM_SUM) + w);
         rcm_status status = w % 4 == 3 ? rcm_barrier(comm, NULL, &works[w])
@@ -325,7 +325,7 @@ static int check_async(rcm_comm *comm, void *arg) {
                 errors++;
     for (int w = 0; w < WORKS; w++)
         if (w != 5)
-            place_free(data[w]);
+            mem_free(data[w]);
     return errors;
 }
 
@@ -335,7 +335,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
-    place_init();
+    mem_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
     bool big = argc > 4; /* also with memory: what is streamed is of this size */

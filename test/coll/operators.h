@@ -46,7 +46,7 @@ const char *problem_name(const struct problem *t);
 
 /* operator_calls.c: errors found. */
 int operators_check_calls(rcm_comm *comm);
-/* operator_life.c: likewise. The ranks of the latter have different operators. */
+/* operator_lifetime.c: likewise. The ranks of the latter have different operators. */
 int operators_check_life(rcm_comm *comm);
 int operators_check_mismatches(rcm_comm *comm);
 

@@ -3,7 +3,7 @@
  * Point to point: order per tag, tags taken out of order, sizes around every limit, truncation, any
  * tag, to oneself, many at once, both directions at once: p2p shm|tcp threads|processes N
  */
-#include "place.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,21 +14,21 @@ static uint8_t byte_of(size_t i, int from, uint64_t tag) {
 }
 
 static uint8_t *message_new(size_t len, int from, uint64_t tag) {
-    uint8_t *bytes = place_new(len + 1), *view = place_view(bytes);
+    uint8_t *bytes = mem_new(len + 1), *view = mem_view(bytes);
     for (size_t i = 0; i < len; i++)
         view[i] = byte_of(i, from, tag);
     return bytes;
 }
 
 static uint8_t *room_new(size_t len, int value) {
-    uint8_t *bytes = place_new(len + 1);
-    memset(place_view(bytes), value, len + 1);
+    uint8_t *bytes = mem_new(len + 1);
+    memset(mem_view(bytes), value, len + 1);
     return bytes;
 }
 
 static size_t message_wrong(const uint8_t *bytes, size_t len, int from, uint64_t tag) {
-    const uint8_t *view = place_view(bytes);
-    size_t wrong = place_used(bytes, len) > 0;
+    const uint8_t *view = mem_view(bytes);
+    size_t wrong = mem_in_use(bytes, len) > 0;
     for (size_t i = 0; i < len; i++)
         wrong += view[i] != byte_of(i, from, tag);
     return wrong;
@@ -60,8 +60,8 @@ static int check_sizes(rcm_comm *comm) {
               (unsigned long long)message.tag, message.bytes);
         rcm_work_free(send);
         rcm_work_free(recv);
-        place_free(out);
-        place_free(in);
+        mem_free(out);
+        mem_free(in);
     }
     return errors;
 }
@@ -89,7 +89,7 @@ static int check_mixed(rcm_comm *comm) {
             CHECK(errors, rcm_work_wait(works[i], -1) == RCM_OK, "message %d of %zu", k, len);
             CHECK(errors, sends || message_wrong(bytes[i], len, k, i) == 0, "%d: wrong data", k);
             rcm_work_free(works[i]);
-            place_free(bytes[i]);
+            mem_free(bytes[i]);
         }
         if (k % 7 == 0)
             CHECK(errors,
@@ -119,7 +119,7 @@ static int check_tags(rcm_comm *comm) {
         for (int k = 0; k < TAGS * EACH; k++) {
             CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "send %d", k);
             rcm_work_free(works[k]);
-            place_free(data[k]);
+            mem_free(data[k]);
         }
     } else if (rcm_rank(comm) == 1) {
         uint8_t *in = room_new(100000, 0);
@@ -134,7 +134,7 @@ static int check_tags(rcm_comm *comm) {
                       i);
             }
         }
-        place_free(in);
+        mem_free(in);
     }
     return errors;
 }
@@ -148,15 +148,15 @@ static int check_truncated(rcm_comm *comm) {
             CHECK(errors, rcm_send(comm, data, sizes[s], RCM_UINT8, 1, s, NULL, NULL) == RCM_OK,
                   "%s", rcm_last_error());
         } else if (rcm_rank(comm) == 1) {
-            memset(place_view(data), 0, sizes[s]);
+            memset(mem_view(data), 0, sizes[s]);
             rcm_status status =
                 rcm_recv(comm, data, sizes[s] - 7, RCM_UINT8, 0, RCM_ANY_TAG, NULL, NULL);
             CHECK(errors, status == RCM_ERR_TRUNCATED, "truncated: %s", rcm_status_name(status));
             CHECK(errors, message_wrong(data, sizes[s] - 7, 0, s) == 0, "truncated data wrong");
-            CHECK(errors, ((uint8_t *)place_view(data))[sizes[s] - 7] == 0,
+            CHECK(errors, ((uint8_t *)mem_view(data))[sizes[s] - 7] == 0,
                   "wrote behind the buffer");
         }
-        place_free(data);
+        mem_free(data);
     }
     return errors;
 }
@@ -166,7 +166,7 @@ static int check_shorter(rcm_comm *comm) {
     static const size_t sizes[] = {100000, 100000, 50000, 9000, 70000, 3,      20000, 0,
                                    16384,  65536,  10,    8192, 99999, 200000, 12345, 1};
     enum { CAPACITY = 200000, ROUNDS = 3, SIZES = sizeof sizes / sizeof sizes[0] };
-    uint8_t *in = room_new(CAPACITY, 0), *view = place_view(in);
+    uint8_t *in = room_new(CAPACITY, 0), *view = mem_view(in);
     int errors = 0;
     for (size_t k = 0; k < ROUNDS * SIZES; k++) {
         const size_t len = sizes[k % SIZES];
@@ -193,9 +193,9 @@ static int check_shorter(rcm_comm *comm) {
                 touched += view[i] != 0x5a;
             CHECK(errors, touched == 0, "message %zu: %zu bytes beyond its %zu", k, touched, len);
         }
-        place_free(data);
+        mem_free(data);
     }
-    place_free(in);
+    mem_free(in);
     return errors;
 }
 
@@ -212,8 +212,8 @@ static int check_self(rcm_comm *comm) {
     CHECK(errors, rcm_work_wait(recv, -1) == RCM_OK, "self: %s", rcm_last_error());
     CHECK(errors, message_wrong(in, len, 3, 4) == 0, "self: wrong data");
     rcm_work_free(recv);
-    place_free(out);
-    place_free(in);
+    mem_free(out);
+    mem_free(in);
     return errors;
 }
 
@@ -242,8 +242,8 @@ static int check_flood(rcm_comm *comm) {
         CHECK(errors, message_wrong(in + k * LEN, LEN, (int)(k % (size_t)n), 1) == 0, "flood %zu",
               k);
     free(works);
-    place_free(in);
-    place_free(out);
+    mem_free(in);
+    mem_free(out);
     return errors;
 }
 
@@ -329,7 +329,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: p2p shm|tcp threads|processes N\n");
         return 2;
     }
-    place_init();
+    mem_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
     return ranks_run(&ranks, check, NULL) ? 1 : 0;

@@ -8,7 +8,7 @@
  * blocks, all roots, and counts that are alike, random, all none but one, or of many slices. Then
  * what is refused, and ranks that differ in a count. HOSTS: so many simulated ones.
  */
-#include "place.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -120,8 +120,8 @@ static void buffer_make(const struct problem *t, bool out, struct buffer *b) {
         at += b->counts[i] + GAP;
     }
     b->len = at;
-    b->memory = place_new(b->len * sizeof(*b->memory));
-    b->view = place_view(b->memory);
+    b->memory = mem_new(b->len * sizeof(*b->memory));
+    b->view = mem_view(b->memory);
     for (size_t i = 0; i < b->len; i++)
         b->view[i] = POISON;
     for (size_t i = 0; i < b->n; i++)
@@ -156,7 +156,7 @@ static int64_t expected(const struct problem *t, size_t k, size_t i) {
 static int buffer_check(const struct problem *t, const struct buffer *b, const char *algorithm) {
     int errors = 0;
     size_t at = 0;
-    CHECK(errors, place_used(b->memory, b->len * sizeof(*b->memory)) == 0,
+    CHECK(errors, mem_in_use(b->memory, b->len * sizeof(*b->memory)) == 0,
           "collective %d is complete, but still uses its buffers", t->collective);
     for (size_t k = 0; k <= b->n && errors == 0; k++) {
         const size_t end = k < b->n ? b->displs[k] : b->len;
@@ -230,14 +230,14 @@ static void place_together(const struct problem *t, struct buffer *in, struct bu
         return;
     void *own = many->list[t->rank];
     if (one_in && own)
-        memcpy(place_view(own), place_view(in->list[0]), in->counts[0] * sizeof(int64_t));
+        memcpy(mem_view(own), mem_view(in->list[0]), in->counts[0] * sizeof(int64_t));
     one->list[0] = own;
 }
 
 /* The result of a single block may stand in the other buffer. */
 static int check_results(const struct problem *t, struct buffer *out, const char *algorithm) {
     if (has_one(t, true) && out->list[0])
-        memmove(out->view + out->displs[0], place_view(out->list[0]),
+        memmove(out->view + out->displs[0], mem_view(out->list[0]),
                 out->counts[0] * sizeof(int64_t));
     return buffer_check(t, out, algorithm);
 }
@@ -263,8 +263,8 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
           rcm_last_error());
     if (status == RCM_OK)
         errors += check_results(t, &out, algorithm ? algorithm : "by cost");
-    place_free(in.memory);
-    place_free(out.memory);
+    mem_free(in.memory);
+    mem_free(out.memory);
     return errors;
 }
 
@@ -345,8 +345,8 @@ static int check_together(rcm_comm *comm, void *arg) {
     }
     for (int i = 0; i < WORKS; i++) {
         rcm_work_free(works[i]);
-        place_free(in[i].memory);
-        place_free(out[i].memory);
+        mem_free(in[i].memory);
+        mem_free(out[i].memory);
     }
     return errors;
 }
@@ -528,11 +528,11 @@ int main(int argc, char **argv) {
     how.n = atoi(argv[3]);
     hosts = argc > 4 ? atoi(argv[4]) : 1;
     how.before = hosts > 1 ? pretend_host : NULL;
-    place_init();
+    mem_init();
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
     errors += ranks_run(&how, check_all, NULL);
     errors += ranks_run(&how, check_together, NULL);
-    if (!place_is_host())
+    if (!mem_is_host())
         return errors > 0;
     errors += ranks_run(&how, check_refused, NULL);
     setenv("RINGCOMM_LOG", "error", 0);

@@ -15,7 +15,7 @@ static inline bool said(const char *words) {
 #define CHECK_REFUSED(errors, call, words)                                                         \
     CHECK(errors, (call) == RCM_ERR_INVALID && said(words), "%s: %s", #call, rcm_last_error())
 
-/* works_again.c: persistent operations. */
+/* persistent.c: persistent operations. */
 int check_persistent(rcm_comm *comm);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers in memory of the emulated device: see ../coll/place.h. */
-#include "place.h"
+/* Buffers in memory of the emulated device: see ../coll/buffer_memory.h. */
+#include "buffer_memory.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ static struct rcmi_cuda_context *context;
 static void *(*view)(rcmi_cuda_address address); /* the emulator's own */
 
 static void give_up(const char *what, int code) {
-    fprintf(stderr, "test/cuda/place: %s (%d)\n", what, code);
+    fprintf(stderr, "test/cuda/buffer_memory: %s (%d)\n", what, code);
     abort();
 }
 
@@ -39,16 +39,16 @@ static void enter(struct rcmi_cuda_visit *ret_visit) {
         give_up("cuCtxPushCurrent", code);
 }
 
-bool place_is_host(void) {
+bool mem_is_host(void) {
     return false;
 }
 
 /* The driver comes after rcm_init, which opens a device that was named. */
-void place_init(void) {
+void mem_init(void) {
     setenv("RINGCOMM_DEVICE", "0", 0);
 }
 
-void *place_new(size_t bytes) {
+void *mem_new(size_t bytes) {
     struct rcmi_cuda_visit visit;
     rcmi_cuda_address address = 0;
     enter(&visit);
@@ -59,25 +59,25 @@ void *place_new(size_t bytes) {
     return (void *)(uintptr_t)address;
 }
 
-void place_free(void *place) {
+void mem_free(void *memory) {
     struct rcmi_cuda_visit visit;
-    if (!place)
+    if (!memory)
         return;
     enter(&visit);
-    const int code = cuda->cuMemFree((rcmi_cuda_address)(uintptr_t)place);
+    const int code = cuda->cuMemFree((rcmi_cuda_address)(uintptr_t)memory);
     if (code != 0)
         give_up("cuMemFree", code);
     rcmi_cuda_leave(&visit);
 }
 
-void *place_view(const void *place) {
+void *mem_view(const void *memory) {
     pthread_once(&once, begin);
-    return view((rcmi_cuda_address)(uintptr_t)place);
+    return view((rcmi_cuda_address)(uintptr_t)memory);
 }
 
 /* The emulator says it, when memory is freed that a kernel or copy uses. */
-int place_used(const void *place, size_t bytes) {
-    (void)place;
+int mem_in_use(const void *memory, size_t bytes) {
+    (void)memory;
     (void)bytes;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks of one machine that do not all have the same transports, or cannot use one that they have:
- *     rows CASE RANKS ODD[,ODD...]
+ *     mixed_transports CASE RANKS ODD[,ODD...]
  *   lacks     the odd ranks have no shared memory: their system refuses memory files
  *   tcp-first the same, and TCP is preferred; here and there all other collectives too
  *   shrink-N  as lacks; then rank N dies, and the others go on in a communicator of their own
@@ -454,6 +454,6 @@ int main(int argc, char **argv) {
         if (rest)
             return row_run(&table[i], rest);
     }
-    fprintf(stderr, "usage: rows CASE RANKS ODD[,ODD...]\n");
+    fprintf(stderr, "usage: mixed_transports CASE RANKS ODD[,ODD...]\n");
     return 2;
 }

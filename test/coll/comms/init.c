@@ -2,7 +2,7 @@
 /*
  * Ways to begin: a unique id, a store of the program's own functions, rcm_init in the background,
  * and its cancel. All cases one after the other, each with processes of its own:
- *     begin
+ *     init
  */
 #include "../ranks.h"
 #include <poll.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Buffers that are not memory, or not memory that can be written: one rank gives one.
- *     buffers kernel tcp N    what the kernel finds out: RCM_ERR_INVALID, the rank that gave it is
+ *     invalid_buffers kernel tcp N    what the kernel finds out: RCM_ERR_INVALID, the rank that gave it is
  *                             the origin on all ranks, and after a shrink all go on
- *     buffers any shm|tcp N   what anybody finds out: that, or (within a host always) a signal
+ *     invalid_buffers any shm|tcp N   what anybody finds out: that, or (within a host always) a signal
  *                             in the process that gave it, whose death the others name
  */
 #include "ranks.h"
@@ -276,7 +276,7 @@ int main(int argc, char **argv) {
     named = mmap(NULL, CASES * sizeof *named, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                  -1, 0);
     if (argc != 4 || named == MAP_FAILED) {
-        fprintf(stderr, "usage: buffers kernel|any TRANSPORT RANKS\n");
+        fprintf(stderr, "usage: invalid_buffers kernel|any TRANSPORT RANKS\n");
         return 2;
     }
     transport = argv[2];

@@ -3,7 +3,7 @@
  * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
  * at such a moment is this file's, and waits there for the other thread, or does its part. And what
  * a communicator keeps for calls to come.
- *     drivers wake|any|failed|again|kept|fork|leave|lost|told
+ *     races wake|any|failed|again|kept|fork|leave|lost|told
  */
 #include "../ranks.h"
 #include "clock.h"
@@ -494,6 +494,6 @@ int main(int argc, char **argv) {
         return lost_run() != 0;
     if (strcmp(what, "told") == 0)
         return told_run() != 0;
-    fprintf(stderr, "usage: drivers wake|any|failed|again|kept|fork|leave|lost|told\n");
+    fprintf(stderr, "usage: races wake|any|failed|again|kept|fork|leave|lost|told\n");
     return 2;
 }

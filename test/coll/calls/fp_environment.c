@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The floating-point environment of a thread changes no result, and is the thread's again after
- * each call: environment TRANSPORT processes|threads RANKS
+ * each call: fp_environment TRANSPORT processes|threads RANKS
  *
  * Each rank has another one, from before rcm_init on: another rounding mode, denormals flushed to
  * zero, exceptions that are signals. The same calls are made in the default one first.
@@ -294,7 +294,7 @@ static int check(rcm_comm *comm, void *arg) {
 
 int main(int argc, char **argv) {
     if (argc < 4) {
-        fprintf(stderr, "usage: environment TRANSPORT processes|threads RANKS\n");
+        fprintf(stderr, "usage: fp_environment TRANSPORT processes|threads RANKS\n");
         return 2;
     }
     const struct ranks ranks = {.n = atoi(argv[3]),

@@ -3,7 +3,7 @@
  * Ranks of one host identity of which some cannot share memory with others: rcm_init agrees on sets
  * that can, each is planned as a host, and everything works, by shared memory within a set and by
  * TCP between them.
- *   sharing CASE|all RANKS [light]   light: a few operations in place of all
+ *   shared_memory_sets CASE|all RANKS [light]   light: a few operations in place of all
  *
  * Needs root, for other users and mount namespaces; exit status 77 without. Ranks on machines with
  * equal host identities: test/hosts/hosts_test.py.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams of the fake device: see ../coll/gate.h. */
-#include "gate.h"
+/* Streams of the fake device: see ../coll/stream_gate.h. */
+#include "stream_gate.h"
 #include <stdlib.h>
 #include "../fakes/device/fake.h"
 

@@ -3,10 +3,10 @@
  * A message that waits for a stream holds up no other one: rank `holder` sends or receives such a
  * message, and its stream is done only once the two have exchanged all others. Linked with memory
  * of a kind that has streams.
- *     stalled TRANSPORT threads|processes
+ *     stream_wait TRANSPORT threads|processes
  */
-#include "gate.h"
-#include "place.h"
+#include "stream_gate.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,12 +39,12 @@ static uint8_t byte_of(size_t i, int tag) {
 }
 
 static uint8_t *view_of(const struct message *m) {
-    return m->host ? m->at : place_view(m->at);
+    return m->host ? m->at : mem_view(m->at);
 }
 
 static struct message message_new(int tag, bool host, size_t bytes) {
     struct message m = {.tag = tag, .host = host, .bytes = bytes};
-    m.at = host ? malloc(bytes) : place_new(bytes);
+    m.at = host ? malloc(bytes) : mem_new(bytes);
     if (!m.at)
         abort();
     memset(view_of(&m), 0, bytes);
@@ -103,7 +103,7 @@ static void message_end(struct message *m) {
     if (m->host)
         free(m->at);
     else
-        place_free(m->at);
+        mem_free(m->at);
 }
 
 /* ---- What waits ------------------------------------------------------------------------------ */
@@ -240,6 +240,6 @@ int main(int argc, char **argv) {
         return 2;
     ranks.transport = argv[1];
     ranks.threads = strcmp(argv[2], "threads") == 0;
-    place_init();
+    mem_init();
     return ranks_run(&ranks, check, NULL) ? 1 : 0;
 }

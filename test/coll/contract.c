@@ -2,7 +2,7 @@
 /*
  * Promises of ringcomm.h that are easily broken and that no test of data (matrix.c, p2p.c) or of
  * death (test/fault) looks at, one case each:
- *     promises CASE TRANSPORTS RANKS
+ *     contract CASE TRANSPORTS RANKS
  */
 #include "../fault/strain.h"
 #include "ranks.h"
@@ -754,7 +754,7 @@ int main(int argc, char **argv) {
     void *shared =
         mmap(NULL, sizeof(*named), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (argc != 4 || shared == MAP_FAILED) {
-        fprintf(stderr, "usage: promises CASE TRANSPORTS RANKS\n");
+        fprintf(stderr, "usage: contract CASE TRANSPORTS RANKS\n");
         return 2;
     }
     named = shared;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Many ranks on one machine start, compute and end:
- *     many auto|shm|tcp threads|processes N
+ *     many_ranks auto|shm|tcp threads|processes N
  */
 #include "ranks.h"
 #include <stdio.h>
@@ -60,7 +60,7 @@ static int check(rcm_comm *comm, void *arg) {
 
 int main(int argc, char **argv) {
     if (argc < 4) {
-        fprintf(stderr, "usage: many auto|shm|tcp threads|processes N\n");
+        fprintf(stderr, "usage: many_ranks auto|shm|tcp threads|processes N\n");
         return 2;
     }
     const struct ranks ranks = {.n = atoi(argv[3]),

@@ -2,10 +2,10 @@
 /*
  * Independence: every rank has two communicators and uses each from a thread of its own at the same
  * time, blocking and asynchronous; one of them is aborted, the other goes on:
- *     two shm|tcp N
+ *     concurrent shm|tcp N
  */
 #include <pthread.h>
-#include "ranks.h"
+#include "../ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
     rcm_store *stores[2];
     int errors = 0;
     if (argc < 3 || atoi(argv[2]) > MAX) {
-        fprintf(stderr, "usage: two shm|tcp N\n");
+        fprintf(stderr, "usage: concurrent shm|tcp N\n");
         return 2;
     }
     const int n = atoi(argv[2]);

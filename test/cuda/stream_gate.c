@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams of the emulated device, on which a function of the host waits: see ../coll/gate.h. */
-#include "gate.h"
+/* Streams of the emulated device, on which a function of the host waits: see ../coll/stream_gate.h.
+ */
+#include "stream_gate.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,7 +18,7 @@ struct cuda_gate {
 };
 
 static void give_up(const char *what, int code) {
-    fprintf(stderr, "test/cuda/gate: %s (%d)\n", what, code);
+    fprintf(stderr, "test/cuda/stream_gate: %s (%d)\n", what, code);
     abort();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A reduction has the same bits on every run of the same call, and where all ranks have the result
- * on every rank: bits TRANSPORT RANKS [HOSTS]
+ * on every rank: reproducibility TRANSPORT RANKS [HOSTS]
  *
  * Two sets of processes, one after the other, the second on a machine that has more to do than it
  * has CPUs, do the same calls, by every algorithm that fits, and tell what hashes their results
@@ -295,7 +295,7 @@ int main(int argc, char **argv) {
     struct ranks ranks = {.transport = argc > 1 ? argv[1] : "", .n = argc > 2 ? atoi(argv[2]) : 0};
     pid_t pids[BUSY_MAX];
     if (ranks.n < 1 || ranks.n > RANKS_MAX) {
-        fprintf(stderr, "usage: bits TRANSPORT RANKS [HOSTS]\n");
+        fprintf(stderr, "usage: reproducibility TRANSPORT RANKS [HOSTS]\n");
         return 2;
     }
     hosts = argc > 3 ? atoi(argv[3]) : 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams whose work is done when the test says so, of the kind of memory that a test program is
- * linked with (place.h). */
-#ifndef TEST_GATE_H
-#define TEST_GATE_H
+ * linked with (buffer_memory.h). */
+#ifndef TEST_STREAM_GATE_H
+#define TEST_STREAM_GATE_H
 
 struct gate {
     void *stream; /* what follows it does not begin before gate_open */
