@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plane of device memory of a link (transport/link/plane.c), by a row that is played (near.h):
- * that it comes up, and carries what is of its kind and nothing else; that what is declined, at any
- * point and at either end, goes by the host's plane; what becomes of calls that differ.
- *     plane [CASE]
+ * The plane of device memory of a link (transport/link/plane.c), by a row that is played
+ * (near_backend.h): that it comes up, and carries what is of its kind and nothing else; that what
+ * is declined, at any point and at either end, goes by the host's plane; what becomes of calls that
+ * differ. plane [CASE]
  */
 #include "clock.h"
 #include "../fakes/device/fake.h"
-#include "near.h"
+#include "near_backend.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>

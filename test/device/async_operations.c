@@ -4,7 +4,7 @@
  * operation that fails, does not begin or never ends, and the end of a rank, a deadline or an abort
  * while operations run. No work is complete, and no memory free, before nothing uses it any more:
  * the fake device sees to that.
- *     later TRANSPORT RANKS [NAMES OF TROUBLES]
+ *     async_operations TRANSPORT RANKS [NAMES OF TROUBLES]
  */
 #include "../fakes/device/fake.h"
 #include "ranks.h"

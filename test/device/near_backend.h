@@ -7,8 +7,8 @@
  *
  * It stands at the end of the device tests' own table of transports (meson.build).
  */
-#ifndef TEST_DEVICE_NEAR_H
-#define TEST_DEVICE_NEAR_H
+#ifndef TEST_DEVICE_NEAR_BACKEND_H
+#define TEST_DEVICE_NEAR_BACKEND_H
 
 #include <stdbool.h>
 #include "ringcomm.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See near.h. */
-#include "near.h"
+/* See near_backend.h. */
+#include "near_backend.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * Kinds of memory at the front doors (base/mem_kind.h), with a kind that has nothing but addresses:
  * what no call takes is refused before anything is sent, with a sentence that names both kinds.
- *     doors TRANSPORT RANKS
+ *     memory_kinds TRANSPORT RANKS
  */
 #include "error.h"
 #include "mem_kind.h"
