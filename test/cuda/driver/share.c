@@ -14,7 +14,7 @@
 #include "case.h"
 #include "clock.h"
 #include "../../fakes/cuda/fakecuda.h"
-#include "sharing.h"
+#include "export_process.h"
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include "case.h"
 #include "cuda.h"
-#include "../mapped.h"
-#include "sharing.h"
+#include "../mapped_memory.h"
+#include "export_process.h"
 
 static void begin(const char *exporter_device, bool exporter_fails) {
     begin_exporter(exporter_device, exporter_fails);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Device memory between ranks, on every kind of machine that the emulator plays (situations.c):
- * operations, types, lengths and kinds of memory are drawn, results have the bits of the same call
- * on host buffers, and the plane that carries it is the one that the situation allows.
- *     planes plain | hostile DRAWS [SEED [NAME]]   that many draws in each situation, or in one
- *     planes fails CALLS [SEED]                    a rank whose driver fails, CALLS times drawn; 0:
- * each
+ * Device memory between ranks, on every kind of machine that the emulator plays
+ * (emulated_machines.c): operations, types, lengths and kinds of memory are drawn, results have the
+ * bits of the same call on host buffers, and the plane that carries it is the one that the
+ * situation allows. planes plain | hostile DRAWS [SEED [NAME]]   that many draws in each situation,
+ * or in one planes fails CALLS [SEED]                    a rank whose driver fails, CALLS times
+ * drawn; 0: each
  */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "../counted.h"
-#include "memories.h"
-#include "situations.h"
+#include "../emulator_counts.h"
+#include "memory_kinds.h"
+#include "emulated_machines.h"
 #ifdef HAS_VERBS
 #include "../../fakes/verbs/provider.h"
 #endif
@@ -44,7 +44,7 @@ static bool on_one_host(int a, int b) {
 
 /* Of all links: what was drawn may have used some for the host's memory only. */
 static int check_planes(rcm_comm *comm) {
-    const bool wanted = now.situation->plane == PLANE_DEVICE && has_device_row();
+    const bool wanted = now.situation->plane == PLANE_DEVICE && has_device_backend();
     int errors = 0;
     CHECK(errors,
           rcm_comm_prepare_kind(comm, RCM_MEM_DEVICE, RCM_ALL_TO_ALL, BLOCK_MAX, 0, "pairwise") ==

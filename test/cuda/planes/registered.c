@@ -2,14 +2,14 @@
 /*
  * Memory of cuMemAlloc that is registered before anything else of the library has to do with device
  * memory: the driver is loaded after rcm_init, and RINGCOMM_DEVICE names none. An all_reduce of it
- * moves no more than one of memory of rcm_mem_alloc_kind (moved.c).
+ * moves no more than one of memory of rcm_mem_alloc_kind (moved_bytes.c).
  *     registered RANKS
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "../counted.h"
-#include "../program.h"
+#include "../emulator_counts.h"
+#include "../program_buffers.h"
 #include "ranks.h"
 
 enum { COUNT = 60000, BYTES = COUNT * 4 };
@@ -18,7 +18,7 @@ static const struct rcm_call now = {.size = sizeof now, .flags = RCM_NO_STREAM};
 
 /* Bytes that all ranks have read and written. */
 static int64_t moved(rcm_comm *comm) {
-    const struct fakecuda_counts c = counted();
+    const struct fakecuda_counts c = emulator_counts();
     const int64_t mine = (int64_t)(c.host.read + c.host.written + c.device.read + c.device.written +
                                    c.imported.read + c.imported.written);
     int64_t all = 0;
@@ -51,7 +51,7 @@ static int check_moved(rcm_comm *comm, const struct program *p) {
 static int check(rcm_comm *comm, void *arg) {
     struct program p;
     (void)arg;
-    if (!has_device_row())
+    if (!has_device_backend())
         return 0;
     int errors = program_begin(&p, BYTES, 1);
     if (errors)

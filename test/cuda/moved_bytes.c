@@ -8,8 +8,8 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include "bench.h"
-#include "counted.h"
+#include "stream_bench.h"
+#include "emulator_counts.h"
 
 enum { COUNT = 60000, REPEAT = 2 };
 
@@ -19,7 +19,7 @@ struct sums {
 };
 
 static struct sums sums_of(const struct bench *b) {
-    const struct fakecuda_counts c = counted();
+    const struct fakecuda_counts c = emulator_counts();
     const int64_t host = (int64_t)(c.host.read + c.host.written);
     int64_t mine[2] = {host, host + (int64_t)(c.device.read + c.device.written + c.imported.read +
                                               c.imported.written)};
@@ -42,7 +42,7 @@ static struct sums measure(const struct bench *b, size_t k, int *errors) {
 
 /* Short messages, and those from or to the host's memory, go through that. */
 static bool is_served(const char *name) {
-    return strcmp(name, "tags") != 0 && strcmp(name, "relay") != 0 && has_device_row();
+    return strcmp(name, "tags") != 0 && strcmp(name, "relay") != 0 && has_device_backend();
 }
 
 /* In place or not. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See sharing.h. */
-#include "sharing.h"
+/* See export_process.h. */
+#include "export_process.h"
 #include <dirent.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "clock.h"
 #include "cuda.h"
 #include "fd.h"
-#include "../mapped.h"
+#include "../mapped_memory.h"
 #include "operation.h"
 
 struct rcmi_device *device;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Machines, as the emulator plays them, and which plane carries device memory between ranks of one
  * host there. */
-#ifndef TEST_CUDA_SITUATIONS_H
-#define TEST_CUDA_SITUATIONS_H
+#ifndef TEST_CUDA_EMULATED_MACHINES_H
+#define TEST_CUDA_EMULATED_MACHINES_H
 
 #include <stdbool.h>
 #include <stddef.h>

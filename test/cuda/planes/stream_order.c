@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "../bench.h"
-#include "planted.h"
+#include "../stream_bench.h"
+#include "contract_breaches.h"
 
 enum { LARGE = 9001 };
 
@@ -194,7 +194,7 @@ static int check_threads(rcm_comm *comm, void *arg) {
 
 /* With one planted the check fails; without, the same check passes. */
 static int breach(struct ranks *ranks, const char *name) {
-    ranks->before = planted_find(name);
+    ranks->before = breach_find(name);
     if (!ranks->before)
         return 2;
     if (!freopen("/dev/null", "w", stderr)) /* what is wrong is no matter */

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "mapped.h"
-#include "program.h"
+#include "mapped_memory.h"
+#include "program_buffers.h"
 #include "ranks.h"
 
 enum { COUNT = 50000, BYTES = COUNT * 4, VALUE = 3 };

@@ -15,8 +15,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "counted.h"
-#include "left.h"
+#include "emulator_counts.h"
+#include "leak_check.h"
 #include "ranks.h"
 
 /* EXPORTS: three buffers and the arena, which those that died may have had open: they stay, and
@@ -166,7 +166,7 @@ static int rank_main(const struct job *job, int rank) {
     rcm_comm *comm = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(SECONDS);
-    const int files = left_files();
+    const int files = count_open_files();
     options.url = job->url;
     options.rank = rank;
     options.world_size = job->n;
@@ -178,8 +178,8 @@ static int rank_main(const struct job *job, int rank) {
     CHECK(errors, rcm_init(&options, &comm) == RCM_OK, "%s", rcm_last_error());
     if (errors == 0)
         errors = rank_run(comm, job->seed);
-    const bool exports = strcmp(job->transport, "auto") == 0 && has_device_row();
-    return errors + left_check(files + (exports ? EXPORTS : 0));
+    const bool exports = strcmp(job->transport, "auto") == 0 && has_device_backend();
+    return errors + leak_check(files + (exports ? EXPORTS : 0));
 }
 
 /* ---- All ranks ------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of cuMemCreate at an address of its own, as programs make it. */
-#ifndef TEST_CUDA_MAPPED_H
-#define TEST_CUDA_MAPPED_H
+#ifndef TEST_CUDA_MAPPED_MEMORY_H
+#define TEST_CUDA_MAPPED_MEMORY_H
 
 #include "cuda.h"
 

@@ -3,8 +3,8 @@
  * Two processes and what they share of a device: this one imports; another one, which it starts,
  * allocates, exports and frees as it is told. For cases (case.h): what fails ends the process.
  */
-#ifndef TEST_CUDA_SHARING_H
-#define TEST_CUDA_SHARING_H
+#ifndef TEST_CUDA_EXPORT_PROCESS_H
+#define TEST_CUDA_EXPORT_PROCESS_H
 
 #include <sys/types.h>
 #include "device_share.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See memories.h. */
-#include "memories.h"
+/* See memory_kinds.h. */
+#include "memory_kinds.h"
 #include <dlfcn.h>
 #include <stdio.h>
 

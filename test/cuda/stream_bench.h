@@ -4,8 +4,8 @@
  * written by a copy that comes late, and after it a copy takes what it left. The results have the
  * bits of the same call on host buffers.
  */
-#ifndef TEST_CUDA_BENCH_H
-#define TEST_CUDA_BENCH_H
+#ifndef TEST_CUDA_STREAM_BENCH_H
+#define TEST_CUDA_STREAM_BENCH_H
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ int bench_compare(const struct bench *b, const char *name, const char *which, co
 /* An error if the driver's code is one. */
 int bench_driver(int code, const char *what);
 
-/* operations.c */
+/* bench_operations.c */
 struct bench_operation {
     const char *name;
     rcm_status (*call)(const struct bench *b, void *in, void *out, const struct rcm_call *call);

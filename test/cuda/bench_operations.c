@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The operations that bench.c does on device buffers and on the host's. */
-#include "bench.h"
+/* The operations that stream_bench.c does on device buffers and on the host's. */
+#include "stream_bench.h"
 
 static rcm_status all_reduce(const struct bench *b, void *in, void *out,
                              const struct rcm_call *call) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory as programs get it: what of it another process may open, and how, differs. */
-#ifndef TEST_CUDA_MEMORIES_H
-#define TEST_CUDA_MEMORIES_H
+#ifndef TEST_CUDA_MEMORY_KINDS_H
+#define TEST_CUDA_MEMORY_KINDS_H
 
-#include "../bench.h"
-#include "../mapped.h"
+#include "../stream_bench.h"
+#include "../mapped_memory.h"
 
 enum memory {
     MEMORY_LIBRARY,           /* rcm_mem_alloc_kind */

@@ -2,23 +2,22 @@
 /*
  * Two ranks whose buffers are registered memory of cuMemCreate, both in one allocation: once each
  * has opened the other's by its descriptor, an all_reduce moves no more than one of memory that has
- * an IPC handle (moved.c). What was opened is closed when the last of the buffers is deregistered,
- * and not before.
- *     descriptor
+ * an IPC handle (moved_bytes.c). What was opened is closed when the last of the buffers is
+ * deregistered, and not before. descriptor
  */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "bench.h"
-#include "counted.h"
-#include "left.h"
-#include "mapped.h"
+#include "stream_bench.h"
+#include "emulator_counts.h"
+#include "leak_check.h"
+#include "mapped_memory.h"
 
 enum { RANKS = 2, COUNT = 60000, BYTES = COUNT * 4, SECONDS = 60 };
 
 /* Bytes that both ranks have read and written. */
 static int64_t moved(const struct bench *b) {
-    const struct fakecuda_counts c = counted();
+    const struct fakecuda_counts c = emulator_counts();
     const int64_t mine = (int64_t)(c.host.read + c.host.written + c.device.read + c.device.written +
                                    c.imported.read + c.imported.written);
     int64_t all = 0;
@@ -63,18 +62,18 @@ static int deregister(const struct bench *b, char *buffer) {
 }
 
 static int check_buffers(struct bench *b) {
-    const uint64_t arenas = counted().imports;
+    const uint64_t arenas = emulator_counts().imports;
     int errors = bench_one(b, 0, 1);
     CHECK(errors,
           rcm_mem_register(b->comm, b->in, BYTES) == RCM_OK &&
               rcm_mem_register(b->comm, b->out, BYTES) == RCM_OK,
           "%s", rcm_last_error());
     errors += until_it_is_open(b) + bench_one(b, 0, 2) + deregister(b, b->out);
-    CHECK(errors, counted().imports == arenas + 1, "%llu are open, not %llu",
-          (unsigned long long)counted().imports, (unsigned long long)arenas + 1);
+    CHECK(errors, emulator_counts().imports == arenas + 1, "%llu are open, not %llu",
+          (unsigned long long)emulator_counts().imports, (unsigned long long)arenas + 1);
     errors += bench_one(b, 0, 3) + deregister(b, b->in);
-    CHECK(errors, counted().imports == arenas, "%llu are open, not %llu",
-          (unsigned long long)counted().imports, (unsigned long long)arenas);
+    CHECK(errors, emulator_counts().imports == arenas, "%llu are open, not %llu",
+          (unsigned long long)emulator_counts().imports, (unsigned long long)arenas);
     return errors + bench_one(b, 0, 4);
 }
 
@@ -88,15 +87,16 @@ static int check(rcm_comm *comm, void *arg) {
     b.dtype = RCM_INT32;
     b.count = COUNT;
     errors += bench_one(&b, 0, 0); /* planes come up */
-    const int files = left_files();
+    const int files = count_open_files();
     errors += bench_driver(
         mapped_new(b.cuda, b.device, 4 * BYTES, RCMI_CUDA_HANDLE_DESCRIPTOR, &mapped, &call), call);
     b.in = (char *)(uintptr_t)mapped.at;
     b.out = b.in + 2 * BYTES;
-    if (errors == 0 && has_device_row())
+    if (errors == 0 && has_device_backend())
         errors += check_buffers(&b);
     errors += bench_driver(mapped_free(b.cuda, &mapped), "cuMemUnmap and what follows");
-    CHECK(errors, left_files() <= files, "%d descriptors became %d", files, left_files());
+    CHECK(errors, count_open_files() <= files, "%d descriptors became %d", files,
+          count_open_files());
     b.in = in;
     b.out = out;
     return errors + bench_end(&b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See bench.h. */
-#include "bench.h"
+/* See stream_bench.h. */
+#include "stream_bench.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

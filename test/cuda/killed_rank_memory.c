@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "bench.h"
-#include "counted.h"
+#include "stream_bench.h"
+#include "emulator_counts.h"
 
 enum { BLOCK = 9001 * 4, AFTERWARDS = 20, SECONDS = 60 };
 
@@ -71,12 +71,12 @@ static rcm_status one(struct bench *b, unsigned i) {
 static int check_afterwards(struct bench *b) {
     int errors = 0;
     usleep(20000); /* what had begun before it was known ends */
-    const uint64_t before = counted().dead;
+    const uint64_t before = emulator_counts().dead;
     for (unsigned i = 0; i < AFTERWARDS; i++)
         CHECK(errors, one(b, i) == RCM_ERR_PEER, "a call afterwards: %s", rcm_last_error());
     usleep(20000);
-    CHECK(errors, counted().dead == before, "%llu accesses to memory of a dead rank",
-          (unsigned long long)(counted().dead - before));
+    CHECK(errors, emulator_counts().dead == before, "%llu accesses to memory of a dead rank",
+          (unsigned long long)(emulator_counts().dead - before));
     return errors;
 }
 
@@ -143,8 +143,8 @@ static int check(rcm_comm *comm, void *arg) {
     errors += check_error(&b) + check_afterwards(&b) + check_freed(&b);
     errors += bench_end(&b);
     (void)!rcm_destroy(comm);
-    CHECK(errors, counted().imports == 0, "%llu imports are left",
-          (unsigned long long)counted().imports);
+    CHECK(errors, emulator_counts().imports == 0, "%llu imports are left",
+          (unsigned long long)emulator_counts().imports);
     return errors;
 }
 

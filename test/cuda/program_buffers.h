@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers of a program that uses the driver by itself: memory of cuMemAlloc, of which the library
  * knows nothing before a call. */
-#ifndef TEST_CUDA_PROGRAM_H
-#define TEST_CUDA_PROGRAM_H
+#ifndef TEST_CUDA_PROGRAM_BUFFERS_H
+#define TEST_CUDA_PROGRAM_BUFFERS_H
 
 #include <stddef.h>
 #include "cuda.h"

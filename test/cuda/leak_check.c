@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See left.h. */
-#include "left.h"
+/* See leak_check.h. */
+#include "leak_check.h"
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "ranks.h"
 
-int left_files(void) {
+int count_open_files(void) {
     int n = 0;
     DIR *dir = opendir("/proc/self/fd");
     while (dir && readdir(dir))
@@ -41,12 +41,12 @@ static int threads(void) {
     return n;
 }
 
-int left_check(int files_before) {
+int leak_check(int files_before) {
     int errors = 0;
-    for (int i = 0; i < 5000 && (left_files() > files_before || threads() > 0); i++)
+    for (int i = 0; i < 5000 && (count_open_files() > files_before || threads() > 0); i++)
         usleep(1000); /* a thread that was joined is seen for a moment */
-    CHECK(errors, left_files() <= files_before, "%d files are open, %d were", left_files(),
-          files_before);
+    CHECK(errors, count_open_files() <= files_before, "%d files are open, %d were",
+          count_open_files(), files_before);
     CHECK(errors, threads() == 0, "%d threads run", threads());
     return errors;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "left.h"
+#include "leak_check.h"
 #include "ranks.h"
 
 enum { SECONDS = 60, DEADLINE_MS = 150 };
@@ -106,7 +106,7 @@ static int run(int i) {
     rcm_store *store = NULL;
     rcm_comm *comm = NULL;
     int errors = 0;
-    const int files = left_files();
+    const int files = count_open_files();
     alarm(SECONDS);
     setenv("FAKECUDA_SLOW", cases[i].slow, 1);
     options.world_size = 1;
@@ -120,7 +120,7 @@ static int run(int i) {
     errors += cases[i].run(comm);
     (void)!rcm_destroy(comm);
     rcm_store_close(store);
-    return errors + left_check(files);
+    return errors + leak_check(files);
 }
 
 int main(void) {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../counted.h"
-#include "../program.h"
+#include "../emulator_counts.h"
+#include "../program_buffers.h"
 #include "ranks.h"
 
 enum { RANKS = 2, BYTES = 16 << 20 };
@@ -45,7 +45,7 @@ static int check_moved(rcm_comm *comm, void *arg) {
     CHECK(errors, exchange(comm, &p) == RCM_OK, "%s", rcm_last_error());
     CHECK(errors, program_wrong(&p, p.out, BYTES, (unsigned char)(peer + 1)) == 0,
           "what rank %d sent is wrong", peer);
-    CHECK(errors, !has_device_row() || strstr(rcm_comm_transport(comm, peer), "cuda_ipc"),
+    CHECK(errors, !has_device_backend() || strstr(rcm_comm_transport(comm, peer), "cuda_ipc"),
           "it is %s", rcm_comm_transport(comm, peer));
     errors += check_all_gather(comm, &p);
     return errors + program_end(&p);
@@ -61,7 +61,7 @@ static int check_fails(rcm_comm *comm, void *arg) {
     struct rcm_error error = RCM_ERROR_INIT;
     struct program p;
     (void)arg;
-    if (!has_device_row()) { /* looked at here: it loads the driver, which reads what fails */
+    if (!has_device_backend()) { /* looked at here: it loads the driver, which reads what fails */
         (void)!rcm_destroy(comm);
         return 0;
     }

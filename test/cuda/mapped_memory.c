@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See mapped.h. */
-#include "mapped.h"
+/* See mapped_memory.h. */
+#include "mapped_memory.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 

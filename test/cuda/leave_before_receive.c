@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
-#include "bench.h"
-#include "counted.h"
+#include "stream_bench.h"
+#include "emulator_counts.h"
 
 /* A broadcast of more would wait for its readers where ranks share CPUs; messages of more for their
  * receive. */
@@ -59,18 +59,18 @@ static int check_received(const struct bench *b, size_t bytes) {
 
 static int check_imported(size_t bytes) {
     int errors = 0;
-    if (has_device_row())
-        CHECK(errors, counted().imported.read >= imported + bytes, "it went another way");
+    if (has_device_backend())
+        CHECK(errors, emulator_counts().imported.read >= imported + bytes, "it went another way");
     return errors;
 }
 
 static int await_closed(void) {
     const time_t end = time(NULL) + SECONDS;
     int errors = 0;
-    while (counted().imports > 0 && time(NULL) < end)
+    while (emulator_counts().imports > 0 && time(NULL) < end)
         usleep(1000);
-    CHECK(errors, counted().imports == 0, "%llu allocations are open",
-          (unsigned long long)counted().imports);
+    CHECK(errors, emulator_counts().imports == 0, "%llu allocations are open",
+          (unsigned long long)emulator_counts().imports);
     return errors;
 }
 
@@ -155,7 +155,7 @@ static int begin(struct bench *b, rcm_comm *comm, char **ret_in) {
     b->in = (char *)(uintptr_t)memory;
     CHECK(errors, broadcast(b) == RCM_OK, "%s", rcm_last_error());
     errors += know_leaver(comm);
-    imported = counted().imported.read;
+    imported = emulator_counts().imported.read;
     return errors + fill(b, memory);
 }
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "left.h"
+#include "leak_check.h"
 #include "ranks.h"
 
 enum { SITES = 400, COUNT = 700001, SECONDS = 60, LEAST = 30 };
@@ -87,7 +87,7 @@ static int check_left(const char *fails) {
     for (int i = 0; gives_back[i]; i++)
         if (strstr(fails, gives_back[i]))
             return 0;
-    return left_check(files_before);
+    return leak_check(files_before);
 }
 
 /* ---- A rank ---------------------------------------------------------------------------------- */
@@ -95,7 +95,7 @@ static int check_left(const char *fails) {
 static void before(int rank) {
     if (rank == 0)
         unsetenv("FAKECUDA_FAIL");
-    files_before = left_files();
+    files_before = count_open_files();
 }
 
 /* Rank 1's own call failed; the program gives up, and the other rank hears it. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "left.h"
+#include "leak_check.h"
 #include "ranks.h"
 
 enum { SECONDS = 120, BYTES = 4096 };
@@ -52,7 +52,7 @@ int main(void) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     rcm_comm *comm = NULL;
     int errors = 0;
-    const int files = left_files();
+    const int files = count_open_files();
     alarm(SECONDS);
     options.world_size = 1;
     options.rank = 0;
@@ -65,5 +65,5 @@ int main(void) {
     errors += check(comm);
     CHECK(errors, rcm_destroy(comm) == RCM_OK, "%s", rcm_last_error());
     rcm_store_close(options.store);
-    return errors + left_check(files) ? 1 : 0;
+    return errors + leak_check(files) ? 1 : 0;
 }

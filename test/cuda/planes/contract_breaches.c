@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See planted.h: functions of the driver with which the library does what it must not do. */
-#include "planted.h"
+/* See contract_breaches.h: functions of the driver with which the library does what it must not do.
+ */
+#include "contract_breaches.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static void plant_fence(int rank) {
     rcmi_cuda_set(&planted);
 }
 
-void (*planted_find(const char *name))(int rank) {
+void (*breach_find(const char *name))(int rank) {
     static const struct {
         const char *name;
         void (*plant)(int rank);

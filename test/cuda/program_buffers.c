@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See program.h. */
-#include "program.h"
+/* See program_buffers.h. */
+#include "program_buffers.h"
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

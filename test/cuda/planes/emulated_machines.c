@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See situations.h. */
-#include "situations.h"
+/* See emulated_machines.h. */
+#include "emulated_machines.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
