@@ -69,7 +69,7 @@ int slowness(void) {
 }
 
 int rounds(int n) {
-    const bool slow = getenv("RINGCOMM_VERBS_DEVICES") && !getenv("PLAYED_IWARP");
+    const bool slow = getenv("RINGCOMM_VERBS_DEVICES") && !getenv("FAKE_IWARP");
     return slow || transport_row()->kind == RCMI_MEM_DEVICE ? (n + 4) / 5 : n;
 }
 

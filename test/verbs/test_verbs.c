@@ -395,12 +395,12 @@ static const struct CMUnitTest cases_own[] = {
     cmocka_unit_test(case_iwarp_calls_fail),
 };
 
-/* With PLAYED_IWARP hardware is that (provider.h). */
+/* With FAKE_IWARP hardware is that (provider.h). */
 int main(int argc, char **argv) {
     test_transport = "verbs";
     alarm(100);
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const int failed = cmocka_run_group_tests(cases_any, NULL, NULL);
-    return getenv("PLAYED_IWARP") ? failed : failed + cmocka_run_group_tests(cases_own, NULL, NULL);
+    return getenv("FAKE_IWARP") ? failed : failed + cmocka_run_group_tests(cases_own, NULL, NULL);
 }

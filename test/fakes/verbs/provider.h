@@ -83,7 +83,7 @@ struct provider_counts {
 };
 
 /* From here to provider_remove nodes find these devices, and no others. Hardware whose kind and
- * layer are not told is iWARP if the environment has PLAYED_IWARP. RINGCOMM_VERBS_DEVICES, if it is
+ * layer are not told is iWARP if the environment has FAKE_IWARP. RINGCOMM_VERBS_DEVICES, if it is
  * not set, names those of iWARP. */
 void provider_install(const struct provider_setup *setup);
 /* Nothing of it must be left. */

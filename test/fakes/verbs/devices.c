@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices of one port each, in subnets as the set-up says. */
-#include "played.h"
+#include "fake_verbs.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-void played_device(struct ibv_device *device, int i) {
+void fake_verbs_device(struct ibv_device *device, int i) {
     static const struct {
         enum ibv_node_type node;
         enum ibv_transport_type transport;
@@ -17,7 +17,7 @@ void played_device(struct ibv_device *device, int i) {
         [PROVIDER_IWARP] = {IBV_NODE_RNIC, IBV_TRANSPORT_IWARP},
         [PROVIDER_EFA] = {IBV_NODE_UNSPECIFIED, IBV_TRANSPORT_UNSPECIFIED},
     };
-    const enum provider_kind kind = played.setup.kind;
+    const enum provider_kind kind = fake.setup.kind;
     *device =
         (struct ibv_device){.node_type = kinds[kind].node, .transport_type = kinds[kind].transport};
     snprintf(device->name, sizeof device->name, "fake%d", i);
@@ -25,54 +25,54 @@ void played_device(struct ibv_device *device, int i) {
 }
 
 static uint8_t layer(void) {
-    return played.setup.layer ? played.setup.layer : IBV_LINK_LAYER_ETHERNET;
+    return fake.setup.layer ? fake.setup.layer : IBV_LINK_LAYER_ETHERNET;
 }
 
 static struct ibv_device **fake_get_device_list(int *num_devices) {
-    if (played_call_fails(PROVIDER_DEVICE_LIST))
+    if (fake_verbs_call_fails(PROVIDER_DEVICE_LIST))
         return NULL;
-    struct ibv_device **list = played_make((DEVICES_MAX + 1) * sizeof(struct ibv_device *));
-    for (int i = 0; i < played.setup.devices; i++)
-        list[i] = &played.devices[i];
+    struct ibv_device **list = fake_verbs_make((DEVICES_MAX + 1) * sizeof(struct ibv_device *));
+    for (int i = 0; i < fake.setup.devices; i++)
+        list[i] = &fake.devices[i];
     if (num_devices)
-        *num_devices = played.setup.devices;
+        *num_devices = fake.setup.devices;
     return list;
 }
 
 static void fake_free_device_list(struct ibv_device **list) {
-    played_unmake(list);
+    fake_verbs_unmake(list);
 }
 
 static struct ibv_context *fake_open_device(struct ibv_device *device) {
-    if (played_call_fails(PROVIDER_OPEN_DEVICE))
+    if (fake_verbs_call_fails(PROVIDER_OPEN_DEVICE))
         return NULL;
-    struct fake_context *context = played_make(sizeof *context);
+    struct fake_context *context = fake_verbs_make(sizeof *context);
     context->base.device = device;
     context->base.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-    pthread_mutex_lock(&played.lock);
-    context->next = played.contexts;
-    played.contexts = context;
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
+    context->next = fake.contexts;
+    fake.contexts = context;
+    pthread_mutex_unlock(&fake.lock);
     return &context->base;
 }
 
 static int fake_close_device(struct ibv_context *base) {
-    struct fake_context **at = &played.contexts;
-    pthread_mutex_lock(&played.lock);
+    struct fake_context **at = &fake.contexts;
+    pthread_mutex_lock(&fake.lock);
     while (&(*at)->base != base)
         at = &(*at)->next;
     *at = (*at)->next;
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     close(base->async_fd);
-    (void)played_unmake(base);
-    return played_ended(PROVIDER_CLOSE_DEVICE);
+    (void)fake_verbs_unmake(base);
+    return fake_verbs_ended(PROVIDER_CLOSE_DEVICE);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-void played_event(const struct ibv_device *device, const struct ibv_async_event *event) {
+void fake_verbs_event(const struct ibv_device *device, const struct ibv_async_event *event) {
     const uint64_t one = 1;
-    for (struct fake_context *context = played.contexts; context; context = context->next) {
+    for (struct fake_context *context = fake.contexts; context; context = context->next) {
         const bool of_queue_pair =
             event->event_type <= IBV_EVENT_PATH_MIG_ERR && event->event_type != IBV_EVENT_CQ_ERR;
         if (context->base.device != device ||
@@ -87,13 +87,13 @@ void played_event(const struct ibv_device *device, const struct ibv_async_event 
 static int fake_get_async_event(struct ibv_context *base, struct ibv_async_event *event) {
     struct fake_context *context = (struct fake_context *)base;
     uint64_t one;
-    if (played_call_fails(PROVIDER_GET_ASYNC_EVENT) ||
+    if (fake_verbs_call_fails(PROVIDER_GET_ASYNC_EVENT) ||
         read(base->async_fd, &one, sizeof one) != sizeof one)
         return -1;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     *event = context->events[0];
     memmove(context->events, context->events + 1, sizeof *event * (size_t)--context->nevents);
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
@@ -101,43 +101,43 @@ static int fake_get_async_event(struct ibv_context *base, struct ibv_async_event
 
 static int fake_query_device(struct ibv_context *context, struct ibv_device_attr *attr) {
     (void)context;
-    if (played_call_fails(PROVIDER_QUERY_DEVICE))
+    if (fake_verbs_call_fails(PROVIDER_QUERY_DEVICE))
         return EIO;
     *attr = (struct ibv_device_attr){.max_cqe = CQE_MAX, .phys_port_cnt = 1};
     return 0;
 }
 
 static int fake_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr) {
-    if (played_call_fails(PROVIDER_QUERY_PORT))
+    if (fake_verbs_call_fails(PROVIDER_QUERY_PORT))
         return EIO;
     REQUIRE(port == 1);
-    const int number = (int)(context->device - played.devices);
-    const enum ibv_port_state state = played.setup.port_state;
-    *attr =
-        (struct ibv_port_attr){.state = state ? state : IBV_PORT_ACTIVE,
-                               .active_mtu = IBV_MTU_1024,
-                               .max_mtu = IBV_MTU_4096,
-                               .gid_tbl_len = 2,
-                               .pkey_tbl_len = PLAYED_PKEYS,
-                               .lid = layer() == IBV_LINK_LAYER_INFINIBAND ? played_lid(number) : 0,
-                               .sm_lid = 1,
-                               .active_width = 2,
-                               .active_speed = 32,
-                               .link_layer = layer()};
+    const int number = (int)(context->device - fake.devices);
+    const enum ibv_port_state state = fake.setup.port_state;
+    *attr = (struct ibv_port_attr){
+        .state = state ? state : IBV_PORT_ACTIVE,
+        .active_mtu = IBV_MTU_1024,
+        .max_mtu = IBV_MTU_4096,
+        .gid_tbl_len = 2,
+        .pkey_tbl_len = FAKE_PKEYS,
+        .lid = layer() == IBV_LINK_LAYER_INFINIBAND ? fake_verbs_lid(number) : 0,
+        .sm_lid = 1,
+        .active_width = 2,
+        .active_speed = 32,
+        .link_layer = layer()};
     return 0;
 }
 
 /* The default one, one of which all are full members, one of which they are limited ones. */
-const uint16_t played_pkeys[PLAYED_PKEYS] = {0xffff, 0x8005, 0x0007};
+const uint16_t fake_verbs_pkeys[FAKE_PKEYS] = {0xffff, 0x8005, 0x0007};
 
-uint16_t played_lid(int device) {
+uint16_t fake_verbs_lid(int device) {
     return (uint16_t)(0x10 + device);
 }
 
 /* RoCE: 10.SUBNET.0.DEVICE at index 1; at 0 an address that is no use. InfiniBand: the subnet's
  * prefix and a number at index 0, and no more. */
-void played_gid(int device, int index, union ibv_gid *gid) {
-    const uint8_t subnet = (uint8_t)(played.setup.subnets ? device % played.setup.subnets : 0);
+void fake_verbs_gid(int device, int index, union ibv_gid *gid) {
+    const uint8_t subnet = (uint8_t)(fake.setup.subnets ? device % fake.setup.subnets : 0);
     const uint8_t number = (uint8_t)(device + 1);
     memset(gid, 0, sizeof *gid);
     if (layer() != IBV_LINK_LAYER_INFINIBAND)
@@ -148,26 +148,26 @@ void played_gid(int device, int index, union ibv_gid *gid) {
 
 static int fake_query_gid(struct ibv_context *context, uint8_t port, int index,
                           union ibv_gid *gid) {
-    const int i = (int)(context->device - played.devices);
-    if (played_call_fails(PROVIDER_QUERY_GID))
+    const int i = (int)(context->device - fake.devices);
+    if (fake_verbs_call_fails(PROVIDER_QUERY_GID))
         return EIO;
     REQUIRE(port == 1 && index < 2);
-    played_gid(i, index, gid);
+    fake_verbs_gid(i, index, gid);
     return 0;
 }
 
 static int fake_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey) {
     (void)context;
-    if (played_call_fails(PROVIDER_QUERY_PKEY))
+    if (fake_verbs_call_fails(PROVIDER_QUERY_PKEY))
         return EIO;
-    REQUIRE(port == 1 && index < PLAYED_PKEYS);
-    *pkey = htons(played_pkeys[index]);
+    REQUIRE(port == 1 && index < FAKE_PKEYS);
+    *pkey = htons(fake_verbs_pkeys[index]);
     return 0;
 }
 
 static bool fake_is_hardware(const struct ibv_device *device) {
     (void)device;
-    return played.setup.kind != PROVIDER_SOFTWARE;
+    return fake.setup.kind != PROVIDER_SOFTWARE;
 }
 
 static void fake_describe_gid(const struct ibv_device *device, uint8_t port, int index,
@@ -179,16 +179,16 @@ static void fake_describe_gid(const struct ibv_device *device, uint8_t port, int
 }
 
 static struct ibv_pd *fake_alloc_pd(struct ibv_context *context) {
-    if (played_call_fails(PROVIDER_ALLOC_PD))
+    if (fake_verbs_call_fails(PROVIDER_ALLOC_PD))
         return NULL;
-    struct ibv_pd *pd = played_make(sizeof *pd);
+    struct ibv_pd *pd = fake_verbs_make(sizeof *pd);
     pd->context = context;
     return pd;
 }
 
 static int fake_dealloc_pd(struct ibv_pd *pd) {
-    (void)played_unmake(pd);
-    return played_ended(PROVIDER_DEALLOC_PD);
+    (void)fake_verbs_unmake(pd);
+    return fake_verbs_ended(PROVIDER_DEALLOC_PD);
 }
 
 static int fake_fork_init(void) {
@@ -200,11 +200,11 @@ static void fake_ack_async_event(struct ibv_async_event *event) {
 }
 
 static void fake_place_of(const struct ibv_device *device, struct verbs_place *ret_place) {
-    const struct verbs_place *places = played.setup.places;
-    *ret_place = places ? places[device - played.devices] : (struct verbs_place){.numa = -1};
+    const struct verbs_place *places = fake.setup.places;
+    *ret_place = places ? places[device - fake.devices] : (struct verbs_place){.numa = -1};
 }
 
-void played_devices(struct verbs_table *table) {
+void fake_verbs_devices(struct verbs_table *table) {
     table->get_device_list = fake_get_device_list;
     table->free_device_list = fake_free_device_list;
     table->open_device = fake_open_device;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The hardware: a thread that carries out what was posted, and its outcomes. */
-#include "played.h"
+#include "fake_verbs.h"
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -13,7 +13,7 @@ static int64_t now_ms(void) {
 
 /* The outcome of that send, if its sender is to hear it. */
 static void send_tell(struct fake_qp *qp, uint64_t number, enum ibv_wc_status status) {
-    const struct fake_send *send = played_send(qp, number);
+    const struct fake_send *send = fake_verbs_send(qp, number);
     if (status == IBV_WC_SUCCESS && !(send->wr.send_flags & IBV_SEND_SIGNALED))
         return;
     /* src_qp, of no use to a sender, says here which entries come free with it. */
@@ -22,14 +22,14 @@ static void send_tell(struct fake_qp *qp, uint64_t number, enum ibv_wc_status st
                               .opcode = IBV_WC_SEND,
                               .qp_num = qp->base.qp_num,
                               .src_qp = (uint32_t)number + 1};
-    played.counts.send_completions++;
-    played_complete(qp->base.send_cq, &wc);
+    fake.counts.send_completions++;
+    fake_verbs_complete(qp->base.send_cq, &wc);
 }
 
 /* TCP takes all that is posted, whether or not it gets anywhere: small sends as a copy. */
 static void sends_hand_over(struct fake_qp *qp) {
     for (; qp->told < qp->posted; qp->told++) {
-        struct fake_send *send = played_send(qp, qp->told);
+        struct fake_send *send = fake_verbs_send(qp, qp->told);
         if (send->wr.opcode == IBV_WR_RDMA_READ)
             continue;
         if (send->wr.opcode == IBV_WR_SEND && !send->has_inline) {
@@ -44,7 +44,7 @@ static void sends_hand_over(struct fake_qp *qp) {
 /* The first send that is not carried out is, with that outcome. */
 static void send_end(struct fake_qp *qp, enum ibv_wc_status status) {
     const uint64_t number = qp->carried++;
-    if (number >= qp->told || played_send(qp, number)->wr.opcode == IBV_WR_RDMA_READ)
+    if (number >= qp->told || fake_verbs_send(qp, number)->wr.opcode == IBV_WR_RDMA_READ)
         send_tell(qp, number, status);
 }
 
@@ -54,7 +54,7 @@ static void receives_flush(struct fake_qp *qp) {
                                   .status = IBV_WC_WR_FLUSH_ERR,
                                   .opcode = IBV_WC_RECV,
                                   .qp_num = qp->base.qp_num};
-        played_complete(qp->base.recv_cq, &wc);
+        fake_verbs_complete(qp->base.recv_cq, &wc);
     }
 }
 
@@ -68,7 +68,7 @@ static void qp_fail(struct fake_qp *qp) {
 
 /* The next send fails. Of what is flushed a completion may come before its own. */
 static void send_fail(struct fake_qp *qp, enum ibv_wc_status cause) {
-    if (played_random() & 1)
+    if (fake_verbs_random() & 1)
         receives_flush(qp);
     send_end(qp, cause);
     qp_fail(qp);
@@ -80,8 +80,8 @@ static const void *send_bytes(const struct fake_send *send) {
 
 static enum ibv_wc_status carry_write(const struct fake_send *send, const struct fake_qp *peer) {
     const uint64_t to = send->wr.wr.rdma.remote_addr;
-    if (!played_mr_allows(peer->base.pd, send->wr.wr.rdma.rkey, to, send->piece.length,
-                          IBV_ACCESS_REMOTE_WRITE))
+    if (!fake_verbs_mr_allows(peer->base.pd, send->wr.wr.rdma.rkey, to, send->piece.length,
+                              IBV_ACCESS_REMOTE_WRITE))
         return IBV_WC_REM_ACCESS_ERR;
     if (send->piece.length)
         memcpy((void *)(uintptr_t)to, send_bytes(send), send->piece.length);
@@ -94,14 +94,14 @@ static enum ibv_wc_status carry_send(const struct fake_send *send, struct fake_q
     const uint64_t i = peer->taken++ % peer->max_recv;
     const struct ibv_sge *piece = &peer->recv_pieces[i];
     REQUIRE(send->piece.length <= piece->length);
-    REQUIRE(played_mr_allows(peer->base.pd, piece->lkey, piece->addr, piece->length,
-                             IBV_ACCESS_LOCAL_WRITE));
+    REQUIRE(fake_verbs_mr_allows(peer->base.pd, piece->lkey, piece->addr, piece->length,
+                                 IBV_ACCESS_LOCAL_WRITE));
     memcpy((void *)(uintptr_t)piece->addr, send_bytes(send), send->piece.length);
     const struct ibv_wc wc = {.wr_id = peer->recvs[i].wr_id,
                               .opcode = IBV_WC_RECV,
                               .byte_len = send->piece.length,
                               .qp_num = peer->base.qp_num};
-    played_complete(peer->base.recv_cq, &wc);
+    fake_verbs_complete(peer->base.recv_cq, &wc);
     return IBV_WC_SUCCESS;
 }
 
@@ -110,9 +110,10 @@ static enum ibv_wc_status carry_read(const struct fake_qp *qp, const struct fake
                                      const struct fake_qp *peer) {
     const uint64_t from = send->wr.wr.rdma.remote_addr;
     const size_t len = send->piece.length;
-    REQUIRE(played_mr_allows(qp->base.pd, send->piece.lkey, send->piece.addr, len,
-                             IBV_ACCESS_REMOTE_WRITE));
-    if (!played_mr_allows(peer->base.pd, send->wr.wr.rdma.rkey, from, len, IBV_ACCESS_REMOTE_READ))
+    REQUIRE(fake_verbs_mr_allows(qp->base.pd, send->piece.lkey, send->piece.addr, len,
+                                 IBV_ACCESS_REMOTE_WRITE));
+    if (!fake_verbs_mr_allows(peer->base.pd, send->wr.wr.rdma.rkey, from, len,
+                              IBV_ACCESS_REMOTE_READ))
         return IBV_WC_REM_ACCESS_ERR;
     memcpy((void *)(uintptr_t)send->piece.addr, (const void *)(uintptr_t)from, len);
     return IBV_WC_SUCCESS;
@@ -124,7 +125,7 @@ static enum ibv_wc_status carry_by_kind(const struct fake_qp *qp, const struct f
         return carry_send(send, peer);
     if (send->wr.opcode == IBV_WR_RDMA_WRITE)
         return carry_write(send, peer);
-    REQUIRE(send->wr.opcode == IBV_WR_RDMA_READ && played.setup.kind == PROVIDER_IWARP);
+    REQUIRE(send->wr.opcode == IBV_WR_RDMA_READ && fake.setup.kind == PROVIDER_IWARP);
     return carry_read(qp, send, peer);
 }
 
@@ -139,19 +140,19 @@ static void wait_for_path(struct fake_qp *qp) {
 
 /* The queue pair's next send. */
 static void carry(struct fake_qp *qp) {
-    const struct fake_send *send = played_send(qp, qp->carried);
-    struct fake_qp *peer = played_qp(qp->dest);
+    const struct fake_send *send = fake_verbs_send(qp, qp->carried);
+    struct fake_qp *peer = fake_verbs_qp(qp->dest);
     enum ibv_wc_status status = IBV_WC_SUCCESS;
-    if (!played_reaches(qp, peer)) {
+    if (!fake_verbs_reaches(qp, peer)) {
         wait_for_path(qp);
         return;
     }
     qp->stuck_since = 0;
-    if (!send->has_inline &&
-        !played_mr_allows(qp->base.pd, send->piece.lkey, send->piece.addr, send->piece.length, 0))
+    if (!send->has_inline && !fake_verbs_mr_allows(qp->base.pd, send->piece.lkey, send->piece.addr,
+                                                   send->piece.length, 0))
         status = IBV_WC_LOC_PROT_ERR;
-    else if (++played.carried_out == played.fail_send_number)
-        status = played.fail_send_status;
+    else if (++fake.carried_out == fake.fail_send_number)
+        status = fake.fail_send_status;
     else
         status = carry_by_kind(qp, send, peer);
     if (status == IBV_WC_SUCCESS)
@@ -166,18 +167,18 @@ enum left { NOTHING, STUCK, MORE };
  * nothing, only what does not reach the other side, or more. */
 static enum left carry_some(void) {
     enum left left = NOTHING;
-    const uint32_t first = played_random() % QPS_MAX;
-    for (uint32_t k = 0; !played.held && k < QPS_MAX; k++) {
-        struct fake_qp *qp = &played.qps[(first + k) % QPS_MAX];
+    const uint32_t first = fake_verbs_random() % QPS_MAX;
+    for (uint32_t k = 0; !fake.held && k < QPS_MAX; k++) {
+        struct fake_qp *qp = &fake.qps[(first + k) % QPS_MAX];
         if (!qp->used)
             continue;
         if (qp->base.state == IBV_QPS_ERR && (qp->closed || qp->carried < qp->posted))
             qp_fail(qp);
         if (qp->base.state != IBV_QPS_RTS)
             continue;
-        if (played.setup.kind == PROVIDER_IWARP)
+        if (fake.setup.kind == PROVIDER_IWARP)
             sends_hand_over(qp);
-        for (uint32_t n = played_random() % 8; n > 0 && qp->carried < qp->posted; n--) {
+        for (uint32_t n = fake_verbs_random() % 8; n > 0 && qp->carried < qp->posted; n--) {
             carry(qp);
             if (qp->base.state != IBV_QPS_RTS || qp->stuck_since)
                 break;
@@ -188,23 +189,23 @@ static enum left carry_some(void) {
     return left;
 }
 
-void *played_hardware(void *arg) {
+void *fake_verbs_hardware(void *arg) {
     const struct timespec between_tries = {.tv_nsec = 100000};
     (void)arg;
-    pthread_mutex_lock(&played.lock);
-    while (!played.stop) {
+    pthread_mutex_lock(&fake.lock);
+    while (!fake.stop) {
         const enum left left = carry_some();
         if (left == NOTHING) {
-            pthread_cond_wait(&played.work, &played.lock);
+            pthread_cond_wait(&fake.work, &fake.lock);
             continue;
         }
-        pthread_mutex_unlock(&played.lock);
+        pthread_mutex_unlock(&fake.lock);
         if (left == STUCK)
             nanosleep(&between_tries, NULL);
         else
             sched_yield();
-        pthread_mutex_lock(&played.lock);
+        pthread_mutex_lock(&fake.lock);
     }
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return NULL;
 }

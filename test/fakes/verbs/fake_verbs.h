@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the played RDMA devices share (../provider.h is what tests see of them). One
+ * What the files of the played RDMA devices share (provider.h is what tests see of them). One
  * lock is over all of it.
  *
  *   devices.c      devices, ports, their addresses and partitions
@@ -9,15 +9,15 @@
  *   queue_pairs.c  queue pairs, what is posted to them
  *   connect.c      their states, and where their paths lead
  *   cm.c           how those of iWARP are connected
- *   carry.c        the hardware: what was posted is carried out, or fails
+ *   hardware.c        the hardware: what was posted is carried out, or fails
  */
-#ifndef TEST_VERBS_PLAYED_H
-#define TEST_VERBS_PLAYED_H
+#ifndef TEST_FAKE_VERBS_H
+#define TEST_FAKE_VERBS_H
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "../provider.h"
+#include "provider.h"
 
 enum { DEVICES_MAX = 10, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16, SENDS_KEPT = 8 };
 
@@ -84,7 +84,7 @@ struct fake_mr {
 };
 
 /* Everything there is. */
-struct played {
+struct fake_verbs {
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct provider_setup setup;
@@ -103,47 +103,48 @@ struct played {
     enum ibv_wc_status fail_send_status;
     struct provider_counts counts;
 };
-extern struct played played;
+extern struct fake_verbs fake;
 
 /* provider.c */
 /* Under the lock. */
-uint32_t played_random(void);
+uint32_t fake_verbs_random(void);
 /* Whether this call is to fail; errno says so. */
-bool played_call_fails(enum provider_call call);
+bool fake_verbs_call_fails(enum provider_call call);
 /* Objects are counted; the second returns 0. */
-void *played_make(size_t bytes);
-int played_unmake(void *object);
+void *fake_verbs_make(size_t bytes);
+int fake_verbs_unmake(void *object);
 /* What a call that has ended an object returns. */
-int played_ended(enum provider_call call);
+int fake_verbs_ended(enum provider_call call);
 
 /* Each file's functions, for the table. */
-void played_devices(struct verbs_table *table);
-void played_memory(struct verbs_table *table);
-void played_completions(struct verbs_table *table);
-void played_queue_pairs(struct verbs_table *table);
-void played_connect(struct verbs_table *table);
-void played_cm(struct verbs_table *table);
+void fake_verbs_devices(struct verbs_table *table);
+void fake_verbs_memory(struct verbs_table *table);
+void fake_verbs_completions(struct verbs_table *table);
+void fake_verbs_queue_pairs(struct verbs_table *table);
+void fake_verbs_connect(struct verbs_table *table);
+void fake_verbs_cm(struct verbs_table *table);
 
 /* devices.c: the i-th, as the set-up says. */
-void played_device(struct ibv_device *device, int i);
+void fake_verbs_device(struct ibv_device *device, int i);
 /* Its LID, and an entry of its table of GIDs; partitions of each. */
-uint16_t played_lid(int device);
-void played_gid(int device, int index, union ibv_gid *gid);
-enum { PLAYED_PKEYS = 3 };
-extern const uint16_t played_pkeys[PLAYED_PKEYS];
+uint16_t fake_verbs_lid(int device);
+void fake_verbs_gid(int device, int index, union ibv_gid *gid);
+enum { FAKE_PKEYS = 3 };
+extern const uint16_t fake_verbs_pkeys[FAKE_PKEYS];
 /* One more event of the device's contexts. Under the lock. */
-void played_event(const struct ibv_device *device, const struct ibv_async_event *event);
+void fake_verbs_event(const struct ibv_device *device, const struct ibv_async_event *event);
 /* memory.c: may those bytes be used by that key? Under the lock. */
-bool played_mr_allows(const struct ibv_pd *pd, uint32_t key, uint64_t addr, size_t len, int access);
+bool fake_verbs_mr_allows(const struct ibv_pd *pd, uint32_t key, uint64_t addr, size_t len,
+                          int access);
 /* completions.c; under the lock. */
-void played_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
+void fake_verbs_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
 /* queue_pairs.c: NULL: there is none any more. Under the lock. */
-struct fake_qp *played_qp(uint32_t number);
+struct fake_qp *fake_verbs_qp(uint32_t number);
 /* A send of it, by its number. */
-struct fake_send *played_send(const struct fake_qp *qp, uint64_t number);
+struct fake_send *fake_verbs_send(const struct fake_qp *qp, uint64_t number);
 /* connect.c: does what the one sends arrive at the other, which may be NULL? Under the lock. */
-bool played_reaches(const struct fake_qp *qp, const struct fake_qp *peer);
-/* carry.c: the hardware's thread. */
-void *played_hardware(void *arg);
+bool fake_verbs_reaches(const struct fake_qp *qp, const struct fake_qp *peer);
+/* hardware.c: the hardware's thread. */
+void *fake_verbs_hardware(void *arg);
 
 #endif

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: made and posted to; what a device leaves undefined ends the
  * program. */
-#include "played.h"
+#include "fake_verbs.h"
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-struct fake_qp *played_qp(uint32_t number) {
-    return number % QPS_MAX < QPS_MAX && played.qps[number % QPS_MAX].used &&
-                   played.qps[number % QPS_MAX].base.qp_num == number
-               ? &played.qps[number % QPS_MAX]
+struct fake_qp *fake_verbs_qp(uint32_t number) {
+    return number % QPS_MAX < QPS_MAX && fake.qps[number % QPS_MAX].used &&
+                   fake.qps[number % QPS_MAX].base.qp_num == number
+               ? &fake.qps[number % QPS_MAX]
                : NULL;
 }
 
 static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) {
     static uint32_t uses;
-    if (played_call_fails(PROVIDER_CREATE_QP))
+    if (fake_verbs_call_fails(PROVIDER_CREATE_QP))
         return NULL;
-    if (attr->cap.max_inline_data > played.setup.inline_max) {
+    if (attr->cap.max_inline_data > fake.setup.inline_max) {
         errno = EINVAL;
         return NULL;
     }
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     uint32_t i = 0;
-    while (i < QPS_MAX && played.qps[i].used)
+    while (i < QPS_MAX && fake.qps[i].used)
         i++;
     REQUIRE(i < QPS_MAX);
     /* 24 bits: another number in each process, which has no way to the others' queue pairs. */
     const uint32_t number = ((uint32_t)getpid() & 0xff) << 8 | (++uses & 0xff);
-    struct fake_qp *qp = &played.qps[i];
+    struct fake_qp *qp = &fake.qps[i];
     *qp = (struct fake_qp){.used = true,
                            .max_send = attr->cap.max_send_wr,
                            .max_recv = attr->cap.max_recv_wr,
@@ -43,7 +43,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
     qp->sends = calloc((size_t)SENDS_KEPT * qp->max_send, sizeof *qp->sends);
     qp->recvs = calloc(qp->max_recv, sizeof *qp->recvs);
     qp->recv_pieces = calloc(qp->max_recv, sizeof *qp->recv_pieces);
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return &qp->base;
 }
 
@@ -51,7 +51,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 static int fake_destroy_qp(struct ibv_qp *base) {
     struct fake_qp *qp = (struct fake_qp *)base;
     struct fake_cq *cq = (struct fake_cq *)base->send_cq;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     uint64_t kept = cq->head;
     for (uint64_t i = cq->head; i < cq->tail; i++) {
         const struct ibv_wc wc = cq->ring[i % (uint64_t)cq->base.cqe];
@@ -63,8 +63,8 @@ static int fake_destroy_qp(struct ibv_qp *base) {
     free(qp->recvs);
     free(qp->recv_pieces);
     qp->used = false;
-    pthread_mutex_unlock(&played.lock);
-    return played_ended(PROVIDER_DESTROY_QP);
+    pthread_mutex_unlock(&fake.lock);
+    return fake_verbs_ended(PROVIDER_DESTROY_QP);
 }
 
 /* ---- Posting --------------------------------------------------------------------------------- */
@@ -72,20 +72,20 @@ static int fake_destroy_qp(struct ibv_qp *base) {
 static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) {
     struct fake_qp *qp = (struct fake_qp *)base;
     *bad = wr;
-    if (played_call_fails(PROVIDER_POST_RECV))
+    if (fake_verbs_call_fails(PROVIDER_POST_RECV))
         return EIO;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     REQUIRE(base->state != IBV_QPS_RESET && !wr->next && wr->num_sge == 1);
     REQUIRE(qp->receives - qp->taken < qp->max_recv);
     const uint64_t i = qp->receives++ % qp->max_recv;
     qp->recvs[i] = *wr;
     qp->recv_pieces[i] = *wr->sg_list;
-    pthread_cond_signal(&played.work);
-    pthread_mutex_unlock(&played.lock);
+    pthread_cond_signal(&fake.work);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
-struct fake_send *played_send(const struct fake_qp *qp, uint64_t number) {
+struct fake_send *fake_verbs_send(const struct fake_qp *qp, uint64_t number) {
     return &qp->sends[number % ((uint64_t)SENDS_KEPT * qp->max_send)];
 }
 
@@ -94,14 +94,14 @@ enum { SIW_SHORT = 32, SIW_INLINE = 64 }; /* bytes */
 /* siw takes bytes of so short a message or answer from another process's memory at times, unless
  * they are inline, which a queue pair is free not to have if others are made to fail. */
 static bool siw_mistakes(const struct fake_send *send) {
-    return played.setup.kind == PROVIDER_IWARP && played.setup.inline_max >= SIW_INLINE &&
-           played.fail_call[PROVIDER_CREATE_QP] == 0 && send->piece.length <= SIW_SHORT &&
+    return fake.setup.kind == PROVIDER_IWARP && fake.setup.inline_max >= SIW_INLINE &&
+           fake.fail_call[PROVIDER_CREATE_QP] == 0 && send->piece.length <= SIW_SHORT &&
            !send->has_inline;
 }
 
 static void send_copy(struct fake_qp *qp, const struct ibv_send_wr *wr) {
     REQUIRE(qp->posted - qp->carried < (uint64_t)SENDS_KEPT * qp->max_send);
-    struct fake_send *send = played_send(qp, qp->posted++);
+    struct fake_send *send = fake_verbs_send(qp, qp->posted++);
     *send = (struct fake_send){.wr = *wr};
     REQUIRE(wr->num_sge <= 1);
     if (wr->num_sge == 1)
@@ -117,24 +117,24 @@ static void send_copy(struct fake_qp *qp, const struct ibv_send_wr *wr) {
 static int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad) {
     struct fake_qp *qp = (struct fake_qp *)base;
     *bad = wr;
-    if (played_call_fails(PROVIDER_POST_SEND))
+    if (fake_verbs_call_fails(PROVIDER_POST_SEND))
         return EIO;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     REQUIRE(base->state == IBV_QPS_RTS || base->state == IBV_QPS_ERR);
     REQUIRE(!qp->called || qp->taken > 0);
-    played.counts.posts++;
+    fake.counts.posts++;
     for (; wr; wr = wr->next) {
         REQUIRE(qp->posted - qp->freed < qp->max_send);
-        played.counts.sends += wr->opcode == IBV_WR_SEND;
-        played.counts.writes += wr->opcode == IBV_WR_RDMA_WRITE;
+        fake.counts.sends += wr->opcode == IBV_WR_SEND;
+        fake.counts.writes += wr->opcode == IBV_WR_RDMA_WRITE;
         send_copy(qp, wr);
     }
-    pthread_cond_signal(&played.work);
-    pthread_mutex_unlock(&played.lock);
+    pthread_cond_signal(&fake.work);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
-void played_queue_pairs(struct verbs_table *table) {
+void fake_verbs_queue_pairs(struct verbs_table *table) {
     table->create_qp = fake_create_qp;
     table->destroy_qp = fake_destroy_qp;
     table->post_send = fake_post_send;

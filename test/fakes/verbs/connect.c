@@ -4,7 +4,7 @@
  * specification demands, and with a path that a network of its kind has. What a device would refuse
  * is refused with EINVAL; where it would take a path that leads nowhere, nothing arrives.
  */
-#include "played.h"
+#include "fake_verbs.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const struct {
 };
 
 static bool is_infiniband(void) {
-    return played.setup.layer == IBV_LINK_LAYER_INFINIBAND;
+    return fake.setup.layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
 /* A device tries retry_cnt times after the first, each 4.096 us * 2^timeout. */
@@ -36,9 +36,9 @@ static int64_t patience_of(const struct ibv_qp_attr *attr) {
 
 /* The peer's address may take a while to be found. */
 static void resolve(uint32_t mine, uint32_t peer) {
-    pthread_mutex_lock(&played.lock);
-    const int64_t ms = mine > peer ? played.slow_ms : 0;
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
+    const int64_t ms = mine > peer ? fake.slow_ms : 0;
+    pthread_mutex_unlock(&fake.lock);
     const struct timespec while_it_takes = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
     nanosleep(&while_it_takes, NULL);
 }
@@ -55,9 +55,9 @@ static bool path_is_right(const struct ibv_ah_attr *path) {
 }
 
 static int to_init(struct fake_qp *qp, const struct ibv_qp_attr *attr) {
-    if (attr->port_num != 1 || attr->pkey_index >= PLAYED_PKEYS)
+    if (attr->port_num != 1 || attr->pkey_index >= FAKE_PKEYS)
         return EINVAL;
-    qp->pkey = played_pkeys[attr->pkey_index];
+    qp->pkey = fake_verbs_pkeys[attr->pkey_index];
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr) {
 static int step_take(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mask) {
     if (attr->qp_state == IBV_QPS_ERR)
         return 0;
-    if (played.setup.kind == PROVIDER_IWARP && attr->qp_state > IBV_QPS_INIT)
+    if (fake.setup.kind == PROVIDER_IWARP && attr->qp_state > IBV_QPS_INIT)
         return EINVAL; /* rdma_cm does */
     REQUIRE(attr->qp_state >= IBV_QPS_INIT && attr->qp_state <= IBV_QPS_RTS);
     REQUIRE(qp->base.state == steps[attr->qp_state].from);
@@ -90,17 +90,17 @@ static int step_take(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mas
 
 static int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask) {
     struct fake_qp *qp = (struct fake_qp *)base;
-    if (played_call_fails(PROVIDER_MODIFY_QP))
+    if (fake_verbs_call_fails(PROVIDER_MODIFY_QP))
         return EIO;
     if (attr->qp_state == IBV_QPS_RTR)
         resolve(base->qp_num, attr->dest_qp_num);
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     REQUIRE(mask & IBV_QP_STATE);
     const int error = step_take(qp, attr, mask);
     if (error == 0)
         base->state = attr->qp_state;
-    pthread_cond_signal(&played.work);
-    pthread_mutex_unlock(&played.lock);
+    pthread_cond_signal(&fake.work);
+    pthread_mutex_unlock(&fake.lock);
     return error;
 }
 
@@ -112,27 +112,27 @@ static bool partitions_meet(uint16_t a, uint16_t b) {
 }
 
 static bool path_leads_to(const struct fake_qp *qp, const struct fake_qp *peer) {
-    const int device = (int)(peer->base.context->device - played.devices);
+    const int device = (int)(peer->base.context->device - fake.devices);
     union ibv_gid gid;
-    if (played.setup.kind == PROVIDER_IWARP)
+    if (fake.setup.kind == PROVIDER_IWARP)
         return true;
     if (is_infiniband())
-        return qp->path.dlid == played_lid(device) && partitions_meet(qp->pkey, peer->pkey);
-    played_gid(device, 1, &gid);
+        return qp->path.dlid == fake_verbs_lid(device) && partitions_meet(qp->pkey, peer->pkey);
+    fake_verbs_gid(device, 1, &gid);
     return memcmp(&qp->path.grh.dgid, &gid, sizeof gid) == 0;
 }
 
-bool played_reaches(const struct fake_qp *qp, const struct fake_qp *peer) {
-    return !played.cut && peer && peer->dest == qp->base.qp_num && path_leads_to(qp, peer) &&
+bool fake_verbs_reaches(const struct fake_qp *qp, const struct fake_qp *peer) {
+    return !fake.cut && peer && peer->dest == qp->base.qp_num && path_leads_to(qp, peer) &&
            (peer->base.state == IBV_QPS_RTR || peer->base.state == IBV_QPS_RTS);
 }
 
 bool provider_path(int device, struct provider_path *ret_path) {
     bool found = false;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     for (int i = 0; i < QPS_MAX; i++) {
-        const struct fake_qp *qp = &played.qps[i];
-        if (!qp->used || qp->base.context->device != &played.devices[device] || qp->dest == 0)
+        const struct fake_qp *qp = &fake.qps[i];
+        if (!qp->used || qp->base.context->device != &fake.devices[device] || qp->dest == 0)
             continue;
         *ret_path = (struct provider_path){.lid = qp->path.dlid,
                                            .pkey = qp->pkey,
@@ -141,10 +141,10 @@ bool provider_path(int device, struct provider_path *ret_path) {
                                            .is_global = qp->path.is_global};
         found = true;
     }
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return found;
 }
 
-void played_connect(struct verbs_table *table) {
+void fake_verbs_connect(struct verbs_table *table) {
     table->modify_qp = fake_modify_qp;
 }

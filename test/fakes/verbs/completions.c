@@ -2,14 +2,14 @@
 /* Completion queues: what is polled comes in pieces, and an event only for what comes after one was
  * asked for. */
 #include <errno.h>
-#include "played.h"
+#include "fake_verbs.h"
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 static struct ibv_comp_channel *fake_create_channel(struct ibv_context *context) {
-    if (played_call_fails(PROVIDER_CREATE_CHANNEL))
+    if (fake_verbs_call_fails(PROVIDER_CREATE_CHANNEL))
         return NULL;
-    struct fake_channel *channel = played_make(sizeof *channel);
+    struct fake_channel *channel = fake_verbs_make(sizeof *channel);
     channel->base.context = context;
     channel->base.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
     return &channel->base;
@@ -17,16 +17,16 @@ static struct ibv_comp_channel *fake_create_channel(struct ibv_context *context)
 
 static int fake_destroy_channel(struct ibv_comp_channel *channel) {
     close(channel->fd);
-    (void)played_unmake(channel);
-    return played_ended(PROVIDER_DESTROY_CHANNEL);
+    (void)fake_verbs_unmake(channel);
+    return fake_verbs_ended(PROVIDER_DESTROY_CHANNEL);
 }
 
 static struct ibv_cq *fake_create_cq(struct ibv_context *context, int cqe, void *cq_context,
                                      struct ibv_comp_channel *channel, int vector) {
     (void)vector;
-    if (played_call_fails(PROVIDER_CREATE_CQ))
+    if (fake_verbs_call_fails(PROVIDER_CREATE_CQ))
         return NULL;
-    struct fake_cq *cq = played_make(sizeof *cq);
+    struct fake_cq *cq = fake_verbs_make(sizeof *cq);
     cq->base.context = context;
     cq->base.channel = channel;
     cq->base.cq_context = cq_context;
@@ -40,12 +40,12 @@ static int fake_destroy_cq(struct ibv_cq *base) {
     struct fake_cq *cq = (struct fake_cq *)base;
     REQUIRE(cq->base.comp_events_completed == 0); /* events that were not acknowledged */
     free(cq->ring);
-    (void)played_unmake(cq);
-    return played_ended(PROVIDER_DESTROY_CQ);
+    (void)fake_verbs_unmake(cq);
+    return fake_verbs_ended(PROVIDER_DESTROY_CQ);
 }
 
 /* Under the lock. */
-void played_complete(struct ibv_cq *base, const struct ibv_wc *wc) {
+void fake_verbs_complete(struct ibv_cq *base, const struct ibv_wc *wc) {
     struct fake_cq *cq = (struct fake_cq *)base;
     const uint64_t one = 1;
     REQUIRE(cq->tail - cq->head < (uint64_t)cq->base.cqe);
@@ -54,7 +54,7 @@ void played_complete(struct ibv_cq *base, const struct ibv_wc *wc) {
         return;
     struct fake_channel *channel = (struct fake_channel *)cq->base.channel;
     cq->armed = false;
-    played.counts.events++;
+    fake.counts.events++;
     channel->ntold++;
     channel->told[0] = base;
     REQUIRE(write(channel->base.fd, &one, sizeof one) == sizeof one);
@@ -63,52 +63,52 @@ void played_complete(struct ibv_cq *base, const struct ibv_wc *wc) {
 static int fake_get_cq_event(struct ibv_comp_channel *base, struct ibv_cq **cq, void **context) {
     struct fake_channel *channel = (struct fake_channel *)base;
     uint64_t one;
-    if (played_call_fails(PROVIDER_GET_EVENT) ||
+    if (fake_verbs_call_fails(PROVIDER_GET_EVENT) ||
         read(channel->base.fd, &one, sizeof one) != sizeof one)
         return -1;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     channel->ntold--;
     *cq = channel->told[0];
     *context = (*cq)->cq_context;
     (*cq)->comp_events_completed++; /* of those to be acknowledged */
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
 static void fake_ack_cq_events(struct ibv_cq *cq, unsigned int nevents) {
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     cq->comp_events_completed -= nevents;
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
 }
 
 static int fake_req_notify_cq(struct ibv_cq *cq, int solicited_only) {
     (void)solicited_only;
-    if (played_call_fails(PROVIDER_REQ_NOTIFY))
+    if (fake_verbs_call_fails(PROVIDER_REQ_NOTIFY))
         return EIO;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     ((struct fake_cq *)cq)->armed = true;
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
 static int fake_poll_cq(struct ibv_cq *base, int most, struct ibv_wc *wc) {
     struct fake_cq *cq = (struct fake_cq *)base;
     int n = 0;
-    if (played_call_fails(PROVIDER_POLL_CQ))
+    if (fake_verbs_call_fails(PROVIDER_POLL_CQ))
         return -1;
-    pthread_mutex_lock(&played.lock);
-    most = 1 + (int)(played_random() % (uint32_t)most); /* often not all there are */
+    pthread_mutex_lock(&fake.lock);
+    most = 1 + (int)(fake_verbs_random() % (uint32_t)most); /* often not all there are */
     for (; n < most && cq->head < cq->tail; n++) {
         wc[n] = cq->ring[cq->head++ % (uint64_t)cq->base.cqe];
-        struct fake_qp *qp = played_qp(wc[n].qp_num);
+        struct fake_qp *qp = fake_verbs_qp(wc[n].qp_num);
         if (qp && wc[n].opcode != IBV_WC_RECV)
             qp->freed = wc[n].src_qp > qp->freed ? wc[n].src_qp : qp->freed;
     }
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return n;
 }
 
-void played_completions(struct verbs_table *table) {
+void fake_verbs_completions(struct verbs_table *table) {
     table->create_comp_channel = fake_create_channel;
     table->destroy_comp_channel = fake_destroy_channel;
     table->create_cq = fake_create_cq;

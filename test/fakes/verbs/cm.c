@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "played.h"
+#include "fake_verbs.h"
 
 enum { PRIVATE_MAX = 64, PORT_FIRST = 20000 };
 
@@ -52,7 +52,7 @@ static void tell(struct fake_id *id, enum rdma_cm_event_type type, int status,
         if (said->private_data_len > 0)
             memcpy(event->private_data, said->private_data, said->private_data_len);
         event->private_data[PRIVATE_MAX - 1] = 0;
-        if (played.garbled == (int)type)
+        if (fake.garbled == (int)type)
             event->private_data[8] ^= 1;
         event->base.param.conn.private_data = event->private_data;
         event->base.param.conn.private_data_len = PRIVATE_MAX; /* padded, as it may be */
@@ -80,9 +80,9 @@ static void tell_nothing(const struct fake_id *id) {
 }
 
 static struct rdma_event_channel *fake_create_channel(void) {
-    if (played_call_fails(PROVIDER_CM_CHANNEL))
+    if (fake_verbs_call_fails(PROVIDER_CM_CHANNEL))
         return NULL;
-    struct fake_event_channel *channel = played_make(sizeof *channel);
+    struct fake_event_channel *channel = fake_verbs_make(sizeof *channel);
     channel->base.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
     return &channel->base;
 }
@@ -90,29 +90,29 @@ static struct rdma_event_channel *fake_create_channel(void) {
 static void fake_destroy_channel(struct rdma_event_channel *base) {
     REQUIRE(!((struct fake_event_channel *)base)->first);
     close(base->fd);
-    (void)played_unmake(base);
+    (void)fake_verbs_unmake(base);
 }
 
 static int fake_get_event(struct rdma_event_channel *base, struct rdma_cm_event **ret_event) {
     struct fake_event_channel *channel = (struct fake_event_channel *)base;
     uint64_t one;
     int result = -1;
-    if (played_call_fails(PROVIDER_CM_GET_EVENT))
+    if (fake_verbs_call_fails(PROVIDER_CM_GET_EVENT))
         return -1;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     errno = EAGAIN;
     if (read(base->fd, &one, sizeof one) == sizeof one) {
         *ret_event = &channel->first->base;
         channel->first = channel->first->next;
-        played.objects++;
+        fake.objects++;
         result = 0;
     }
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return result;
 }
 
 static int fake_ack_event(struct rdma_cm_event *event) {
-    return played_unmake(event);
+    return fake_verbs_unmake(event);
 }
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
@@ -126,24 +126,24 @@ static struct fake_id *id_make(struct rdma_event_channel *channel, void *context
     id->base.ps = RDMA_PS_TCP;
     id->next = ids;
     ids = id;
-    played.objects++;
+    fake.objects++;
     return id;
 }
 
 static int fake_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **ret_id,
                           void *context, enum rdma_port_space ps) {
     REQUIRE(ps == RDMA_PS_TCP);
-    if (played_call_fails(PROVIDER_CM_ID))
+    if (fake_verbs_call_fails(PROVIDER_CM_ID))
         return -1;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     *ret_id = &id_make(channel, context)->base;
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
 /* TCP's connection of it is gone. Under the lock. */
 static void side_break(const struct fake_id *id) {
-    struct fake_qp *qp = played_qp(id->qp_num);
+    struct fake_qp *qp = fake_verbs_qp(id->qp_num);
     if (!qp || qp->base.state != IBV_QPS_RTS)
         return;
     qp->base.state = IBV_QPS_ERR;
@@ -177,13 +177,13 @@ static void requests_drop(const struct fake_id *listener) {
         tell_nothing(called);
         id_unlist(called);
         free(called);
-        played.objects--;
+        fake.objects--;
     }
 }
 
 static int fake_destroy_id(struct rdma_cm_id *base) {
     struct fake_id *id = (struct fake_id *)base;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     id_unlist(id);
     tell_nothing(id);
     if (id->listens)
@@ -194,9 +194,9 @@ static int fake_destroy_id(struct rdma_cm_id *base) {
         tell(id->peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
         id->peer->peer = NULL;
     }
-    pthread_cond_signal(&played.work);
-    pthread_mutex_unlock(&played.lock);
-    return played_unmake(id);
+    pthread_cond_signal(&fake.work);
+    pthread_mutex_unlock(&fake.lock);
+    return fake_verbs_unmake(id);
 }
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
@@ -204,14 +204,14 @@ static int fake_destroy_id(struct rdma_cm_id *base) {
 static struct sockaddr_in address_of(int device) {
     union ibv_gid gid;
     struct sockaddr_in address = {.sin_family = AF_INET};
-    played_gid(device, 1, &gid);
+    fake_verbs_gid(device, 1, &gid);
     memcpy(&address.sin_addr, gid.raw + 12, sizeof address.sin_addr);
     return address;
 }
 
 /* -1: none has it. */
 static int device_at(const struct sockaddr_in *address) {
-    for (int i = 0; i < played.setup.devices; i++)
+    for (int i = 0; i < fake.setup.devices; i++)
         if (address_of(i).sin_addr.s_addr == address->sin_addr.s_addr)
             return i;
     return -1;
@@ -220,7 +220,7 @@ static int device_at(const struct sockaddr_in *address) {
 /* Ranks are threads, which all read them. */
 static void contexts_fill(void) {
     for (int i = 0; i < DEVICES_MAX; i++)
-        contexts[i].device = &played.devices[i];
+        contexts[i].device = &fake.devices[i];
 }
 
 static bool id_takes(struct fake_id *id, const struct sockaddr *address) {
@@ -238,7 +238,7 @@ static bool id_takes(struct fake_id *id, const struct sockaddr *address) {
 }
 
 static int fake_bind_addr(struct rdma_cm_id *base, struct sockaddr *address) {
-    if (played_call_fails(PROVIDER_CM_BIND))
+    if (fake_verbs_call_fails(PROVIDER_CM_BIND))
         return -1;
     return id_takes((struct fake_id *)base, address) ? 0 : -1;
 }
@@ -247,12 +247,12 @@ static int fake_listen(struct rdma_cm_id *base, int backlog) {
     static uint16_t port;
     struct fake_id *id = (struct fake_id *)base;
     REQUIRE(backlog > 0 && base->verbs);
-    if (played_call_fails(PROVIDER_CM_LISTEN))
+    if (fake_verbs_call_fails(PROVIDER_CM_LISTEN))
         return -1;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     id->listens = true;
     id->from.sin_port = htons((uint16_t)(PORT_FIRST + ++port % PORT_FIRST));
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
@@ -266,10 +266,10 @@ static int fake_getifaddrs(struct ifaddrs **ret_list) {
         struct ifaddrs base;
         struct sockaddr_in address, mask;
     } * all;
-    if (played_call_fails(PROVIDER_CM_GETIFADDRS))
+    if (fake_verbs_call_fails(PROVIDER_CM_GETIFADDRS))
         return -1;
-    all = played_make((size_t)(DEVICES_MAX + 1) * sizeof *all);
-    for (int i = 0; i <= played.setup.devices; i++) {
+    all = fake_verbs_make((size_t)(DEVICES_MAX + 1) * sizeof *all);
+    for (int i = 0; i <= fake.setup.devices; i++) {
         struct interface *one = &all[i];
         one->address = i ? address_of(i - 1) : (struct sockaddr_in){.sin_family = AF_INET};
         if (i == 0)
@@ -278,14 +278,14 @@ static int fake_getifaddrs(struct ifaddrs **ret_list) {
         one->base.ifa_addr = (struct sockaddr *)&one->address;
         one->base.ifa_netmask = (struct sockaddr *)&one->mask;
         one->base.ifa_flags = i ? IFF_UP : IFF_UP | IFF_LOOPBACK;
-        one->base.ifa_next = i < played.setup.devices ? &all[i + 1].base : NULL;
+        one->base.ifa_next = i < fake.setup.devices ? &all[i + 1].base : NULL;
     }
     *ret_list = &all[0].base;
     return 0;
 }
 
 static void fake_freeifaddrs(struct ifaddrs *list) {
-    (void)played_unmake(list);
+    (void)fake_verbs_unmake(list);
 }
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
@@ -294,25 +294,25 @@ static int fake_resolve_addr(struct rdma_cm_id *base, struct sockaddr *from, str
                              int timeout_ms) {
     struct fake_id *id = (struct fake_id *)base;
     REQUIRE(timeout_ms > 0 && from && to->sa_family == AF_INET);
-    if (played_call_fails(PROVIDER_CM_RESOLVE_ADDR) || !id_takes(id, from))
+    if (fake_verbs_call_fails(PROVIDER_CM_RESOLVE_ADDR) || !id_takes(id, from))
         return -1;
     memcpy(&id->to, to, sizeof id->to);
-    pthread_mutex_lock(&played.lock);
-    if (!played.cut)
+    pthread_mutex_lock(&fake.lock);
+    if (!fake.cut)
         tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
     else
         tell(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, NULL);
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
 static int fake_resolve_route(struct rdma_cm_id *base, int timeout_ms) {
     REQUIRE(timeout_ms > 0 && base->verbs);
-    if (played_call_fails(PROVIDER_CM_RESOLVE_ROUTE))
+    if (fake_verbs_call_fails(PROVIDER_CM_RESOLVE_ROUTE))
         return -1;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     tell((struct fake_id *)base, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
@@ -326,27 +326,27 @@ static struct fake_id *listener_at(const struct sockaddr_in *address) {
 
 static int fake_connect(struct rdma_cm_id *base, struct rdma_conn_param *said) {
     struct fake_id *id = (struct fake_id *)base;
-    if (played_call_fails(PROVIDER_CM_CONNECT))
+    if (fake_verbs_call_fails(PROVIDER_CM_CONNECT))
         return -1;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     struct fake_id *listener = listener_at(&id->to);
     id->qp_num = said->qp_num;
-    if (listener && !played.cut && !played.silent) {
+    if (listener && !fake.cut && !fake.silent) {
         struct fake_id *called = id_make(listener->base.channel, listener->base.context);
         called->base.verbs = listener->base.verbs;
         called->peer = id;
         id->peer = called;
         tell(called, RDMA_CM_EVENT_CONNECT_REQUEST, 0, said);
-    } else if (!played.silent) {
+    } else if (!fake.silent) {
         tell(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNREFUSED, NULL);
     }
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
 /* The device moves the queue pair to the state in which it sends. */
 static void side_connect(const struct fake_id *id, bool called) {
-    struct fake_qp *qp = played_qp(id->qp_num);
+    struct fake_qp *qp = fake_verbs_qp(id->qp_num);
     if (!qp || qp->base.state != IBV_QPS_INIT)
         return;
     qp->base.state = IBV_QPS_RTS;
@@ -357,9 +357,9 @@ static void side_connect(const struct fake_id *id, bool called) {
 
 static int fake_accept(struct rdma_cm_id *base, struct rdma_conn_param *said) {
     struct fake_id *id = (struct fake_id *)base;
-    if (played_call_fails(PROVIDER_CM_ACCEPT))
+    if (fake_verbs_call_fails(PROVIDER_CM_ACCEPT))
         return -1;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     id->qp_num = said->qp_num;
     if (id->peer) {
         side_connect(id, true);
@@ -369,7 +369,7 @@ static int fake_accept(struct rdma_cm_id *base, struct rdma_conn_param *said) {
     } else {
         tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
     }
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
@@ -377,13 +377,13 @@ static int fake_reject(struct rdma_cm_id *base, const void *private_data, uint8_
     struct fake_id *id = (struct fake_id *)base;
     (void)private_data;
     (void)len;
-    pthread_mutex_lock(&played.lock);
+    pthread_mutex_lock(&fake.lock);
     if (id->peer) {
         tell(id->peer, RDMA_CM_EVENT_REJECTED, 0, NULL);
         id->peer->peer = NULL;
         id->peer = NULL;
     }
-    pthread_mutex_unlock(&played.lock);
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
@@ -406,9 +406,9 @@ static const struct verbs_cm_table *fake_cm(void) {
         .getifaddrs = fake_getifaddrs,
         .freeifaddrs = fake_freeifaddrs,
     };
-    return played.setup.without_cm ? NULL : &functions;
+    return fake.setup.without_cm ? NULL : &functions;
 }
 
-void played_cm(struct verbs_table *table) {
+void fake_verbs_cm(struct verbs_table *table) {
     table->cm = fake_cm;
 }
