@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of the ranks' buffers, of the kind that a test program is linked with: host memory
- * (buffer_memory.c), or the fake device's (../device/buffer_memory.c). */
+/* Memory for the ranks' buffers. The linked file decides its kind: host memory (buffer_memory.c),
+ * memory of the fake device (../device/buffer_memory.c), or of the emulated one
+ * (../cuda/buffer_memory.c). */
 #ifndef TEST_BUFFER_MEMORY_H
 #define TEST_BUFFER_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Is it host memory? What concerns no buffers is tested with that only. */
+/* True for host memory. Tests that need no buffers run with host memory only. */
 bool mem_is_host(void);
-/* Once, before there are ranks. */
+/* Called once, before ranks start. */
 void mem_init(void);
 /* Never NULL. */
 void *mem_new(size_t bytes);
 /* NULL is a no-op. */
 void mem_free(void *memory);
-/* Where the CPU may touch it. */
+/* The address at which the CPU may access it. */
 void *mem_view(const void *memory);
-/* What still uses it, though its operation is complete: 0. */
+/* How many operations still use it. 0 is expected once the operation is complete. */
 int mem_in_use(const void *memory, size_t bytes);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Promises of ringcomm.h that are easily broken and that no test of data (matrix.c, p2p.c) or of
- * death (test/fault) looks at, one case each:
+ * Guarantees of ringcomm.h that are easy to break and that no test of data (matrix.c, p2p.c) or of
+ * rank death (test/fault) covers, one per case:
+ *
  *     contract CASE TRANSPORTS RANKS
  */
 #include "../fault/strain.h"
@@ -23,8 +24,8 @@ static double seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* In memory that all processes of the test share: survivors that named the rank that was killed; or
- * the last tag that was sent. */
+/* Shared by all processes of the test. In most cases: how many survivors named the killed rank. In
+ * check_sent: the last tag that was sent. */
 static _Atomic int *named;
 
 static void *array(size_t bytes) {
@@ -39,7 +40,7 @@ static rcm_status sum(rcm_comm *comm, size_t count, rcm_work **ret_work) {
     return rcm_all_reduce(comm, in, out, count, RCM_FLOAT32, RCM_SUM, NULL, ret_work);
 }
 
-/* ---- Ranks that call different things get RCM_ERR_MISMATCH ----------------------------------- */
+/* ---- Different calls: RCM_ERR_MISMATCH ------------------------------------------------------- */
 
 static int expect_mismatch(rcm_comm *comm, rcm_status status) {
     int errors = 0;
@@ -51,13 +52,13 @@ static int expect_mismatch(rcm_comm *comm, rcm_status status) {
     return errors;
 }
 
-/* Rank 1 leaves out one all_reduce. */
+/* Rank 1 skips one all_reduce. */
 static int check_skipped(rcm_comm *comm, void *arg) {
     (void)arg;
     return expect_mismatch(comm, rcm_rank(comm) == 1 ? RCM_OK : sum(comm, 4, NULL));
 }
 
-/* Counts so different that different algorithms are chosen. */
+/* Counts so different that the ranks select different algorithms. */
 static int check_counts(rcm_comm *comm, void *arg) {
     const size_t count = rcm_rank(comm) == 1 ? 1 : (size_t)1 << 22;
     float *data = array(count * sizeof(*data));
@@ -69,7 +70,7 @@ static int check_counts(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Two roots: each waits for the other. */
+/* Two ranks name different roots, so each waits for the other. */
 static int check_roots(rcm_comm *comm, void *arg) {
     float data[100] = {0};
     (void)arg;
@@ -77,11 +78,12 @@ static int check_roots(rcm_comm *comm, void *arg) {
         comm, rcm_broadcast(comm, data, 100, RCM_FLOAT32, rcm_rank(comm) == 1 ? 1 : 0, NULL, NULL));
 }
 
-/* ---- Timeouts pass, also while other operations move ---------------------------------------- */
+/* ---- Timeouts during other operations -------------------------------------------------------- */
 
 enum { WORKS = 100, COUNT = 1 << 20 };
 
-/* Does a wait of 10 ms for a message that does not come end while the works go on? */
+/* True if a wait of 10 ms for a message that does not arrive ends while the works are
+ * unfinished. */
 static bool wait_passes(rcm_comm *comm, rcm_work *recv, const float *in, float *out) {
     rcm_work *works[WORKS] = {NULL};
     bool issued = true;
@@ -99,7 +101,7 @@ static bool wait_passes(rcm_comm *comm, rcm_work *recv, const float *in, float *
     return passed;
 }
 
-/* A rank that loses its processor for long enough finds all works done: it may try again. */
+/* A rank that loses its CPU for long enough finds all works complete, so it gets several tries. */
 static int check_timeout(rcm_comm *comm, void *arg) {
     enum { TRIES = 20 };
     rcm_work *recv = NULL;
@@ -129,7 +131,7 @@ static int check_timeout(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Collectives start in order, boundedly many at once -------------------------------------- */
+/* ---- Order and number of running collectives ------------------------------------------------- */
 
 enum { FEW = 10, QUEUED = 1000 };
 
@@ -149,7 +151,7 @@ static bool all_done(rcm_work *const *works, int n) {
     return done == n;
 }
 
-/* n sums of one element each for rank 0, which only receives: out[i] = the sum of all in[i]. */
+/* Issues n sums of one element, whose only receiver is rank 0: out[i] = sum of all in[i]. */
 static bool issue_sums(rcm_comm *comm, const int32_t *in, int32_t *out, int n, rcm_work **works) {
     bool issued = true;
     for (int i = 0; i < n; i++)
@@ -159,8 +161,8 @@ static bool issue_sums(rcm_comm *comm, const int32_t *in, int32_t *out, int n, r
     return issued;
 }
 
-/* A broadcast of rank 0's, behind n sums for which rank 1 does not come yet. Is it complete on rank
- * 0, which needs no other rank for it? */
+/* Rank 0's broadcast follows n sums that rank 1 has not called yet. Returns true if it completes on
+ * rank 0, which needs no other rank for a broadcast. */
 static bool passes_sums(rcm_comm *comm, int n, int *errors) {
     const int me = rcm_rank(comm), ranks = rcm_size(comm);
     int32_t *in = array(QUEUED * sizeof(*in)), *out = array(QUEUED * sizeof(*out));
@@ -193,7 +195,7 @@ static bool passes_sums(rcm_comm *comm, int n, int *errors) {
     return passed;
 }
 
-/* What waits for its turn is in use, and ends with its communicator, as what runs. */
+/* A queued operation counts as in use, and ends with its communicator like a running one. */
 static int check_queue_ends(rcm_comm *comm) {
     static int32_t in[QUEUED], out[QUEUED];
     rcm_work *works[QUEUED + 1] = {NULL};
@@ -227,7 +229,7 @@ static int check_queue(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Large operations, small ones behind a barrier, and a receive that is none of its business. */
+/* A barrier after large operations completes after them. It does not wait for an open receive. */
 static int drained(rcm_comm *comm, bool blocking) {
     enum { LARGE = 20 };
     const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
@@ -273,7 +275,8 @@ static int stays_behind(rcm_comm *comm) {
               rcm_broadcast(comm, &byte, 1, RCM_UINT8, 0, NULL, &broadcast) == RCM_OK,
           "%s", rcm_last_error());
     if (rcm_rank(comm) == 0) {
-        CHECK(errors, rcm_work_wait(broadcast, 200) == RCM_PENDING, "it overtook a barrier");
+        CHECK(errors, rcm_work_wait(broadcast, 200) == RCM_PENDING,
+              "the broadcast overtook a barrier");
         CHECK(errors, rcm_send(comm, &byte, 1, RCM_UINT8, 1, 6, NULL, NULL) == RCM_OK, "%s",
               rcm_last_error());
     }
@@ -298,7 +301,7 @@ static void *wait_for(void *work) {
     return NULL;
 }
 
-/* While threads wait, another prepares: both open channels. */
+/* While threads wait, another thread prepares. Both open channels. */
 static int check_prepare(rcm_comm *comm, void *arg) {
     static const char *const names[] = {"ring", "recursive_doubling", "dissemination"};
     static const enum rcm_collective of[] = {RCM_ALL_REDUCE, RCM_ALL_REDUCE, RCM_BARRIER};
@@ -330,8 +333,8 @@ static int check_prepare(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* A thread waits for something late; asynchronous works must go on all the same, without a sleep
- * of half a second in between. (Unless the whole machine slept.) */
+/* While a thread waits for a late message, asynchronous works still make progress, without gaps of
+ * 0.5 s. Gaps in which other processes had the CPU do not count. */
 static int check_stall(rcm_comm *comm, void *arg) {
     const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
     const int from = (rcm_rank(comm) + rcm_size(comm) - 1) % rcm_size(comm);
@@ -370,7 +373,8 @@ static int check_stall(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Two threads wait for one work; the first one back destroys. For the address sanitizer. */
+/* Two threads wait for one work, and the first to return destroys the communicator. For the address
+ * sanitizer. */
 static int check_leave(rcm_comm *comm, void *arg) {
     rcm_work *work = NULL;
     pthread_t thread;
@@ -385,7 +389,7 @@ static int check_leave(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- What was sent before leaving ------------------------------------------------------------ */
+/* ---- Data sent before leaving ---------------------------------------------------------------- */
 
 enum { UNREAD = 3 << 17, SLOW_US = 700000 }; /* 3 slots of 128 KiB; longer than a rank stays */
 
@@ -399,7 +403,7 @@ static void add_slowly(const void *in, void *inout, size_t count, rcm_dtype dtyp
         ((uint8_t *)inout)[i] = (uint8_t)(((uint8_t *)inout)[i] + ((const uint8_t *)in)[i]);
 }
 
-/* Rank 0 is in its operator while the other ranks finish, leave and end. */
+/* Rank 0 is in its operator while the other ranks complete, leave and exit. */
 static int check_unread(rcm_comm *comm, void *arg) {
     static uint8_t in[UNREAD], out[UNREAD];
     const uint8_t size = (uint8_t)rcm_size(comm);
@@ -450,14 +454,14 @@ static int check_fork(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* A killed rank is named within a second, also if a process that it forked lives on. */
+/* A killed rank is named within 1 s, also if a process that it forked lives on. */
 static int check_helper(rcm_comm *comm, void *arg) {
     int errors = 0;
     struct rcm_error error = RCM_ERROR_INIT;
     (void)arg;
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
     if (rcm_rank(comm) == 1) {
-        usleep(200000); /* until the others are out of the barrier too */
+        usleep(200000); /* until the others have left the barrier too */
         if (fork() == 0) {
             sleep(3);
             _exit(0);
@@ -476,7 +480,7 @@ static int check_helper(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Missing from a monitored barrier -------------------------------------------------------- */
+/* ---- Missing ranks of a monitored barrier ---------------------------------------------------- */
 
 static int missing_are(const rcm_comm *comm, int first, int second) {
     int ranks[2] = {-1, -1}, errors = 0;
@@ -494,7 +498,8 @@ static int missing_are(const rcm_comm *comm, int first, int second) {
     return errors;
 }
 
-/* Of the last two ranks one is in no operation, the other is stopped; they hear of it, too. */
+/* Of the last two ranks, one is in no operation and the other is stopped. Both get the error
+ * too. */
 static int check_monitored(rcm_comm *comm, void *arg) {
     const int n = rcm_size(comm), me = rcm_rank(comm);
     int32_t pid = (int32_t)getpid();
@@ -519,9 +524,10 @@ static int check_monitored(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Errors reach everybody, as they were ---------------------------------------------------- */
+/* ---- Error origin on all ranks --------------------------------------------------------------- */
 
-/* The last rank leaves before any link is up; the others, who destroy at once, all name it. */
+/* The last rank exits before any link is up. The others call rcm_destroy at once, and all name
+ * it. */
 static int check_origin(rcm_comm *comm, void *arg) {
     const int last = rcm_size(comm) - 1;
     struct rcm_error error = RCM_ERROR_INIT;
@@ -537,7 +543,7 @@ static int check_origin(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* An abort before any link is up is heard of when the link comes. */
+/* An abort before any link is up reaches a rank when its link comes up. */
 static int check_abort(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
@@ -556,10 +562,10 @@ static int check_abort(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Buffers are the caller's again when the work is complete -------------------------------- */
+/* ---- Buffers of a complete work -------------------------------------------------------------- */
 
-/* A message that rank 1, which is stopped, has not read when rank 0 gives up and writes its buffer
- * anew: rank 1 does not receive it. */
+/* Rank 1 is stopped and has not read a message when rank 0 gives up and overwrites its buffer. Rank
+ * 1 must not receive the new contents. */
 static int check_given_up(rcm_comm *comm, void *arg) {
     enum { LEN = 1 << 20 };
     uint8_t *data = malloc(LEN);
@@ -568,7 +574,7 @@ static int check_given_up(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
     memset(data, 1, LEN);
-    for (int i = 0; i < 10; i++) /* opens the channels, by whatever way messages go */
+    for (int i = 0; i < 10; i++) /* opens the channels, for every protocol */
         CHECK(errors,
               (rcm_rank(comm) == 0
                    ? rcm_send(comm, data, LEN, RCM_UINT8, 1, 3, NULL, NULL)
@@ -596,8 +602,8 @@ static int check_given_up(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Who has received calls nothing for as long as it likes, and who has sent does not wait for that:
- * rank 1 looks, without the library, whether rank 0 got on. */
+/* A send completes although the receiver calls nothing after its receive. Rank 1 checks this
+ * through shared memory, without the library. */
 static int sent_and_known(rcm_comm *comm, uint8_t *data, size_t len, uint64_t tag) {
     int errors = 0;
     if (rcm_rank(comm) == 0) {
@@ -615,14 +621,14 @@ static int sent_and_known(rcm_comm *comm, uint8_t *data, size_t len, uint64_t ta
 }
 
 static int check_sent(rcm_comm *comm, void *arg) {
-    /* 64 of them go eagerly, and then, the budget being spent to the last byte, nothing does: the
-     * message of no bytes goes by rendezvous. */
+    /* 64 messages go eagerly and use up the budget to the last byte, so the message of 0 bytes goes
+     * by rendezvous. */
     enum { LEN = 16320, MANY = 80 };
     static uint8_t data[100000];
     rcm_work *works[MANY] = {NULL};
     int errors = 0;
     (void)arg;
-    errors += sent_and_known(comm, data, sizeof data, 1); /* its first call */
+    errors += sent_and_known(comm, data, sizeof data, 1); /* the first call */
     for (int i = 0; i < MANY && rcm_rank(comm) == 0; i++)
         CHECK(errors, rcm_isend(comm, data, LEN, RCM_UINT8, 1, 2, &works[i]) == RCM_OK, "%s",
               rcm_last_error());
@@ -638,8 +644,8 @@ static int check_sent(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Rank 1 stops, so that rank 0's socket fills; rank 0 aborts, waits, unmaps its buffer. If the
- * library still sends from there, the kernel says EFAULT, which the log shows. */
+/* Rank 1 stops, so rank 0's socket fills up. Rank 0 aborts, waits and unmaps its buffer. If the
+ * library still sent from there, the kernel would return EFAULT, which the log shows. */
 static int check_zero_copy(rcm_comm *comm, void *arg) {
     const size_t len = (size_t)64 << 20;
     rcm_work *work = NULL;
@@ -679,7 +685,7 @@ static int check_zero_copy(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Transports in another order of preference ----------------------------------------------- */
+/* ---- Another order of preference for transports ---------------------------------------------- */
 
 static int check_order(rcm_comm *comm, void *arg) {
     int errors = 0;
@@ -700,7 +706,7 @@ static int check_zero(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Which ----------------------------------------------------------------------------------- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 static const struct kase {
     const char *name;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers that are not memory, or not memory that can be written: one rank gives one.
- *     invalid_buffers kernel tcp N    what the kernel finds out: RCM_ERR_INVALID, the rank that gave it is
- *                             the origin on all ranks, and after a shrink all go on
- *     invalid_buffers any shm|tcp N   what anybody finds out: that, or (within a host always) a signal
- *                             in the process that gave it, whose death the others name
+ * One rank passes a buffer that is not mapped, or not writable.
+ *
+ *     invalid_buffers kernel tcp N   cases that the kernel detects: RCM_ERR_INVALID on all ranks,
+ *                                    the calling rank is the origin, and all go on after a shrink
+ *     invalid_buffers any shm|tcp N  all cases: RCM_ERR_INVALID, or (within a host always) a signal
+ *                                    in the calling process, whose death the others name
  */
 #include "ranks.h"
 #include <signal.h>
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A signal is a signal also with the address sanitizer. */
+/* Signals must stay signals under the address sanitizer. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "handle_segv=0:handle_sigbus=0";
@@ -25,14 +26,15 @@ const char *__asan_default_options(void) {
 
 enum what { SEND, RECV, ROOT, LEAF, SUM_IN, SUM_OUT };
 
-/* A buffer of so many bytes, the first `good` of which are memory as any other, the others not. */
+/* A buffer of `bytes` bytes. The first `good` bytes are normal memory, the rest has
+ * `protection`. */
 static const struct kase {
     const char *name;
     enum what what;
     size_t bytes, good;
-    int protection; /* of the others */
+    int protection; /* of the rest */
     enum how { BLOCKING, WAIT, POLL } how;
-    bool kernel; /* over tcp it finds out, for sure */
+    bool kernel; /* over tcp the kernel detects it in every run */
 } cases[] = {
     {"send small", SEND, 1000, 0, PROT_NONE, BLOCKING, false},
     {"send eagerly", SEND, 20000, 0, PROT_NONE, BLOCKING, true},
@@ -72,7 +74,8 @@ enum { CASES = sizeof(cases) / sizeof(cases[0]), MOST = 4 << 20, AT_ONCE = 8 };
 static const char *const operations[] = {"send",      "recv",       "broadcast",
                                          "broadcast", "all_reduce", "all_reduce"};
 
-/* Shared by all processes of a job: ranks that named the origin. In main: of all. */
+/* How many ranks named the origin, shared by all processes of a job. In main: one counter per
+ * job. */
 static _Atomic int *named;
 static const char *transport;
 
@@ -82,7 +85,7 @@ static int guilty(const struct kase *kase) {
 
 /* ---- One operation --------------------------------------------------------------------------- */
 
-/* Memory where the one buffer is as the case says. */
+/* Memory for one buffer, with the protection of the case if `bad`. */
 static uint8_t *buffer_make(const struct kase *kase, bool bad) {
     uint8_t *memory = mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED ||
@@ -91,7 +94,7 @@ static uint8_t *buffer_make(const struct kase *kase, bool bad) {
     return memory;
 }
 
-/* The end of an operation that was begun. */
+/* Ends an operation that was begun. */
 static rcm_status work_end(rcm_work *work, enum how how) {
     rcm_status status;
     while (how == POLL && (status = rcm_work_status(work)) == RCM_PENDING)
@@ -121,7 +124,7 @@ static rcm_status issue(const struct kase *kase, rcm_comm *comm, uint8_t *own, u
     }
 }
 
-/* Also what others get, now or by the next call. */
+/* Returns the error that the other ranks get too, in this call or the next one. */
 static rcm_status run(const struct kase *kase, rcm_comm *comm) {
     const bool bad = rcm_rank(comm) == guilty(kase);
     uint8_t *own = buffer_make(kase, bad), *good = buffer_make(kase, false);
@@ -136,9 +139,9 @@ static rcm_status run(const struct kase *kase, rcm_comm *comm) {
     return status;
 }
 
-/* ---- What follows ---------------------------------------------------------------------------- */
+/* ---- Afterwards ------------------------------------------------------------------------------ */
 
-/* The rank's own fault, and on all ranks the same. */
+/* All ranks report the same error, caused by the guilty rank. */
 static int invalid_errors(const struct kase *kase, rcm_comm *comm, rcm_status status) {
     struct rcm_error error = RCM_ERROR_INIT;
     char begin[64];
@@ -159,7 +162,7 @@ static int invalid_errors(const struct kase *kase, rcm_comm *comm, rcm_status st
     return errors;
 }
 
-/* All are there, and their connections are well. */
+/* All ranks take part in the shrink, and their connections work. */
 static int go_on(const struct kase *kase, rcm_comm **comm) {
     rcm_comm *next = NULL;
     int32_t one = 1, sum = 0;
@@ -179,7 +182,7 @@ static int go_on(const struct kase *kase, rcm_comm **comm) {
     return errors;
 }
 
-/* The one that will make comm fail waits until all others are ready for that. */
+/* The rank that will fail comm waits until all others are ready. */
 static int ready_errors(const struct kase *kase, rcm_comm *comm) {
     const int last = guilty(kase);
     uint8_t byte = 0;
@@ -210,7 +213,7 @@ static int check_kernel(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- A signal -------------------------------------------------------------------------------- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 static int rank_any(int rank, void *arg) {
     const struct kase *kase = arg;
@@ -226,7 +229,7 @@ static int rank_any(int rank, void *arg) {
         return 1;
     }
     int errors = 0;
-    rcm_status status = rcm_barrier(comm, NULL, NULL); /* from which others may be gone already */
+    rcm_status status = rcm_barrier(comm, NULL, NULL); /* the others may have left it already */
     if (status == RCM_OK)
         status = run(kase, comm);
     (void)!rcm_comm_error(comm, &error);
@@ -249,12 +252,12 @@ static int case_any(const struct kase *kase, int n, bool within) {
                            (code == 128 + SIGSEGV || code == 128 + SIGBUS);
     CHECK(errors, signalled || (status == RCM_OK && !within), "%s: rank %d exited with %d",
           kase->name, failed, code);
-    CHECK(errors, *named == n - signalled, "%s: %d of %d ranks know the origin", kase->name, *named,
-          n - signalled);
+    CHECK(errors, *named == n - signalled, "%s: %d of %d ranks named the origin", kase->name,
+          *named, n - signalled);
     return errors;
 }
 
-/* A job each, together: most of their time they wait. */
+/* One job per case, at the same time, because jobs mostly wait. */
 static int some_any(int from, int to, int n) {
     _Atomic int *all = named;
     int errors = 0, status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many ranks on one machine start, compute and end:
+ * Many ranks on one machine start, run collectives and exit:
+ *
  *     many_ranks auto|shm|tcp threads|processes N
  */
 #include "ranks.h"
@@ -12,7 +13,7 @@ static size_t block_of(int rank) {
     return (size_t)(rank * 37 % 11) * 100;
 }
 
-/* Blocks that only the root knows all of, to all ranks and back. */
+/* Blocks that only the root has, to all ranks and back. */
 static int check_blocks(rcm_comm *comm) {
     enum { MOST = 1000, RANKS_MAX = 256 };
     const int n = rcm_size(comm), rank = rcm_rank(comm), root = n / 2;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every collective x algorithm x type x operator x count x in place, blocking and asynchronous, on
- * n ranks as threads or processes over one transport, every element checked:
+ * Every combination of collective, algorithm, type, operator, count and in place, blocking and
+ * asynchronous, on N ranks as threads or processes over one transport. Every element is compared:
+ *
  *     matrix shm|tcp threads|processes N [big|memory]
- * With memory: of the buffers some are from rcm_mem_alloc, some registered, on each rank others.
- * Slots are made small (main sets RINGCOMM_SLOT_BYTES) so that many slices are used.
+ *
+ * With "memory", some buffers are from rcm_mem_alloc and some are registered, different ones on
+ * each rank. main sets a small RINGCOMM_SLOT_BYTES so that data goes in many slices.
  */
 #include "buffer_memory.h"
 #include "ranks.h"
@@ -14,8 +16,8 @@
 
 #define GUARD 64
 
-/* A small value that differs by rank and position; sums, products of up to 16 of them are exact in
- * every type. */
+/* A small value that differs by rank and position. Sums, and products of up to 16 of them, are
+ * exact in every type. */
 static int input(int rank, size_t i, rcm_op op) {
     if (op == RCM_PROD)
         return (rank + (int)(i % 7)) % 5 == 0 ? 2 : 1;
@@ -34,7 +36,7 @@ static int expected(int size, size_t i, rcm_op op) {
     return result;
 }
 
-/* input of one rank and expected of all: both repeat after so many elements. */
+/* The input of a rank, and the expected result of all, repeat after that many elements. */
 enum { PERIOD = 7 * 11 };
 struct pattern {
     int input[PERIOD], expected[PERIOD];
@@ -66,7 +68,7 @@ static void put(void *buffer, size_t i, rcm_dtype dtype, int value) {
     case RCM_FLOAT64:
         ((double *)buffer)[i] = value;
         break;
-    default: /* the others: pairs.sh */
+    default: /* others: ringcomm-bench --check */
         break;
     }
 }
@@ -96,25 +98,25 @@ static bool guards_whole(const unsigned char *guard) {
 }
 
 struct buffer {
-    rcm_comm *mapped_by;     /* NULL: of the heap */
+    rcm_comm *mapped_by;     /* NULL: from the heap */
     rcm_comm *registered_by; /* NULL: not registered */
     unsigned char *memory;
     void *data;
-    unsigned char *guarded; /* memory, and */
+    unsigned char *guarded; /* memory with guards */
     void *view;             /* data, for the CPU */
     size_t bytes;
 };
 
-static bool some_mapped; /* set before there are ranks */
+static bool some_mapped; /* set before ranks start */
 
-/* Differs by rank and call, so that either side, both or none have such memory. */
+/* Differs by rank and call, so that either side, both or none has memory of rcm_mem_alloc. */
 static bool next_is_mapped(const rcm_comm *comm) {
     static _Thread_local unsigned calls;
     const unsigned call = calls++, kind = call / 2 % 4;
     return some_mapped && ((kind >> call % 2 & 1) ^ ((call / 8 & (unsigned)rcm_rank(comm)) & 1));
 }
 
-/* Some of those that are not, a part of them with the bytes beside it. */
+/* Registers some of the other buffers, part of them with adjacent bytes. */
 static bool next_is_registered(void) {
     static _Thread_local unsigned calls;
     return some_mapped && calls++ % 3 == 0;
@@ -140,7 +142,7 @@ static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
     return b;
 }
 
-/* Frees it; false if somebody wrote around it, or still uses it. */
+/* Frees it. Returns false if its guards were overwritten or it is still in use. */
 static bool buffer_free(struct buffer *b) {
     const bool whole = guards_whole(b->guarded) && guards_whole(b->guarded + GUARD + b->bytes) &&
                        mem_in_use(b->memory, b->bytes + 2 * GUARD) == 0;
@@ -216,7 +218,7 @@ static int one_broadcast(rcm_comm *comm, const char *algorithm, size_t count, rc
     return errors;
 }
 
-/* True, and its name, for the i-th algorithm that these ranks can use. */
+/* Returns true and the name of the i-th algorithm that these ranks can use. */
 static bool algorithm_at(rcm_comm *comm, enum rcm_collective collective, size_t i,
                          const char **ret_name, bool *ret_usable) {
     struct rcm_algorithm_info info;
@@ -338,7 +340,7 @@ int main(int argc, char **argv) {
     mem_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
-    bool big = argc > 4; /* also with memory: what is streamed is of this size */
+    bool big = argc > 4; /* with memory too: streaming stores need this size */
     some_mapped = big && strcmp(argv[4], "memory") == 0;
     int errors = ranks_run(&ranks, check_matrix, &big);
     errors += ranks_run(&ranks, check_async, NULL);

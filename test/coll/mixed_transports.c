@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks of one machine that do not all have the same transports, or cannot use one that they have:
- *     mixed_transports CASE RANKS ODD[,ODD...]
- *   lacks     the odd ranks have no shared memory: their system refuses memory files
- *   tcp-first the same, and TCP is preferred; here and there all other collectives too
- *   shrink-N  as lacks; then rank N dies, and the others go on in a communicator of their own
- *   detour    all have it, but the Unix sockets of the odd ranks refuse connections, and theirs
- *             fail, so that pairs with one of them are linked by TCP
- *   told      the same, but only after rcm_init has found that all share memory, and a channel with
- *             several readers is called for: an error that says why
- *   files-N   the odd ranks' files may have N bytes (RLIMIT_FSIZE): none, the head, a part of the
- *             first channel, a part of all channels
- *   fds       the odd ranks may open as many descriptors as links by TCP need
- *   refused   files-0, and no transport but shm is allowed: rcm_init says so on all ranks
- *   apart     the odd ranks are another host, and only shm is allowed: likewise
- *   later     the limit comes when links are up: an error that names the rank, and stays
- * All operations are checked, each with every algorithm that these ranks can use. The library calls
- * this file's memfd_create and connect, which refuse what they are to.
  *
- * Not here: ranks that may not read each other's memory (get.c).
+ *     mixed_transports CASE RANKS ODD[,ODD...]
+ *
+ *   lacks      the odd ranks have no shared memory: their system refuses memory files
+ *   tcp-first  the same, and TCP is preferred; both cases also run all other collectives
+ *   shrink-N   as lacks; then rank N dies, and the others go on in a new communicator
+ *   detour     all have shared memory, but Unix connections to and from the odd ranks are refused,
+ *              so pairs with an odd rank use TCP
+ *   late       the same, but refused only after rcm_init has found that all share memory, when a
+ *              channel with several readers opens: an error with the reason
+ *   files-N    the odd ranks' files are limited to N bytes (RLIMIT_FSIZE): nothing, the head, part
+ *              of the first channel, part of all channels
+ *   fds        the odd ranks may open as many descriptors as TCP links need
+ *   refused    files-0, and only shm is allowed: rcm_init fails on all ranks with that reason
+ *   apart      the odd ranks are on another host, and only shm is allowed: likewise
+ *   later      the limit is set when links are up: an error that names the rank, and stays
+ *
+ * All operations are checked with every algorithm that these ranks can use. The library calls this
+ * file's memfd_create and connect, which fail on request.
+ *
+ * Not tested here: ranks that may not read each other's memory (get.c).
  */
 #include "../fault/workload.h"
 #include "ranks.h"
@@ -35,13 +38,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* ---- What the system refuses ----------------------------------------------------------------- */
+/* ---- Refused system calls -------------------------------------------------------------------- */
 
 enum { RANKS_MAX = 16 };
 
-static bool odd[RANKS_MAX];        /* set before there are ranks */
-static bool no_memory, no_sockets; /* of the odd ones; likewise */
-static _Atomic int refused;        /* calls of this process */
+static bool odd[RANKS_MAX];        /* set before ranks start */
+static bool no_memory, no_sockets; /* for the odd ranks; set before ranks start */
+static _Atomic int refused;        /* number of refused calls of this process */
 
 static bool this_is_odd(void) {
     const char *rank = getenv("RINGCOMM_RANK");
@@ -57,7 +60,7 @@ int memfd_create(const char *name, unsigned flags) {
     return (int)syscall(SYS_memfd_create, name, flags);
 }
 
-/* Is it the Unix socket of an odd rank, or of any seen from an odd one? */
+/* True for the Unix socket of an odd rank, and on an odd rank for any. */
 static bool leads_to_odd(const struct sockaddr_un *addr, socklen_t len) {
     static const char prefix[] = "ringcomm-";
     const size_t before = sizeof(addr->sun_family) + 1 + sizeof(prefix) - 1;
@@ -80,10 +83,10 @@ int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t len) {
     return (int)syscall(SYS_connect, fd, addr, len);
 }
 
-/* ---- What the odd ranks may have ------------------------------------------------------------- */
+/* ---- Limits of the odd ranks ----------------------------------------------------------------- */
 
-static rlim_t file_bytes; /* set before there are ranks */
-static int nranks;        /* likewise */
+static rlim_t file_bytes; /* set before ranks start */
+static int nranks;        /* set before ranks start */
 
 static void limit_to(int resource, rlim_t most) {
     struct rlimit limit;
@@ -106,8 +109,8 @@ static void move_away(int rank) {
         abort();
 }
 
-/* Loop, listeners and the store, three for each link by TCP. Links by shared memory need four and
- * more. */
+/* Enough for the loop, the listeners, the store and three per TCP link. A shared-memory link needs
+ * at least four. */
 static void limit_descriptors(int rank) {
     int fds[64], n = 0;
     const int wanted = 10 + 3 * (nranks - 1);
@@ -153,7 +156,7 @@ static rcm_status finish(rcm_status status, rcm_work *work) {
     return status;
 }
 
-/* Every other one is asynchronous, and every third in place. */
+/* Every second one is asynchronous, every third in place. */
 static int check_all_reduce(rcm_comm *comm, const char *algorithm) {
     float *in = floats(COUNT_MAX), *out = floats(COUNT_MAX);
     struct rcm_call call = RCM_CALL_INIT;
@@ -239,7 +242,7 @@ static int check_algorithms(rcm_comm *comm) {
     return errors;
 }
 
-/* All pairs in both directions at once, oneself too. */
+/* All pairs in both directions at the same time, also to the own rank. */
 static int check_messages(rcm_comm *comm) {
     static const size_t sizes[] = {0, 1, 100, 5000, 70000, 1 << 20};
     const int n = rcm_size(comm);
@@ -269,7 +272,7 @@ static int check_messages(rcm_comm *comm) {
     return errors;
 }
 
-/* Many under way at once, waited for in another order. */
+/* Many in flight, waited for in another order. */
 static int check_many(rcm_comm *comm) {
     enum { WORKS = 12, COUNT = 20000 };
     float *data = floats((size_t)WORKS * COUNT);
@@ -298,11 +301,11 @@ static int check_all(rcm_comm *comm) {
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-/* The test is about nothing if the system refused nothing. */
+/* Without a refused call the case tests nothing. */
 static int check_refused(const rcm_comm *comm) {
     int errors = 0;
     if (this_is_odd())
-        CHECK(errors, atomic_load(&refused) > 0, "rank %d lacks nothing", rcm_rank(comm));
+        CHECK(errors, atomic_load(&refused) > 0, "rank %d: no call was refused", rcm_rank(comm));
     return errors;
 }
 
@@ -311,7 +314,8 @@ static int check_lacks(rcm_comm *comm, void *arg) {
     return check_refused(comm) + check_all(comm) + workload_every(comm);
 }
 
-/* Nobody may use what needs memory shared by all of a host with an odd rank. */
+/* Algorithms that need memory shared by a whole host are unsupported where that host has an odd
+ * rank. */
 static int check_limited(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
@@ -320,7 +324,7 @@ static int check_limited(rcm_comm *comm, void *arg) {
     return errors + check_all(comm);
 }
 
-/* The segment of the odd rank cannot grow. */
+/* The odd rank's segment cannot grow. */
 static int check_later(rcm_comm *comm, void *arg) {
     struct rcm_error error = RCM_ERROR_INIT;
     float *data = floats(COUNT_MAX);
@@ -340,8 +344,8 @@ static int check_later(rcm_comm *comm, void *arg) {
     CHECK(errors,
           strstr(error.text, "shared memory for a channel") && strstr(error.text, strerror(EFBIG)),
           "rank %d: %s", rcm_rank(comm), error.text);
-    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_ERR_RESOURCE, "rank %d: it did not stick",
-          rcm_rank(comm));
+    CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_ERR_RESOURCE,
+          "rank %d: the error did not stay", rcm_rank(comm));
     (void)!rcm_destroy(comm);
     return errors;
 }
@@ -351,8 +355,8 @@ static int check_detour(rcm_comm *comm, void *arg) {
     return check_refused(comm) + check_all(comm);
 }
 
-/* Some rank is the writer that finds out; the others hear of it. */
-static int check_told(rcm_comm *comm, void *arg) {
+/* The failing writer is any rank. The others get its error. */
+static int check_late(rcm_comm *comm, void *arg) {
     struct rcm_error error = RCM_ERROR_INIT;
     struct rcm_call call = RCM_CALL_INIT;
     float x = 1, y = 0;
@@ -378,7 +382,7 @@ static int check_shrink(rcm_comm *comm, void *arg) {
     const int dies = *(const int *)arg;
     rcm_comm *rest = NULL;
     int errors = check_refused(comm) + check_all_reduce(comm, NULL) + check_messages(comm);
-    (void)!rcm_barrier(comm, NULL, NULL); /* of others it may fail, if that rank is out first */
+    (void)!rcm_barrier(comm, NULL, NULL); /* may fail on a rank if the dying one leaves first */
     if (rcm_rank(comm) == dies)
         _exit(errors);
     (void)!rcm_barrier(comm, NULL, NULL);
@@ -386,7 +390,7 @@ static int check_shrink(rcm_comm *comm, void *arg) {
         fprintf(stderr, "rank %d: shrink: %s\n", rcm_rank(comm), rcm_last_error());
         return errors + 1;
     }
-    CHECK(errors, rcm_size(rest) == rcm_size(comm) - 1, "%d ranks are left", rcm_size(rest));
+    CHECK(errors, rcm_size(rest) == rcm_size(comm) - 1, "%d ranks remain", rcm_size(rest));
     errors += check_all(rest);
     CHECK(errors, rcm_destroy(rest) == RCM_OK, "%s", rcm_last_error());
     (void)!rcm_destroy(comm);
@@ -398,7 +402,7 @@ static void read_odd(const char *list) {
         odd[atoi(at) % RANKS_MAX] = true;
 }
 
-/* What follows the name of the case; NULL if it is another one. */
+/* The part of the name after the prefix, or NULL if it has another prefix. */
 static const char *after(const char *name, const char *prefix) {
     const size_t len = strlen(prefix);
     return strncmp(name, prefix, len) == 0 ? name + len : NULL;
@@ -408,13 +412,13 @@ static const struct row {
     const char *prefix;
     int (*check)(rcm_comm *, void *);
     void (*before)(int rank);
-    bool keep, memory, sockets; /* what is refused */
+    bool keep, memory, sockets; /* refused: memory files, Unix connections */
 } table[] = {
     {"lacks", check_lacks, NULL, .memory = true},
     {"tcp-first", check_lacks, NULL, .memory = true},
     {"shrink-", check_shrink, NULL, .keep = true, .memory = true},
     {"detour", check_detour, NULL, .sockets = true},
-    {"told", check_told, NULL, .keep = true},
+    {"late", check_late, NULL, .keep = true},
     {"files-", check_limited, limit_files, .keep = false},
     {"fds", check_limited, limit_descriptors, .keep = false},
     {"refused", check_limited, limit_files, .keep = false},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arguments that are not valid, for functions where no other test gives them: the status, and that
- * the sentence names the argument and its value; structs of other sizes than the library's. One
- * rank.
+ * Invalid arguments of functions that no other test calls with invalid arguments: the status, and
+ * an error text with the argument's name and value. Also structs of other sizes than the library's.
+ * One rank.
  */
 #include <limits.h>
 #include <stddef.h>
@@ -33,7 +33,8 @@ static void check_names(void) {
     check("setting without a place", rcm_setting_at(0, NULL), RCM_ERR_INVALID, "ret_setting");
 }
 
-/* Of a collective's row: every size from the first version's on, and what lies beyond becomes 0. */
+/* rcm_collective_at accepts every size from the first version on. It sets unknown trailing bytes to
+ * 0. */
 static void check_collective(void) {
     struct {
         struct rcm_collective_info info;
@@ -78,8 +79,8 @@ static void check_options(void) {
     check("long host", init(options), RCM_ERR_CONFIG, "options->host_id has 299 bytes");
 }
 
-/* A struct of a program that was built with a newer header: what we know, then a field we do
- * not. */
+/* A struct of a program that was built with a newer header: the known fields, then an unknown
+ * one. */
 struct newer_options {
     struct rcm_init_options options;
     uint64_t unknown;
@@ -103,7 +104,7 @@ static void check_options_size(void) {
     newer.options.world_size = 1;
     newer.options.url = "hash:";
     rcm_comm *comm = NULL;
-    newer.options.size = offsetof(struct rcm_init_options, unique_id) - 1; /* the first's */
+    newer.options.size = offsetof(struct rcm_init_options, unique_id) - 1; /* too small */
     check("small options", rcm_init(&newer.options, &comm), RCM_ERR_INVALID, "options->size is ");
     newer.options.size = sizeof newer;
     newer.unknown = 1;
@@ -120,7 +121,8 @@ static int nothing(int rank, void *arg) {
     return 0;
 }
 
-/* Another job's id than the environment's, and the same on all ranks: else rank 0 would not do. */
+/* rcm_spawn sets one new job id for all ranks, different from the environment's. Otherwise rcm_init
+ * would fail. */
 static int named(int rank, void *arg) {
     const char *id = getenv("RINGCOMM_JOB_ID");
     rcm_comm *comm;
@@ -162,7 +164,7 @@ static rcm_status use_shrink(rcm_comm *comm, const struct rcm_call *call) {
 
 static void check_call_size(rcm_comm *comm, call_user *use) {
     struct newer_call newer = {.call = RCM_CALL_INIT};
-    newer.call.size = offsetof(struct rcm_call, wait_ms) - 1; /* the first version's */
+    newer.call.size = offsetof(struct rcm_call, wait_ms) - 1; /* too small */
     check("small call", use(comm, &newer.call), RCM_ERR_INVALID, "call->size is ");
     newer.call.size = sizeof newer;
     newer.unknown = 1;
@@ -175,7 +177,7 @@ static void check_call_size(rcm_comm *comm, call_user *use) {
     check("large call", use(comm, &newer.call), RCM_OK, "");
 }
 
-/* What a large call says counts. */
+/* The known fields of a larger struct take effect. */
 static void check_large_call(rcm_comm *comm) {
     struct newer_call newer = {.call = RCM_CALL_INIT};
     rcm_work *work = NULL;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The floating-point environment of a thread changes no result, and is the thread's again after
- * each call: fp_environment TRANSPORT processes|threads RANKS
+ * The floating-point environment of a calling thread changes no result, and is the same after each
+ * call:
  *
- * Each rank has another one, from before rcm_init on: another rounding mode, denormals flushed to
- * zero, exceptions that are signals. The same calls are made in the default one first.
+ *     fp_environment TRANSPORT processes|threads RANKS
+ *
+ * Each rank sets a different environment before rcm_init: another rounding mode, denormals flushed
+ * to zero, exceptions that raise signals. The same calls run in the default environment first.
  */
 #include "../ranks.h"
 #include <fenv.h>
@@ -18,7 +20,7 @@
 
 enum { COUNT = 600, WIDTH = 16, BYTES = COUNT * WIDTH };
 
-/* ---- Environments -------------------------------------------------------------------------- */
+/* ---- Environments ---------------------------------------------------------------------------- */
 
 enum { UPWARD, FLUSHING, SIGNALING, DOWNWARD, ODD };
 
@@ -40,7 +42,7 @@ static void environment_set(int kind) {
                                    [FLUSHING] = FE_TONEAREST,
                                    [SIGNALING] = FE_TONEAREST,
                                    [DOWNWARD] = FE_DOWNWARD};
-    fesetround(modes[kind]); /* of x87, too */
+    fesetround(modes[kind]); /* also of x87 */
     _mm_setcsr(words[kind]);
 }
 
@@ -71,7 +73,7 @@ static void before(int rank) {
     environment_set(rank % ODD);
 }
 
-/* ---- Data ---------------------------------------------------------------------------------- */
+/* ---- Data ------------------------------------------------------------------------------------ */
 
 static uint64_t noise(int rank, size_t i) {
     uint64_t x = ((uint64_t)rank << 40 ^ (uint64_t)i) * UINT64_C(0x9e3779b97f4a7c15);
@@ -79,7 +81,7 @@ static uint64_t noise(int rank, size_t i) {
     return x ^ x >> 32;
 }
 
-/* Of a value of so many bytes: the bits of its sign and fraction. */
+/* The sign and fraction bits of a value of that many bytes. */
 static uint64_t denormal_bits(rcm_dtype dtype) {
     switch (dtype) {
     case RCM_FLOAT16:
@@ -99,7 +101,7 @@ static uint64_t denormal_bits(rcm_dtype dtype) {
     }
 }
 
-/* Numbers of all kinds, and as many denormal ones. */
+/* Numbers of all kinds, half of them denormal. */
 static void fill(char *buffer, rcm_dtype dtype, int rank) {
     const size_t width = rcm_dtype_size(dtype), part = width < 8 ? width : 8;
     memset(buffer, 0, BYTES);
@@ -109,18 +111,18 @@ static void fill(char *buffer, rcm_dtype dtype, int rank) {
             if (i % 2)
                 x &= denormal_bits(dtype);
             if (width == 16 && at == 8 && dtype != RCM_COMPLEX128)
-                x &= 0xffff; /* an index, and what is unused */
+                x &= 0xffff; /* an index, and unused bits */
             memcpy(buffer + i * width + at, &x, part);
         }
 }
 
-/* ---- Results ------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 struct results {
     char blocking[BYTES], later[BYTES], local[BYTES];
 };
 
-/* The thread's environment is that of before: it is not touched by what follows. */
+/* Runs in the thread's current environment and does not change it. */
 static rcm_status reduce(rcm_comm *comm, rcm_dtype dtype, rcm_op op, const char *in,
                          struct results *out) {
     rcm_work *work;
@@ -190,7 +192,7 @@ static int check_premul(rcm_comm *comm, int kind) {
     return errors;
 }
 
-/* ---- Code of the program's ------------------------------------------------------------------ */
+/* ---- Code of the program --------------------------------------------------------------------- */
 
 struct seen {
     _Atomic int calls, odd;
@@ -214,7 +216,7 @@ static void call_back(void *arg, rcm_status status) {
     note(arg);
 }
 
-/* What an operator and a callback find and leave. */
+/* The environment that an operator and a callback run in, and what they leave behind. */
 static int check_foreign(rcm_comm *comm, int kind) {
     struct seen operator_seen = {0}, callback_seen = {0};
     int errors = 0;
@@ -254,16 +256,16 @@ static int check_foreign(rcm_comm *comm, int kind) {
     return errors;
 }
 
-/* ---- Plans --------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
-/* Prices are the same, so algorithms. */
+/* Costs are the same in every environment, so the same algorithms are selected. */
 static int check_plans(rcm_comm *comm, int kind) {
     int errors = 0;
     for (enum rcm_collective c = RCM_ALL_REDUCE; c <= RCM_EXSCAN; c++)
         for (size_t bytes = 1; bytes < (size_t)1 << 30; bytes += bytes / 3 + 1) {
             const char *want = rcm_comm_algorithm(comm, c, bytes);
             environment_set(kind);
-            (void)rcm_comm_algorithm(comm, c, bytes + 1); /* forgets */
+            (void)rcm_comm_algorithm(comm, c, bytes + 1); /* drops the cached plan */
             const char *got = rcm_comm_algorithm(comm, c, bytes);
             environment_default();
             CHECK(errors, strcmp(want, got) == 0, "%s, and %s otherwise", got, want);
@@ -276,7 +278,7 @@ static int check(rcm_comm *comm, void *arg) {
     rcm_comm *other = NULL;
     int errors = 0;
     (void)arg;
-    const rcm_status status = rcm_comm_duplicate(comm, NULL, &other); /* in the one of before */
+    const rcm_status status = rcm_comm_duplicate(comm, NULL, &other); /* in the old environment */
     const uint32_t after = environment_get();
     environment_set(kind);
     const uint32_t own = environment_get();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Independence: every rank has two communicators and uses each from a thread of its own at the same
- * time, blocking and asynchronous; one of them is aborted, the other goes on:
+ * Independent communicators: every rank has two and uses each from its own thread at the same time,
+ * blocking and asynchronous. One communicator is aborted, the other goes on:
+ *
  *     concurrent shm|tcp N
  */
 #include <pthread.h>
@@ -30,7 +31,7 @@ static int use(rcm_comm *comm, int which) {
             status = rcm_work_wait(work, -1);
         rcm_work_free(work);
         if (status == RCM_ERR_ABORTED && which == 0 && i == ROUNDS - 1)
-            break; /* rank 0 had its result and aborted while this rank was still at it */
+            break; /* rank 0 had its result and aborted before this rank was done */
         CHECK(errors, status == RCM_OK, "communicator %d: %s", which, rcm_last_error());
         CHECK(errors, data[COUNT - 1] == (float)(rcm_size(comm) + COUNT - 2 + which), "wrong max");
     }

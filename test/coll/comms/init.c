@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ways to begin: a unique id, a store of the program's own functions, rcm_init in the background,
- * and its cancel. All cases one after the other, each with processes of its own:
+ * Ways to initialize: a unique id, a store with the program's own functions, rcm_init in the
+ * background and its cancel. All cases run one after the other, each in new processes:
+ *
  *     init
  */
 #include "../ranks.h"
@@ -19,7 +20,7 @@
 
 enum { RANKS = 3 };
 
-static bool said(const char *words) {
+static bool error_has(const char *words) {
     return strstr(rcm_last_error(), words) != NULL;
 }
 
@@ -37,7 +38,7 @@ static struct rcm_init_options options_of(int rank) {
     return options;
 }
 
-/* The communicator is good: a sum over all. */
+/* Uses the communicator: a sum over all ranks. */
 static int use(rcm_comm *comm) {
     int32_t sum = 1;
     int errors = 0;
@@ -48,9 +49,9 @@ static int use(rcm_comm *comm) {
     return errors;
 }
 
-/* Forks RANKS processes that run fn; the sum of their errors. They begin when all are there, so
- * that the servers of this process are at rest when it forks: sanitizers' memory is not for others.
- */
+/* Forks RANKS processes that run fn, and returns the sum of their errors. The processes start
+ * together, so that the servers of this process are idle during the forks: sanitizers do not
+ * tolerate otherwise. */
 static int run(const char *name, int (*fn)(int rank, void *arg), void *arg) {
     pid_t pids[RANKS];
     int errors = 0, status = 0, start[2];
@@ -74,9 +75,9 @@ static int run(const char *name, int (*fn)(int rank, void *arg), void *arg) {
     return errors;
 }
 
-/* ---- A unique id ----------------------------------------------------------------------------- */
+/* ---- Unique id ------------------------------------------------------------------------------- */
 
-/* What the processes share. */
+/* Shared by the processes. */
 static struct shared {
     struct rcm_unique_id id;
     int pipes[RANKS][2];
@@ -92,7 +93,7 @@ static int init_and_use(int rank, const struct rcm_unique_id *id, const char *se
     return errors ? errors : use(comm);
 }
 
-/* The parent has made it, and serves. Each on a host of its own. */
+/* The parent created the id and serves the store. Each rank is on a simulated host of its own. */
 static int id_of_parent(int rank, void *arg) {
     char host[16];
     snprintf(host, sizeof host, "host-%d", rank);
@@ -100,7 +101,7 @@ static int id_of_parent(int rank, void *arg) {
     return init_and_use(rank, arg, NULL);
 }
 
-/* Rank 1 makes it, and the others get it by pipes. */
+/* Rank 1 creates the id, and the others get it through pipes. */
 static int id_of_rank(int rank, void *arg) {
     struct rcm_unique_id id;
     int errors = 0;
@@ -120,7 +121,7 @@ static int id_with_secret(int rank, void *arg) {
     return id_of_rank(rank, arg);
 }
 
-/* Rank 2 does not know the secret; rank 0 and 1 hear of nobody then. */
+/* Rank 2 has the wrong secret. Ranks 0 and 1 get no sign of it. */
 static int id_wrong_secret(int rank, void *arg) {
     struct rcm_init_options options = options_of(rank);
     rcm_comm *comm = NULL;
@@ -139,7 +140,7 @@ static void *thread_rank(void *arg) {
     return (void *)(intptr_t)init_and_use(rank, &shared->id, NULL);
 }
 
-/* Ranks that are threads of the process that made it. */
+/* Ranks are threads of the process that created the id. */
 static int check_id_threads(void) {
     pthread_t threads[RANKS];
     int ranks[RANKS], errors = 0;
@@ -161,22 +162,23 @@ static int check_id_mistakes(void) {
     struct rcm_unique_id zero = {.bytes = {0}};
     rcm_comm *comm;
     int errors = 0;
-    CHECK(errors, rcm_unique_id_get(NULL) == RCM_ERR_INVALID && said("ret_id is NULL"), "%s",
+    CHECK(errors, rcm_unique_id_get(NULL) == RCM_ERR_INVALID && error_has("ret_id is NULL"), "%s",
           rcm_last_error());
     options.unique_id = &zero;
-    CHECK(errors, rcm_init(&options, &comm) == RCM_ERR_INVALID && said("unique_id holds no id"),
-          "%s", rcm_last_error());
+    CHECK(errors,
+          rcm_init(&options, &comm) == RCM_ERR_INVALID && error_has("unique_id holds no id"), "%s",
+          rcm_last_error());
     options.url = "hash:x";
-    CHECK(errors, rcm_init(&options, &comm) == RCM_ERR_CONFIG && said("options.unique_id and"),
+    CHECK(errors, rcm_init(&options, &comm) == RCM_ERR_CONFIG && error_has("options.unique_id and"),
           "%s", rcm_last_error());
     setenv("RINGCOMM_IFACE", "no-such-interface", 1);
-    CHECK(errors, rcm_unique_id_get(&zero) == RCM_ERR_CONFIG && said("no-such-interface"), "%s",
-          rcm_last_error());
+    CHECK(errors, rcm_unique_id_get(&zero) == RCM_ERR_CONFIG && error_has("no-such-interface"),
+          "%s", rcm_last_error());
     unsetenv("RINGCOMM_IFACE");
     return errors;
 }
 
-/* Its store is at the first port of RINGCOMM_PORTS that is free. */
+/* The store listens at the first free port of RINGCOMM_PORTS. */
 static int check_id_ports(void) {
     rcm_store *first;
     struct rcm_unique_id id;
@@ -192,30 +194,30 @@ static int check_id_ports(void) {
     CHECK(errors, got > port && got <= port + 20, "port %d of %s", got, range);
     snprintf(range, sizeof range, "%d", port);
     setenv("RINGCOMM_PORTS", range, 1);
-    CHECK(errors, rcm_unique_id_get(&id) == RCM_ERR_RESOURCE && said(range), "%s",
+    CHECK(errors, rcm_unique_id_get(&id) == RCM_ERR_RESOURCE && error_has(range), "%s",
           rcm_last_error());
     unsetenv("RINGCOMM_PORTS");
     rcm_store_close(first);
     return errors;
 }
 
-/* Its port is free again, and a rank that comes too late finds nobody. */
+/* After rcm_unique_id_free the port is free, and a late rank finds no store. */
 static int check_id_free(void) {
     struct rcm_unique_id id, none = {.bytes = {1}};
     struct rcm_init_options options = options_of(0);
     char range[24];
     rcm_comm *comm;
     int errors = 0;
-    CHECK(errors, rcm_unique_id_free(NULL) == RCM_ERR_INVALID && said("id is NULL"), "%s",
+    CHECK(errors, rcm_unique_id_free(NULL) == RCM_ERR_INVALID && error_has("id is NULL"), "%s",
           rcm_last_error());
-    CHECK(errors, rcm_unique_id_free(&none) == RCM_ERR_INVALID && said("id holds no id of"), "%s",
-          rcm_last_error());
+    CHECK(errors, rcm_unique_id_free(&none) == RCM_ERR_INVALID && error_has("id holds no id of"),
+          "%s", rcm_last_error());
     CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "%s", rcm_last_error());
     snprintf(range, sizeof range, "%d",
              (unsigned char)id.bytes[16] << 8 | (unsigned char)id.bytes[17]);
     CHECK(errors, rcm_unique_id_free(&id) == RCM_OK, "%s", rcm_last_error());
-    CHECK(errors, rcm_unique_id_free(&id) == RCM_ERR_NOT_FOUND && said("or it was freed"), "%s",
-          rcm_last_error());
+    CHECK(errors, rcm_unique_id_free(&id) == RCM_ERR_NOT_FOUND && error_has("or it was freed"),
+          "%s", rcm_last_error());
     options.unique_id = &id;
     options.timeout_ms = 1000;
     CHECK(errors, rcm_init(&options, &comm) < RCM_OK, "an id that was freed is of use");
@@ -249,9 +251,9 @@ static int check_ids(void) {
     return errors + check_id_threads();
 }
 
-/* ---- The program's own store ----------------------------------------------------------------- */
+/* ---- Store of the program -------------------------------------------------------------------- */
 
-/* The least that a store needs, on a file. */
+/* The minimal set of store functions, on a file. */
 static rcm_status own_set(void *arg, const char *key, const void *value, size_t len) {
     return rcm_store_set(arg, key, value, len);
 }
@@ -279,9 +281,9 @@ static int own_store(int rank, void *arg) {
     own.compare_set = own_compare_set;
     CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
     CHECK(errors,
-          rcm_store_count(store, &count) == RCM_ERR_UNSUPPORTED && said("has no count") &&
+          rcm_store_count(store, &count) == RCM_ERR_UNSUPPORTED && error_has("has no count") &&
               rcm_store_delete(store, "k", &deleted) == RCM_ERR_UNSUPPORTED &&
-              said("has no remove"),
+              error_has("has no remove"),
           "%s", rcm_last_error());
     options.store = store;
     CHECK(errors, rcm_init(&options, &comm) == RCM_OK, "rank %d: %s", rank, rcm_last_error());
@@ -300,7 +302,7 @@ static rcm_status own_wrong(void *arg, const char *key, const void *value, size_
     return (rcm_status)77;
 }
 
-/* In words of the program's. */
+/* Fails with an error text of the program. */
 static rcm_status own_refuse(void *arg, const char *key, const void *value, size_t len) {
     (void)key;
     (void)value;
@@ -332,19 +334,20 @@ static int check_own_reason(void) {
     own.compare_set = own_compare_set;
     own.reason = own_reason;
     CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
-    CHECK(
-        errors,
-        rcm_store_set(store, "k", "v", 1) == RCM_ERR_SYSTEM &&
-            said("set of the program's store failed for \"k\": the key-value server is read-only"),
-        "%s", rcm_last_error());
-    CHECK(errors, rcm_store_try_get(store, "k", &value, &len) == RCM_ERR_PEER && !said("read-only"),
+    CHECK(errors,
+          rcm_store_set(store, "k", "v", 1) == RCM_ERR_SYSTEM &&
+              error_has(
+                  "set of the program's store failed for \"k\": the key-value server is read-only"),
+          "%s", rcm_last_error());
+    CHECK(errors,
+          rcm_store_try_get(store, "k", &value, &len) == RCM_ERR_PEER && !error_has("read-only"),
           "%s", rcm_last_error());
     rcm_store_close(store);
-    own.size = offsetof(struct rcm_store_functions, reason); /* of a program from before */
+    own.size = offsetof(struct rcm_store_functions, reason); /* built with an older header */
     own.reason = (const char *(*)(void *))1;
     CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
-    CHECK(errors, rcm_store_set(store, "k", "v", 1) == RCM_ERR_SYSTEM && !said("read-only"), "%s",
-          rcm_last_error());
+    CHECK(errors, rcm_store_set(store, "k", "v", 1) == RCM_ERR_SYSTEM && !error_has("read-only"),
+          "%s", rcm_last_error());
     rcm_store_close(store);
     return errors;
 }
@@ -353,23 +356,26 @@ static int check_own_mistakes(void) {
     struct rcm_store_functions own = RCM_STORE_FUNCTIONS_INIT;
     rcm_store *store;
     int errors = 0;
-    CHECK(errors, rcm_store_custom(NULL, &store) == RCM_ERR_INVALID && said("functions is NULL"),
-          "%s", rcm_last_error());
-    CHECK(errors, rcm_store_custom(&own, &store) == RCM_ERR_INVALID && said("functions->set is"),
-          "%s", rcm_last_error());
+    CHECK(errors,
+          rcm_store_custom(NULL, &store) == RCM_ERR_INVALID && error_has("functions is NULL"), "%s",
+          rcm_last_error());
+    CHECK(errors,
+          rcm_store_custom(&own, &store) == RCM_ERR_INVALID && error_has("functions->set is"), "%s",
+          rcm_last_error());
     own.set = own_wrong;
     CHECK(errors,
-          rcm_store_custom(&own, &store) == RCM_ERR_INVALID && said("functions->try_get is"), "%s",
-          rcm_last_error());
+          rcm_store_custom(&own, &store) == RCM_ERR_INVALID && error_has("functions->try_get is"),
+          "%s", rcm_last_error());
     own.try_get = own_try_get;
     CHECK(errors,
-          rcm_store_custom(&own, &store) == RCM_ERR_INVALID && said("functions->compare_set is"),
+          rcm_store_custom(&own, &store) == RCM_ERR_INVALID &&
+              error_has("functions->compare_set is"),
           "%s", rcm_last_error());
     own.compare_set = own_compare_set;
-    CHECK(errors, rcm_store_custom(&own, NULL) == RCM_ERR_INVALID && said("ret_store"), "%s",
+    CHECK(errors, rcm_store_custom(&own, NULL) == RCM_ERR_INVALID && error_has("ret_store"), "%s",
           rcm_last_error());
     CHECK(errors, rcm_store_custom(&own, &store) == RCM_OK, "%s", rcm_last_error());
-    CHECK(errors, rcm_store_set(store, "k", "v", 1) == RCM_ERR_PROTOCOL && said("returned 77"),
+    CHECK(errors, rcm_store_set(store, "k", "v", 1) == RCM_ERR_PROTOCOL && error_has("returned 77"),
           "%s", rcm_last_error());
     rcm_store_close(store);
     return errors;
@@ -390,7 +396,7 @@ static int check_own_store(void) {
 
 /* ---- In the background ----------------------------------------------------------------------- */
 
-/* The options are the library's copies by then. */
+/* The library has copied the options by then. */
 static int begins(int rank, void *arg) {
     rcm_init_request *request = NULL;
     rcm_comm *comm = NULL;
@@ -412,7 +418,7 @@ static int begins(int rank, void *arg) {
           rcm_last_error());
     if (comm)
         errors += use(comm);
-    CHECK(errors, rcm_init_test(request, &comm) == RCM_ERR_INVALID && said("was taken"), "%s",
+    CHECK(errors, rcm_init_test(request, &comm) == RCM_ERR_INVALID && error_has("was taken"), "%s",
           rcm_last_error());
     rcm_init_cancel(request);
     return errors;
@@ -429,8 +435,8 @@ static void *wait_run(void *request) {
     return rcm_init_wait(request, -1, &comm) == RCM_ERR_CANCELED ? request : NULL;
 }
 
-/* Rank 1 changes its mind, also while a thread waits; rank 2 comes never. The thread ends, its
- * error is told to rank 0. */
+/* Rank 1 cancels, also while a thread waits. Rank 2 never comes. The background thread ends, and
+ * rank 0 gets the error. */
 static int cancels(int rank, void *arg) {
     struct rcm_init_options options = options_of(rank);
     rcm_init_request *request = NULL;
@@ -439,7 +445,7 @@ static int cancels(int rank, void *arg) {
     options.url = arg;
     const double start = seconds();
     if (rank == 0) {
-        CHECK(errors, rcm_init(&options, &comm) == RCM_ERR_CANCELED && said("canceled"), "%s",
+        CHECK(errors, rcm_init(&options, &comm) == RCM_ERR_CANCELED && error_has("canceled"), "%s",
               rcm_last_error());
         CHECK(errors, seconds() - start < 10, "it took %g s", seconds() - start);
     } else if (rank == 1) {
@@ -462,21 +468,22 @@ static int check_begin_mistakes(void) {
     rcm_init_request *request = NULL;
     rcm_comm *comm = NULL;
     int errors = 0;
-    CHECK(errors, rcm_init_begin(&options, NULL) == RCM_ERR_INVALID && said("ret_request"), "%s",
-          rcm_last_error());
-    CHECK(errors, rcm_init_test(NULL, &comm) == RCM_ERR_INVALID && said("request is NULL"), "%s",
-          rcm_last_error());
+    CHECK(errors, rcm_init_begin(&options, NULL) == RCM_ERR_INVALID && error_has("ret_request"),
+          "%s", rcm_last_error());
+    CHECK(errors, rcm_init_test(NULL, &comm) == RCM_ERR_INVALID && error_has("request is NULL"),
+          "%s", rcm_last_error());
     options.reserved = 3;
     CHECK(errors, rcm_init_begin(&options, &request) == RCM_OK, "%s", rcm_last_error());
     CHECK(errors,
-          rcm_init_wait(request, -1, &comm) == RCM_ERR_INVALID && said("options->reserved is 3"),
+          rcm_init_wait(request, -1, &comm) == RCM_ERR_INVALID &&
+              error_has("options->reserved is 3"),
           "%s", rcm_last_error());
     rcm_init_cancel(request);
     rcm_init_cancel(NULL);
     return errors;
 }
 
-/* Ends, and takes with it, a communicator that nobody took. */
+/* A communicator that no call took is destroyed with its request. */
 static int check_untaken(void) {
     struct rcm_init_options options = options_of(0);
     rcm_init_request *request = NULL;
@@ -491,7 +498,7 @@ static int check_untaken(void) {
     return errors;
 }
 
-/* A store that is looked at: calls, and how many of them came when it was the caller's again. */
+/* Counts the calls of a store, and those that come after the store was returned to the caller. */
 static struct {
     rcm_store *inner;
     atomic_int calls, late;
@@ -509,7 +516,7 @@ static rcm_status watched_try_get(void *arg, const char *key, void **value, size
     return own_try_get(arg, key, value, len);
 }
 
-/* After the cancel the store is the caller's, although the other rank has not come. */
+/* After the cancel the store belongs to the caller again, although the other rank has not come. */
 static int check_cancel_store(void) {
     struct rcm_init_options options = options_of(0);
     struct rcm_store_functions own = RCM_STORE_FUNCTIONS_INIT;
@@ -530,7 +537,7 @@ static int check_cancel_store(void) {
     usleep(150000);
     CHECK(errors, watched.calls > 0 && watched.late == 0, "%d calls of the store, %d too late",
           (int)watched.calls, (int)watched.late);
-    if (watched.late > 0) /* it may be used yet */
+    if (watched.late > 0) /* still in use */
         return errors;
     rcm_store_close(options.store);
     rcm_store_close(watched.inner);
@@ -555,9 +562,9 @@ static int check_background(void) {
     return errors + run("canceled", cancels, url);
 }
 
-/* ---- The end --------------------------------------------------------------------------------- */
+/* ---- Last rank ------------------------------------------------------------------------------- */
 
-/* What comes when rank 0, which served the store, is gone. */
+/* What ranks 1 and 2 get after rank 0, which served the store, is gone. */
 static int ends_later(int rank, rcm_comm *pair) {
     int32_t sum = 1;
     int errors = 0;
@@ -605,6 +612,6 @@ int main(void) {
     for (int r = 0; r < RANKS; r++)
         if (pipe(shared->pipes[r]) != 0)
             return 2;
-    /* Processes are forked before this one has threads, but for its servers. */
+    /* Forks before this process has threads other than its servers. */
     return check_own_store() + check_background() + check_ids() + check_end() != 0;
 }
