@@ -7,9 +7,8 @@
  *   misuse      wrong sizes and pointers; freeing what an unfinished operation uses
  *   reuse       many blocks, large and small, used, freed and allocated again
  *   messages    sends and receives between such memory and the heap, in every combination
- *   registered  overlapping ranges, ranges in use, and persistent works that start after a
- * deregistration failure     the last rank exits in the middle; the others free and go on without
- * it
+ *   registered  overlapping ranges, ranges in use, persistent works after a deregistration
+ *   failure     the last rank exits in the middle; the others free and go on without it
  */
 #include "ranks.h"
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators as they come and go: what is refused, who holds them, what ranks compare. */
+/* The lifetime of operators: rejected calls, works that hold operators, and mismatches between
+ * ranks. */
 #include "operators.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -45,7 +46,8 @@ static int check_refusals(rcm_comm *comm) {
     return errors;
 }
 
-/* An operator like the last one but for its scale is another one, in the same plan and buffers. */
+/* An operator that differs only in its scale is another one, even with the same plan and
+ * buffers. */
 static int check_again(rcm_comm *comm) {
     int errors = 0;
     for (int i = 0; i < 40; i++) {
@@ -61,7 +63,7 @@ static int check_again(rcm_comm *comm) {
     return errors;
 }
 
-/* Works hold what they use: many of them, each with its own. */
+/* Works hold their operators: many works, each with its own. */
 static int check_held(rcm_comm *comm) {
     enum { N = 100 };
     double x[N], sums[N];
@@ -84,7 +86,7 @@ static int check_held(rcm_comm *comm) {
     return errors;
 }
 
-/* So do works of several parts, started once or again and again. */
+/* Works of several parts hold their operators too, also persistent ones. */
 static int check_coalesced(rcm_comm *comm) {
     float x[2] = {1, 2}, sums[2] = {0, 0};
     const struct rcm_part parts[] = {{&x[0], &sums[0], 1, RCM_FLOAT32},
@@ -101,7 +103,7 @@ static int check_coalesced(rcm_comm *comm) {
               "%s", rcm_last_error());
         CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
         for (int again = 0; again < 1 + i; again++) {
-            if (i) /* else it is under way */
+            if (i) /* a plain work is already running */
                 x[0] += 1;
             CHECK(errors,
                   (!i || rcm_work_start(work) == RCM_OK) && rcm_work_wait(work, -1) == RCM_OK, "%s",
@@ -114,7 +116,7 @@ static int check_coalesced(rcm_comm *comm) {
     return errors;
 }
 
-/* The second operand. */
+/* Returns the second operand. */
 static void second(const void *in, void *inout, size_t count, rcm_dtype dtype, void *context) {
     *(size_t *)context += count * rcm_dtype_size(dtype);
     (void)in;
@@ -168,7 +170,7 @@ int operators_check_life(rcm_comm *comm) {
 
 /* ---- Mismatches ---------------------------------------------------------------------------- */
 
-/* Rank 0 has another operator than all others: they are told, by the names of both. */
+/* Rank 0 has another operator than the others. All get a mismatch with both names. */
 static int check_mismatch(rcm_comm *world, rcm_op own, const char *first, const char *then) {
     rcm_comm *comm;
     int errors = 0;

@@ -2,10 +2,10 @@
 /*
  * Operators that the program creates: operators TRANSPORT processes|threads RANKS [HOSTS]
  *
- * Every collective that reduces, by every algorithm that fits, in place or not, blocking,
- * asynchronous or persistent, with an operator that each rank creates for the case, and frees
- * before its last result is there. Values are exact in every order of the sum. For the types that
- * round, it is bits that count: all ranks have the same.
+ * Every collective that reduces, by every algorithm that supports the call, in place or not,
+ * blocking, asynchronous or persistent. Each rank creates an operator for the case and frees it
+ * before its last result is complete. Values are exact in every order. For types that round, all
+ * ranks must have the same bits.
  */
 #include "operators.h"
 #include "buffer_memory.h"
@@ -78,7 +78,7 @@ rcm_status problem_call(const struct problem *t, const void *in, void *out,
     }
 }
 
-/* The operator is freed as early as may be. */
+/* Frees the operator as early as allowed. */
 static rcm_status call_in_some_way(const struct problem *t, const void *in, void *out) {
     struct rcm_call call = RCM_CALL_INIT;
     rcm_work *work = NULL;
@@ -99,7 +99,7 @@ static rcm_status call_in_some_way(const struct problem *t, const void *in, void
 
 /* ---- Cases --------------------------------------------------------------------------------- */
 
-/* Elements that are not right. */
+/* The number of wrong elements. */
 static size_t result_wrong(const struct problem *t, const void *result) {
     const size_t first = in_blocks(t) ? block_first(t, t->rank) : 0;
     size_t wrong = 0;
@@ -133,7 +133,7 @@ static int one_case(struct problem t) {
     return errors;
 }
 
-/* Each algorithm has each way, each place and each type in some of its cases. */
+/* Each algorithm gets every form of call, in place or not, and every type in some of its cases. */
 static int check_algorithm(struct problem t, int *number) {
     static const size_t counts[] = {0, 5, 1000, 9001};
     int errors = 0;
@@ -150,7 +150,7 @@ static int check_algorithm(struct problem t, int *number) {
     return errors;
 }
 
-/* Can it be called by that algorithm? All ranks find the same. */
+/* True if the algorithm supports the call. All ranks get the same answer. */
 static bool algorithm_fits(struct problem t) {
     struct rcm_call call = RCM_CALL_INIT;
     void *none = mem_new(sizeof(struct rcm_complex128));
@@ -179,7 +179,7 @@ static int check_collective(struct problem t, int *number) {
     return errors;
 }
 
-/* Functions of the program's are not called for the device's memory: nothing is sent then. */
+/* Functions of the program cannot run on device memory: the call fails and sends nothing. */
 static int check_not_on_device(const struct problem *t, bool opaque) {
     void *memory = mem_new(64);
     rcm_dtype dtype = t->kind->dtypes[0];
@@ -215,7 +215,8 @@ static int check_kinds(rcm_comm *comm) {
 
 /* ---- Bits ---------------------------------------------------------------------------------- */
 
-/* A scale and values that no short float has: what a rank adds of its own is what others get. */
+/* A scale and values that short floats cannot represent. A rank's result must have the bits that
+ * the others get. */
 static int check_bits(rcm_comm *comm, const char *algorithm, rcm_dtype dtype) {
     enum { COUNT = 500 };
     struct rcm_call call = RCM_CALL_INIT;

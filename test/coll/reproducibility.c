@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reduction has the same bits on every run of the same call, and where all ranks have the result
- * on every rank: reproducibility TRANSPORT RANKS [HOSTS]
+ * A reduction has the same bits in every run of the same call. If all ranks get the result, all
+ * have the same bits: reproducibility TRANSPORT RANKS [HOSTS]
  *
- * Two sets of processes, one after the other, the second on a machine that has more to do than it
- * has CPUs, do the same calls, by every algorithm that fits, and tell what hashes their results
- * have. Each does them in other ways: blocking or not, in place or not, with buffers at other
- * addresses. The elements are such that another order of the sum has other bits.
+ * Two sets of processes run one after the other, the second on an overloaded machine. They make the
+ * same calls by every algorithm that supports them, and store hashes of their results. Each set
+ * makes the calls differently: blocking or not, in place or not, with buffers at other addresses.
+ * The elements make another order of the sum visible in the bits.
  */
 #include "ranks.h"
 #include <signal.h>
@@ -25,25 +25,25 @@ static const enum rcm_collective reductions[] = {RCM_ALL_REDUCE, RCM_REDUCE, RCM
                                                  RCM_SCAN,       RCM_EXSCAN, RCM_REDUCE_SCATTER_V};
 enum { REDUCTIONS = sizeof(reductions) / sizeof(reductions[0]) };
 
-/* What the ranks of both sets tell, in memory that they share with this process. */
-struct told {
+/* The hashes of both sets, in memory shared with this process. */
+struct results {
     uint64_t hash[RUNS][CASES_MAX][RANKS_MAX]; /* 0: the rank has no result */
     char name[CASES_MAX][120];
     bool everywhere[CASES_MAX]; /* all ranks have the same result */
     int ncases;
 };
-static struct told *told;
+static struct results *results;
 static int run_number;
 
 struct problem {
     enum rcm_collective collective;
     const char *name, *algorithm; /* NULL: by cost */
     int p, rank, root;
-    size_t count; /* of a block; of unequal ones, of the longest */
+    size_t count; /* per block; with unequal blocks, of the longest */
     rcm_dtype dtype;
 };
 
-/* How it is called. */
+/* Form of a call. */
 struct way {
     bool in_place, async, odd;
 };
@@ -54,7 +54,7 @@ static const struct way ways[RUNS][2] = {
 
 /* ---- Data ---------------------------------------------------------------------------------- */
 
-/* Of many magnitudes and both signs. */
+/* Values of many magnitudes and both signs. */
 static double element(int rank, size_t i) {
     uint64_t x = ((uint64_t)rank << 32 | (uint64_t)i) * UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -77,7 +77,7 @@ static uint64_t hash_of(const void *bytes, size_t len) {
     return hash ? hash : 1;
 }
 
-/* Would the test see another order? The sum of all ranks, in their order and in the reverse one. */
+/* Checks that another order would show: sums all ranks in order and in reverse. */
 static int check_order_shows(int p) {
     int errors = 0;
     float up[1000] = {0}, down[1000] = {0};
@@ -152,7 +152,7 @@ static void buffer_free(void *buffer, const struct way *way) {
     free((char *)buffer - (way->odd ? sizeof(double) : 0));
 }
 
-/* The hash of what the rank has then; 0 if it has nothing. */
+/* Makes the call and returns the hash of the rank's result, 0 if it has none. */
 static rcm_status hash_it(const struct problem *t, rcm_comm *comm, const struct way *way,
                           uint64_t *ret_hash) {
     const size_t size = rcm_dtype_size(t->dtype);
@@ -174,25 +174,25 @@ static rcm_status hash_it(const struct problem *t, rcm_comm *comm, const struct 
     return status;
 }
 
-/* ---- The ranks ----------------------------------------------------------------------------- */
+/* ---- Ranks ----------------------------------------------------------------------------------- */
 
 static int do_case(rcm_comm *comm, const struct problem *t, int number) {
     int errors = 0;
-    char name[sizeof(told->name[0])];
+    char name[sizeof(results->name[0])];
     snprintf(name, sizeof(name), "%s (%s) of %zu %s", t->name,
              t->algorithm ? t->algorithm : "by cost", t->count, rcm_dtype_name(t->dtype));
     if (t->rank == 0) {
-        memcpy(told->name[number], name, sizeof(name));
-        told->everywhere[number] = t->collective == RCM_ALL_REDUCE;
-        told->ncases = number + 1;
+        memcpy(results->name[number], name, sizeof(name));
+        results->everywhere[number] = t->collective == RCM_ALL_REDUCE;
+        results->ncases = number + 1;
     }
     for (int w = 0; w < 2; w++) {
-        uint64_t hash = 0, *first = &told->hash[run_number][number][t->rank];
+        uint64_t hash = 0, *first = &results->hash[run_number][number][t->rank];
         CHECK(errors, hash_it(t, comm, &ways[run_number][w], &hash) == RCM_OK, "%s: %s", name,
               rcm_last_error());
         if (w == 0)
             *first = hash;
-        CHECK(errors, hash == *first, "%s, run %d: rank %d has other bits when called otherwise",
+        CHECK(errors, hash == *first, "%s, run %d: rank %d has other bits in another form of call",
               name, run_number, t->rank);
     }
     return errors;
@@ -247,7 +247,7 @@ static int do_all(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- The runs ------------------------------------------------------------------------------ */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static int busy_start(pid_t *pids) {
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -274,11 +274,11 @@ static void busy_stop(const pid_t *pids, int n) {
 static int compare_case(int c, int p) {
     int errors = 0;
     for (int r = 0; r < p; r++) {
-        const uint64_t hash = told->hash[0][c][r];
-        CHECK(errors, hash == told->hash[1][c][r], "%s: rank %d has other bits on another run",
-              told->name[c], r);
-        CHECK(errors, !told->everywhere[c] || hash == told->hash[0][c][0],
-              "%s: rank %d has other bits than rank 0", told->name[c], r);
+        const uint64_t hash = results->hash[0][c][r];
+        CHECK(errors, hash == results->hash[1][c][r], "%s: rank %d has other bits on another run",
+              results->name[c], r);
+        CHECK(errors, !results->everywhere[c] || hash == results->hash[0][c][0],
+              "%s: rank %d has other bits than rank 0", results->name[c], r);
     }
     return errors;
 }
@@ -301,8 +301,9 @@ int main(int argc, char **argv) {
     hosts = argc > 3 ? atoi(argv[3]) : 1;
     if (hosts > 1)
         ranks.before = deal_host;
-    told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (told == MAP_FAILED)
+    results =
+        mmap(NULL, sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (results == MAP_FAILED)
         return 2;
     setenv("RINGCOMM_SLOT_BYTES", "8192", 0);
     int errors = check_order_shows(ranks.n) + ranks_run(&ranks, do_all, NULL);
@@ -310,9 +311,9 @@ int main(int argc, char **argv) {
     const int busy = busy_start(pids);
     errors += ranks_run(&ranks, do_all, NULL);
     busy_stop(pids, busy);
-    CHECK(errors, told->ncases >= 3 * REDUCTIONS, "only %d cases", told->ncases);
-    for (int c = 0; c < told->ncases; c++)
+    CHECK(errors, results->ncases >= 3 * REDUCTIONS, "only %d cases", results->ncases);
+    for (int c = 0; c < results->ncases; c++)
         errors += compare_case(c, ranks.n);
-    printf("%d cases of %d ranks twice\n", told->ncases, ranks.n);
+    printf("%d cases of %d ranks twice\n", results->ncases, ranks.n);
     return errors ? 1 : 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks of one host identity of which some cannot share memory with others: rcm_init agrees on sets
- * that can, each is planned as a host, and everything works, by shared memory within a set and by
- * TCP between them.
- *   shared_memory_sets CASE|all RANKS [light]   light: a few operations in place of all
+ * Ranks of one host identity, some of which cannot share memory with others. rcm_init agrees on
+ * sets that can, and plans treat each set as a host. Shared memory is used within a set, TCP
+ * between sets.
+ *
+ *     shared_memory_sets CASE|all RANKS [light]   light: few operations
  *
  * Needs root, for other users and mount namespaces; exit status 77 without. Ranks on machines with
  * equal host identities: test/hosts/hosts_test.py.
@@ -36,21 +37,21 @@ struct shared {
 
 struct given {
     const char *name;
-    /* The set of a rank, of n: those of one number share memory; -1: none with any other. */
+    /* The set of a rank of n. Ranks of the same number share memory; -1: with no other rank. */
     int (*set)(int rank, int n);
     void (*before)(int rank);
-    const char *warning; /* of which rank 0 warns; NULL: nothing */
+    const char *warning; /* expected in rank 0's warning; NULL: no warning */
     const char *secret;
-    const char *refused; /* by shared memory alone; NULL: it works */
+    const char *refused; /* expected error with shared memory alone; NULL: it works */
 };
 
 static struct shared *shared;
 static const struct given *given;
 static int n, own_rank;
 static bool short_run, light;
-static bool keeps; /* what rank 0 says, until it is checked */
+static bool keeps; /* rank 0's output is kept until it is checked */
 
-/* ---- The calls that this file answers for the library --------------------------------------- */
+/* ---- Replaced system calls ------------------------------------------------------------------- */
 
 static int rank_of(int pid) {
     for (int r = 0; r < n; r++)
@@ -63,7 +64,7 @@ static bool is(const char *name) {
     return strcmp(given->name, name) == 0;
 }
 
-/* Of a chain only neighbours are of one user. */
+/* In a chain, only neighbours appear to have the same user. */
 int getsockopt(int fd, int level, int name, void *value, socklen_t *len) {
     const long status = syscall(SYS_getsockopt, fd, level, name, value, len);
     struct ucred *peer = value;
@@ -75,7 +76,7 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *len) {
     return (int)status;
 }
 
-/* A policy lets the last rank not connect to the first; the reverse works. */
+/* A policy forbids the last rank to connect to the first one. The reverse direction works. */
 int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t len) {
     const struct sockaddr_un *name = (const struct sockaddr_un *)to.__sockaddr__;
     static const char prefix[] = "ringcomm-0-";
@@ -87,7 +88,7 @@ int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t len) {
     return (int)syscall(SYS_connect, fd, name, len);
 }
 
-/* A policy lets odd ranks pass no descriptors. */
+/* A policy forbids odd ranks to pass descriptors. */
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
     if (given && is("passing-odd") && own_rank % 2 == 1 && message->msg_controllen > 0) {
         errno = EPERM;
@@ -96,7 +97,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
     return syscall(SYS_sendmsg, fd, message, flags);
 }
 
-/* ---- Troubles ------------------------------------------------------------------------------- */
+/* ---- Restrictions ---------------------------------------------------------------------------- */
 
 static void must(bool done, const char *what) {
     if (done)
@@ -109,7 +110,7 @@ static void become(unsigned user) {
     must(setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0, "setresuid");
 }
 
-/* A system call fails, if its first argument is that one. */
+/* A system call fails with `error`, for any first argument or for that one. */
 static void refuse(unsigned call, bool any, unsigned first, unsigned error) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -229,7 +230,7 @@ static const struct given all_given[] = {
     {"oneway", set_last, nothing, "cannot be connected to", NULL, "cannot be connected to"},
 };
 
-/* ---- What a rank does ----------------------------------------------------------------------- */
+/* ---- Operations of a rank -------------------------------------------------------------------- */
 
 static int kept_stderr = -1;
 
@@ -290,7 +291,7 @@ static int check_hosts(rcm_comm *comm) {
     return errors;
 }
 
-/* To all others at once, small and large: then all are linked. */
+/* Messages to all others at the same time, small and large, so that all pairs are linked. */
 static int check_messages(rcm_comm *comm, size_t count) {
     const int rank = rcm_rank(comm);
     rcm_work *works[2 * RANKS_MAX] = {NULL};
@@ -344,7 +345,7 @@ static int all_reduce_small(rcm_comm *comm) {
     return errors;
 }
 
-/* Groups that mix sets in other orders. */
+/* Groups that mix the sets in other orders. */
 static int check_groups(rcm_comm *comm) {
     rcm_comm *half = NULL, *again = NULL;
     const int rank = rcm_rank(comm);
@@ -372,7 +373,7 @@ static int body(rcm_comm *comm, void *arg) {
     return errors ? errors : check_transports(comm) + check_groups(comm);
 }
 
-/* One case of each kind of sets runs all operations. */
+/* One case per kind of set runs all operations. */
 static bool runs_all(void) {
     return is("user-odd") || is("user-each") || is("unix-odd") || is("chain");
 }

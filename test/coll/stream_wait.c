@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message that waits for a stream holds up no other one: rank `holder` sends or receives such a
- * message, and its stream is done only once the two have exchanged all others. Linked with memory
- * of a kind that has streams.
+ * A message that waits for a stream does not delay other messages. Rank `holder` sends or receives
+ * such a message, and its stream is released only after the two ranks have exchanged all others.
+ * Linked with a memory kind that has streams.
+ *
  *     stream_wait TRANSPORT threads|processes
  */
 #include "stream_gate.h"
@@ -19,9 +20,9 @@ struct stall {
     const char *name;
     rcm_comm *comm;
     int peer;
-    size_t bytes;     /* of the message that waits */
-    bool peer_host;   /* its other end is in host memory */
-    bool synchronous; /* messages are matched before their data go out */
+    size_t bytes;     /* of the waiting message */
+    bool peer_host;   /* the other end is in host memory */
+    bool synchronous; /* messages are matched before their data is sent */
 };
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -56,7 +57,7 @@ static void message_fill(const struct message *m) {
         view_of(m)[i] = byte_of(i, m->tag);
 }
 
-/* On that stream; NULL: nothing is to be waited for. */
+/* stream NULL: waits for nothing */
 static int message_begin(const struct stall *s, struct message *m, bool sends, void *stream) {
     const struct rcm_call call = {
         .size = sizeof call, .stream = stream, .flags = stream ? 0 : RCM_NO_STREAM};
@@ -106,10 +107,10 @@ static void message_end(struct message *m) {
         mem_free(m->at);
 }
 
-/* ---- What waits ------------------------------------------------------------------------------ */
+/* ---- Waiting messages ------------------------------------------------------------------------ */
 
-/* A send waits: what comes, its answers and what was sent before do not; nor does what was sent
- * later, if the send is out that far. */
+/* A send waits. Arriving messages, their replies and earlier sends do not wait, nor do later sends
+ * if the waiting one is announced already. */
 static int send_holds(const struct stall *s) {
     struct gate *gate = gate_new();
     struct message before = message_new(TAG_BEFORE, true, LARGE);
@@ -123,7 +124,7 @@ static int send_holds(const struct stall *s) {
     errors += message_await(s, &before) + message_pending(s, &held);
     if (s->synchronous)
         errors += message_await(s, &behind);
-    message_fill(&held); /* what is on the stream does that */
+    message_fill(&held); /* stands for an operation on the stream */
     gate_open(gate);
     errors += message_await(s, &held);
     errors += s->synchronous ? 0 : message_await(s, &behind);
@@ -154,8 +155,8 @@ static int send_meets(const struct stall *s) {
     return errors;
 }
 
-/* A receive waits, and one behind it for another stream, which is done earlier: what comes behind
- * their messages, and what is sent, does not. */
+/* A receive waits, and a second one waits for another stream, which is released earlier. Later
+ * arrivals and sends do not wait. */
 static int receive_holds(const struct stall *s) {
     struct gate *gate = gate_new(), *early = gate_new();
     struct message held = message_new(TAG_HELD, false, s->bytes);
@@ -201,7 +202,7 @@ static int receive_meets(const struct stall *s) {
     return errors;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- All cases ------------------------------------------------------------------------------- */
 
 static int check_one(const struct stall *stall, bool holds) {
     struct stall s = *stall;

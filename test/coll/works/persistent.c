@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent operations of every kind, started again and again. See works.c. */
+/* Persistent operations of every kind, started several times. See works.c. */
 #include "works.h"
 #include <poll.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 
 enum { RUNS = 25, RANKS_MAX = 8, LEN = 5, TAG = 900 };
 
-/* Buffers of a rank; what each operation brings into `out` of a run is compared. */
+/* Buffers of a rank. Each operation's result in `out` is compared per run. */
 struct buffers {
     int me, n;
     int32_t in[RANKS_MAX * LEN], out[RANKS_MAX * LEN];
@@ -27,7 +27,7 @@ static void fill(struct buffers *b, int run) {
     }
 }
 
-/* Element i of all ranks, summed. */
+/* Sum of element i over all ranks. */
 static int32_t total(const struct buffers *b, int run, int i) {
     int32_t sum = 0;
     for (int r = 0; r < b->n; r++)
@@ -42,7 +42,7 @@ static int expect(const struct buffers *b, const char *what, int run, int i, int
     return errors;
 }
 
-/* ---- The operations -------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 typedef rcm_status make(rcm_comm *comm, struct buffers *b, const struct rcm_call *call,
                         rcm_work **ret_work);
@@ -60,7 +60,7 @@ static int check_sum(const struct buffers *b, int run) {
     return errors;
 }
 
-/* Of counts that only the call knows. */
+/* Counts that are valid only during the call. */
 static rcm_status make_all_gather_v(rcm_comm *comm, struct buffers *b, const struct rcm_call *call,
                                     rcm_work **ret_work) {
     size_t counts[RANKS_MAX];
@@ -142,7 +142,7 @@ static int run_operation(rcm_comm *comm, struct buffers *b, int which) {
     return errors;
 }
 
-/* Several, started together; the others' calls are plain ones on some ranks. */
+/* Several operations started together. Some ranks make plain calls instead. */
 static int run_mixed(rcm_comm *comm, struct buffers *b) {
     const struct rcm_call call = persistent();
     struct buffers *each = calloc(OPERATIONS, sizeof(*each));
@@ -205,13 +205,13 @@ static int run_messages(rcm_comm *comm, struct buffers *b) {
     return errors;
 }
 
-/* ---- With notices ---------------------------------------------------------------------------- */
+/* ---- Completion notices ---------------------------------------------------------------------- */
 
 static void count(void *arg, rcm_status status) {
     atomic_fetch_add((_Atomic int *)arg, status == RCM_OK ? 1 : 1000);
 }
 
-/* A descriptor and callbacks of each run; starts come as fast as they can. */
+/* A descriptor and callbacks for each run. Starts follow each other without a pause. */
 static int run_noticed(rcm_comm *comm, struct buffers *b) {
     const struct rcm_call call = persistent();
     _Atomic int calls = 0;
@@ -240,7 +240,7 @@ static int run_noticed(rcm_comm *comm, struct buffers *b) {
     return errors;
 }
 
-/* On a rank that is no member each run is complete at once. */
+/* On a rank that is not a member, each run is complete at once. */
 static int run_absent(rcm_comm *comm, struct buffers *b) {
     const struct rcm_call call = persistent();
     const int members[] = {0};
@@ -278,7 +278,7 @@ static int run_mistakes(rcm_comm *comm, struct buffers *b) {
                   "n is 0");
     CHECK(errors,
           rcm_all_gather_bytes(comm, b->in, 1, &bytes, &call, &work) == RCM_ERR_UNSUPPORTED &&
-              said("new memory"),
+              error_has("new memory"),
           "%s", rcm_last_error());
     CHECK_REFUSED(errors, rcm_comm_shrink(comm, &call, &shrunk), "call->flags is 0x1");
     CHECK_REFUSED(errors, rcm_work_start(NULL), "work is NULL");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that meet at a communicator at moments that are rare otherwise: what the library calls
- * at such a moment is this file's, and waits there for the other thread, or does its part. And what
- * a communicator keeps for calls to come.
- *     races wake|any|failed|again|kept|fork|leave|lost|told
+ * Rare races between the threads of a communicator. This file replaces the functions that the
+ * library calls at those moments, and waits there for the other thread or acts in its place. Also
+ * what a communicator caches for later calls.
+ *
+ *     races wake|any|failed|again|kept|fork|leave|lost|reason
  */
 #include "../ranks.h"
 #include "clock.h"
@@ -42,13 +43,13 @@ bool __wrap_rcmi_notice_close(struct rcm_work *work, struct rcmi_notices *notice
 
 static pthread_t user; /* the thread that calls the library */
 
-/* ---- A thread begins to wait while the loop thread drives ------------------------------------ */
+/* ---- A thread begins to wait while the loop thread makes progress ---------------------------- */
 
 enum { PATIENCE_MS = 10000, LATE_NS = 300000000 };
 
-static _Atomic bool hold;              /* the loop thread, once, at the end of a pass */
-static _Atomic bool held, asleep;      /* it is; the user's thread is about to sleep, or was */
-static _Atomic int64_t slept_ns;       /* of the first sleep from then on */
+static _Atomic bool hold;         /* holds the loop thread, once, at the end of a pass */
+static _Atomic bool held, asleep; /* it is held; the user's thread is about to sleep or has slept */
+static _Atomic int64_t slept_ns;  /* duration of the next sleep */
 static _Atomic int rings, rings_slept; /* so far; after that sleep */
 
 static void await(const _Atomic bool *flag) {
@@ -82,7 +83,8 @@ void __wrap_rcmi_node_sleep_until(struct rcmi_node *node, struct rcmi_sleep *sle
     atomic_store(&rings_slept, atomic_load(&rings));
 }
 
-/* It is woken when the loop thread lets go, for what that one left to the next look. */
+/* The loop thread wakes it when it stops, because the loop thread left completions for the next
+ * pass. */
 static int check_wake(rcm_comm *comm, void *arg) {
     float in = 0, out = 7;
     rcm_work *work = NULL;
@@ -110,11 +112,11 @@ static int wake_run(void) {
     return ranks_run(&ranks, check_wake, NULL);
 }
 
-/* ---- One of several works is complete when a thread is about to sleep ------------------------ */
+/* ---- One of several works completes when a thread is about to sleep -------------------------- */
 
 enum { ANY_WAIT_MS = 3000 };
 
-static rcm_comm *completes; /* a receive of it, when the next sleep begins; NULL: none */
+static rcm_comm *completes; /* a receive of it completes when the next sleep begins; NULL: none */
 
 void __wrap_rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep) {
     rcm_comm *comm = pthread_equal(pthread_self(), user) ? completes : NULL;
@@ -126,7 +128,7 @@ void __wrap_rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sle
     __real_rcmi_node_sleep_begin(node, sleep);
 }
 
-/* What it saw before it would have slept it does not forget. */
+/* The completion that it found just before sleeping is not lost. */
 static int check_any(rcm_comm *comm, void *arg) {
     float in = 0;
     rcm_work *work = NULL;
@@ -152,13 +154,13 @@ static int any_run(void) {
     return ranks_run(&ranks, check_any, NULL);
 }
 
-/* ---- A communicator fails while a call is under way ------------------------------------------ */
+/* ---- A communicator fails during a call ------------------------------------------------------ */
 
 static rcm_comm *fails;      /* at the next call; NULL: none */
-static bool failed, started; /* it has; a run was begun all the same */
+static bool failed, started; /* it has failed; a run started all the same */
 
-/* The call has found that the communicator is well, and has not begun. Another thread that waited
- * closes the channels. */
+/* The call has checked the communicator but not started its run. Another thread that waited closes
+ * the channels. */
 void __wrap_rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry) {
     rcm_comm *comm = fails;
     __real_rcmi_call_log_add(log, entry);
@@ -174,11 +176,11 @@ rcm_status __wrap_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind 
                                  struct rcmi_run **ret_run) {
     if (!failed)
         return __real_rcmi_run_start(exec, bind, ret_run);
-    started = true; /* its channels are no more */
+    started = true; /* its channels are closed */
     return rcmi_fail(RCM_ERR_INTERNAL, 0, "a run begins on closed channels");
 }
 
-/* On rank 0 no run begins, and the call says why, as some call of rank 1 does. */
+/* On rank 0 no run starts, and the call returns the reason. A call of rank 1 returns it too. */
 static int check_failed(rcm_comm *comm, void *arg) {
     enum { CALLS = 4 };
     float in[4] = {1, 2, 3, 4}, out[4];
@@ -207,7 +209,7 @@ static int failed_run(const char *transport) {
 
 enum { AGAIN_RUNS = 4, CLOSE_US = 30000 };
 
-static _Atomic bool closes_late; /* the loop thread, when the work's status is final */
+static _Atomic bool closes_late; /* delays the loop thread after the work's status is final */
 static _Atomic int closed_late;
 
 bool __wrap_rcmi_notice_close(struct rcm_work *work, struct rcmi_notices *notices) {
@@ -234,7 +236,7 @@ static int again_peer(rcm_comm *comm) {
     return errors;
 }
 
-/* Each callback is of its own run. */
+/* Each callback belongs to its own run. */
 static int check_again(rcm_comm *comm, void *arg) {
     struct rcm_call call = RCM_CALL_INIT;
     _Atomic int calls = 0;
@@ -273,12 +275,12 @@ static int again_run(void) {
     return ranks_run(&ranks, check_again, NULL);
 }
 
-/* ---- What is kept for the next call ---------------------------------------------------------- */
+/* ---- Memory cached for later calls ----------------------------------------------------------- */
 
 enum { KEPT_FLOATS = 1 << 20, KEPT_MOST = 22 << 20 };
 
 static size_t heap_bytes(void) {
-    const struct mallinfo2 heap = mallinfo2(); /* zeros under a sanitizer */
+    const struct mallinfo2 heap = mallinfo2(); /* zero under a sanitizer */
     return heap.uordblks + heap.hblkhd;
 }
 
@@ -292,7 +294,7 @@ static rcm_status kept_call(rcm_comm *comm, int i, const struct rcm_call *call, 
     return rcm_exscan(comm, in, out, KEPT_FLOATS, RCM_FLOAT32, RCM_SUM, call, NULL);
 }
 
-/* Large sums by many plans, each with scratch, do not add up. */
+/* The scratch of large sums by many plans does not add up. */
 static int check_kept(rcm_comm *comm, void *arg) {
     static const char *const algorithms[] = {"binomial", "chain", "recursive_doubling"};
     float *in = calloc(KEPT_FLOATS, sizeof *in), *out = calloc(KEPT_FLOATS, sizeof *out);
@@ -322,16 +324,17 @@ static int kept_run(void) {
     return ranks_run(&ranks, check_kept, NULL);
 }
 
-/* ---- A fork while another thread takes leave ------------------------------------------------- */
+/* ---- A fork while another thread leaves ------------------------------------------------------ */
 
 struct rcmi_engine;
 void __real_rcmi_engine_hurry(struct rcmi_engine *engine);
 void __wrap_rcmi_engine_hurry(struct rcmi_engine *engine);
 
-static bool forks;      /* the process, when exit takes leave */
-static rcm_comm *hears; /* while it takes leave, that another rank failed of that; NULL: none */
+static bool forks; /* forks while exit leaves the communicator */
+static rcm_comm
+    *aborts_in_leave; /* is aborted by another rank's failure during the leave; NULL: none */
 
-/* A communicator of its own. */
+/* Initializes and leaves a communicator of its own. */
 static void child_run(void) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     rcm_comm *comm = NULL;
@@ -355,8 +358,8 @@ void __wrap_rcmi_engine_hurry(struct rcmi_engine *engine) {
         fprintf(stderr, "the child ends with 0x%x\n", (unsigned)status);
         _exit(1);
     }
-    if (hears)
-        (void)!rcm_abort(hears, "it has left");
+    if (aborts_in_leave)
+        (void)!rcm_abort(aborts_in_leave, "it has left");
     __real_rcmi_engine_hurry(engine);
 }
 
@@ -375,7 +378,7 @@ static int fork_run(void) {
 static int check_leave(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
-    hears = comm;
+    aborts_in_leave = comm;
     CHECK(errors, rcm_leave(comm) == RCM_OK, "%s", rcm_last_error());
     return errors;
 }
@@ -385,7 +388,7 @@ static int leave_run(void) {
     return ranks_run(&ranks, check_leave, NULL);
 }
 
-/* ---- A work waits for a rank whose link is lost, and its channels do not know it yet --------- */
+/* ---- A link is lost, and its channels get the report late ------------------------------------ */
 
 struct rcmi_link;
 void __real_rcmi_channels_link_down(struct rcmi_link *link);
@@ -393,7 +396,7 @@ void __wrap_rcmi_channels_link_down(struct rcmi_link *link);
 
 enum { DOWN_US = 1000, DOWN_MOST = 2000 };
 
-static rcm_comm *down_late; /* of the channels that are told late; NULL: none */
+static rcm_comm *down_late; /* the channels of this communicator get the report late; NULL: none */
 
 void __wrap_rcmi_channels_link_down(struct rcmi_link *link) {
     struct rcm_error error = RCM_ERROR_INIT;
@@ -402,7 +405,7 @@ void __wrap_rcmi_channels_link_down(struct rcmi_link *link) {
     __real_rcmi_channels_link_down(link);
 }
 
-/* Rank 1 dies while rank 0 waits for it, longer than what was sent may be on its way. */
+/* Rank 1 dies while rank 0 waits for it, later than sent messages can be in flight. */
 static int check_lost(rcm_comm *comm, void *arg) {
     struct rcm_error error = RCM_ERROR_INIT;
     char byte = 0;
@@ -430,7 +433,7 @@ static int lost_run(void) {
     return ranks_run(&ranks, check_lost, NULL);
 }
 
-/* ---- A rank fails and ends while another one is slow to set up its link with it -------------- */
+/* ---- A rank fails and exits while another one is slow to set up its link --------------------- */
 
 struct rcmi_blob;
 rcm_status __real_rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *blob);
@@ -446,8 +449,8 @@ rcm_status __wrap_rcmi_setup_on_offer(struct rcmi_link *link, struct rcmi_blob *
     return __real_rcmi_setup_on_offer(link, blob);
 }
 
-/* Rank 1 hears why, not that rank 0 is gone. */
-static int check_told(rcm_comm *comm, void *arg) {
+/* Rank 1 gets the reason, not that rank 0 is gone. */
+static int check_reason(rcm_comm *comm, void *arg) {
     char byte = 0;
     rcm_work *work = NULL;
     int errors = 0;
@@ -468,10 +471,10 @@ static int check_told(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-static int told_run(void) {
+static int reason_run(void) {
     const struct ranks ranks = {.n = 2, .transport = "tcp", .keep = true};
     setenv("RINGCOMM_LOG", "error", 0);
-    return ranks_run(&ranks, check_told, NULL);
+    return ranks_run(&ranks, check_reason, NULL);
 }
 
 int main(int argc, char **argv) {
@@ -492,8 +495,8 @@ int main(int argc, char **argv) {
         return leave_run() != 0;
     if (strcmp(what, "lost") == 0)
         return lost_run() != 0;
-    if (strcmp(what, "told") == 0)
-        return told_run() != 0;
-    fprintf(stderr, "usage: races wake|any|failed|again|kept|fork|leave|lost|told\n");
+    if (strcmp(what, "reason") == 0)
+        return reason_run() != 0;
+    fprintf(stderr, "usage: races wake|any|failed|again|kept|fork|leave|lost|reason\n");
     return 2;
 }
