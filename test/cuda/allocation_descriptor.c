@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ranks whose buffers are registered memory of cuMemCreate, both in one allocation: once each
- * has opened the other's by its descriptor, an all_reduce moves no more than one of memory that has
- * an IPC handle (moved_bytes.c). What was opened is closed when the last of the buffers is
- * deregistered, and not before. descriptor
+ * Two ranks whose buffers are registered memory of cuMemCreate, both in one allocation. Once each
+ * rank has opened the other's allocation by descriptor, an all_reduce moves no more bytes than one
+ * of memory with an IPC handle (moved_bytes.c). The import is closed when the last buffer is
+ * deregistered, not before.
+ *
+ *     allocation_descriptor
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +28,7 @@ static int64_t moved(const struct bench *b) {
     return all;
 }
 
-/* Of one all_reduce. */
+/* Bytes moved by one all_reduce. */
 static int64_t moved_by_one(const struct bench *b, int *errors) {
     const int64_t before = moved(b);
     CHECK(*errors,
@@ -36,7 +38,7 @@ static int64_t moved_by_one(const struct bench *b, int *errors) {
     return moved(b) - before;
 }
 
-/* Both ranks see the same number. */
+/* Repeats until the imports are open. Both ranks get the same number of bytes. */
 static int until_it_is_open(const struct bench *b) {
     const int64_t least = (3 * RANKS - 1) * (int64_t)BYTES;
     const time_t end = time(NULL) + SECONDS;
@@ -69,10 +71,10 @@ static int check_buffers(struct bench *b) {
               rcm_mem_register(b->comm, b->out, BYTES) == RCM_OK,
           "%s", rcm_last_error());
     errors += until_it_is_open(b) + bench_one(b, 0, 2) + deregister(b, b->out);
-    CHECK(errors, emulator_counts().imports == arenas + 1, "%llu are open, not %llu",
+    CHECK(errors, emulator_counts().imports == arenas + 1, "%llu imports are open, not %llu",
           (unsigned long long)emulator_counts().imports, (unsigned long long)arenas + 1);
     errors += bench_one(b, 0, 3) + deregister(b, b->in);
-    CHECK(errors, emulator_counts().imports == arenas, "%llu are open, not %llu",
+    CHECK(errors, emulator_counts().imports == arenas, "%llu imports are open, not %llu",
           (unsigned long long)emulator_counts().imports, (unsigned long long)arenas);
     return errors + bench_one(b, 0, 4);
 }
@@ -86,7 +88,7 @@ static int check(rcm_comm *comm, void *arg) {
     (void)arg;
     b.dtype = RCM_INT32;
     b.count = COUNT;
-    errors += bench_one(&b, 0, 0); /* planes come up */
+    errors += bench_one(&b, 0, 0); /* opens the device planes */
     const int files = count_open_files();
     errors += bench_driver(
         mapped_new(b.cuda, b.device, 4 * BYTES, RCMI_CUDA_HANDLE_DESCRIPTOR, &mapped, &call), call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The operations that stream_bench.c does on device buffers and on the host's. */
+/* The operations that stream_bench.c runs on device buffers and on host buffers. */
 #include "stream_bench.h"
 
 static rcm_status all_reduce(const struct bench *b, void *in, void *out,
@@ -54,7 +54,7 @@ static rcm_status exscan(const struct bench *b, void *in, void *out, const struc
     return rcm_exscan(b->comm, in, out, b->count, b->dtype, RCM_SUM, call, NULL);
 }
 
-/* Blocks of unequal lengths, each of something: a rank that has nothing waits for no stream. */
+/* Blocks of unequal length, none empty: a rank with an empty block does not wait for its stream. */
 static rcm_status all_gather_v(const struct bench *b, void *in, void *out,
                                const struct rcm_call *call) {
     size_t counts[BENCH_RANKS_MAX];
@@ -85,7 +85,7 @@ static rcm_status scatter_v(const struct bench *b, void *in, void *out,
                          call, NULL);
 }
 
-/* Of blocks, some of which are of nothing. */
+/* Lengths of blocks, some of them 0. */
 static size_t pair_count(const struct bench *b, int from, int to) {
     const size_t part = b->count / BENCH_RANKS_MAX + 1;
     return from == to ? part : part * (size_t)((from + 2 * to) % 3);
@@ -125,7 +125,7 @@ static rcm_status batch(const struct bench *b, void *in, void *out, const struct
     return rcm_batch(b->comm, transfers, 2, call, NULL);
 }
 
-/* The first failure of those that were begun, or RCM_OK; they are freed. */
+/* Waits for all works and frees them. Returns the first failure, or RCM_OK. */
 static rcm_status works_end(rcm_work *const *works, int n) {
     rcm_status status = RCM_OK;
     for (int i = 0; i < n; i++) {
@@ -136,8 +136,8 @@ static rcm_status works_end(rcm_work *const *works, int n) {
     return status;
 }
 
-/* Messages under several tags, whose receives are of any source and in another order, of two
- * lengths; one is synchronous. */
+/* Messages of two lengths with several tags. Receives use any source and another order. One send is
+ * synchronous. */
 static rcm_status tags(const struct bench *b, void *in, void *out, const struct rcm_call *call) {
     enum { PARTS = 4 };
     const int p = rcm_size(b->comm), to = (rcm_rank(b->comm) + 1) % p;
@@ -157,7 +157,7 @@ static rcm_status tags(const struct bench *b, void *in, void *out, const struct 
     return status == RCM_OK ? end : status;
 }
 
-/* About half of what comes has room. */
+/* The receive buffer holds about half of the message. */
 static rcm_status truncated(const struct bench *b, void *in, void *out,
                             const struct rcm_call *call) {
     const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
@@ -168,12 +168,12 @@ static rcm_status truncated(const struct bench *b, void *in, void *out,
         status =
             rcm_recv(b->comm, out, b->count / 2 + 1, b->dtype, (rank + p - 1) % p, 5, call, NULL);
     const rcm_status end = works_end(&sent, 1);
-    if (status == RCM_OK) /* it is not told */
+    if (status == RCM_OK) /* the truncation was not reported */
         return RCM_ERR_INTERNAL;
     return status == RCM_ERR_TRUNCATED ? end : status;
 }
 
-/* A message that is found before its receive is there; and a receive that is taken back. */
+/* A message found by a probe before its receive, and a canceled receive. */
 static rcm_status probed(const struct bench *b, void *in, void *out, const struct rcm_call *call) {
     const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
     struct rcm_message message = RCM_MESSAGE_INIT;
@@ -195,7 +195,7 @@ static rcm_status probed(const struct bench *b, void *in, void *out, const struc
     return ends[1] == RCM_ERR_CANCELED ? RCM_OK : RCM_ERR_INTERNAL;
 }
 
-/* To memory of the next rank's host, and back. */
+/* To host memory of the next rank, and back. */
 static rcm_status relay(const struct bench *b, void *in, void *out, const struct rcm_call *call) {
     const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
     const int next = (rank + 1) % p, before = (rank + p - 1) % p;

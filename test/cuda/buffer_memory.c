@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers in memory of the emulated device: see ../coll/buffer_memory.h. */
+/* Buffers in memory of the emulated device. See ../coll/buffer_memory.h. */
 #include "buffer_memory.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -11,14 +11,14 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct rcmi_cuda *cuda;
 static struct rcmi_cuda_context *context;
-static void *(*view)(rcmi_cuda_address address); /* the emulator's own */
+static void *(*view)(rcmi_cuda_address address); /* fakecuda_view */
 
 static void give_up(const char *what, int code) {
     fprintf(stderr, "test/cuda/buffer_memory: %s (%d)\n", what, code);
     abort();
 }
 
-/* In each process by itself: a driver is of no use after a fork. */
+/* Runs once per process: a driver is unusable after a fork. */
 static void begin(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     void *found = driver ? dlsym(driver, "fakecuda_view") : NULL;
@@ -43,7 +43,7 @@ bool mem_is_host(void) {
     return false;
 }
 
-/* The driver comes after rcm_init, which opens a device that was named. */
+/* rcm_init opens the named device, because the driver is loaded only later. */
 void mem_init(void) {
     setenv("RINGCOMM_DEVICE", "0", 0);
 }
@@ -75,7 +75,7 @@ void *mem_view(const void *memory) {
     return view((rcmi_cuda_address)(uintptr_t)memory);
 }
 
-/* The emulator says it, when memory is freed that a kernel or copy uses. */
+/* The emulator ends the process if freed memory is used by a kernel or copy. */
 int mem_in_use(const void *memory, size_t bytes) {
     (void)memory;
     (void)bytes;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each call of the driver fails once at each place in the library that makes it. Two ranks do what
- * there is to do with device memory; on rank 1 the call fails. Its status says so, rank 0 hears of
- * it in time, no result is wrong, and nothing is left.
- *     sites SEED N     at N places, drawn by SEED; 0: at all
- *     sites NAME N     of the first N calls of one function of the driver each one
- *     sites run        one run: the emulator's settings are in the environment
- * Only the library's calls count: it is the shared one here, and the program makes none itself.
+ * Each driver call fails once, at each place in the library that makes it. Two ranks use device
+ * memory in every way, and the call fails on rank 1. Rank 1's status reports it, rank 0 gets the
+ * error in time, no result is wrong, and nothing leaks.
+ *
+ *     driver_failures SEED N   N places, drawn by SEED; 0: all places
+ *     driver_failures NAME N   each of the first N calls of one driver function
+ *     driver_failures run      one run, with the emulator's settings in the environment
+ *
+ * Only the library's calls count: it is a shared library here, and the program makes no driver
+ * call.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -19,11 +22,11 @@
 
 enum { SITES = 400, COUNT = 700001, SECONDS = 60, LEAST = 30 };
 
-/* ---- What is done ---------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 struct buffers {
     int32_t *in, *out; /* on the device, COUNT elements */
-    int32_t *host;     /* the same many, of each half */
+    int32_t *host;     /* COUNT elements, a half from each rank */
 };
 
 static rcm_status messages(rcm_comm *comm, const struct buffers *b) {
@@ -35,7 +38,7 @@ static rcm_status messages(rcm_comm *comm, const struct buffers *b) {
                             : status;
 }
 
-/* From host memory to `in`, in place summed, gathered on the device, back to host memory. */
+/* From host memory to `in`, summed in place, gathered on the device, and back to host memory. */
 static rcm_status use(rcm_comm *comm, const struct buffers *b) {
     const struct rcm_call apart = {.size = sizeof apart, .flags = RCM_NO_STREAM};
     const int me = rcm_rank(comm);
@@ -81,7 +84,7 @@ static int buffers_free(rcm_comm *comm, struct buffers *b) {
 
 static int files_before;
 
-/* What is to be given back by a call that fails is left: there is no other way. */
+/* Resources stay open if the call that releases them fails: nothing else can release them. */
 static int check_left(const char *fails) {
     static const char *const gives_back[] = {"Destroy", "Free", "Unload", "Release", "Close", NULL};
     for (int i = 0; gives_back[i]; i++)
@@ -98,7 +101,7 @@ static void before(int rank) {
     files_before = count_open_files();
 }
 
-/* Rank 1's own call failed; the program gives up, and the other rank hears it. */
+/* Rank 1's own call failed. The program aborts, and rank 0 gets the error. */
 static int check_failed(rcm_comm *comm, rcm_status status) {
     struct rcm_error error = RCM_ERROR_INIT;
     int errors = 0;
@@ -146,7 +149,7 @@ struct site {
     char fail[130]; /* FAKECUDA_FAIL */
 };
 
-/* The program anew, in whose ranks the call at that place fails; NULL: none. */
+/* Starts the program again. In its ranks the call at `site` fails; NULL: none fails. */
 static int run_self(const struct site *site) {
     int status;
     fflush(stdout);
@@ -165,7 +168,7 @@ static int run_self(const struct site *site) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Has it been read before, by another rank? */
+/* True if another rank has listed the site already. */
 static bool site_known(const struct site *sites, int n, const struct site *site) {
     for (int i = 0; i < n; i++)
         if (strcmp(sites[i].place, site->place) == 0)
@@ -184,7 +187,7 @@ static int sites_read(const char *path, struct site *sites) {
     return n;
 }
 
-/* One call after the other of the first `want` of that function. */
+/* The first `want` calls of that function, one per run. */
 static int run_each(const char *name, int want) {
     struct site site;
     int errors = 0;
@@ -198,7 +201,7 @@ static int run_each(const char *name, int want) {
     return errors;
 }
 
-/* The first `want` of a random order. */
+/* Moves `want` random sites to the front. */
 static void sites_draw(struct site *sites, int n, int want, unsigned seed) {
     for (int i = 0; i < want; i++) {
         seed = seed * 1664525u + 1013904223u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the emulator counts in this process (fakes/cuda/fakecuda.h), and of the row of device
- * memory. */
+/* The counters of the emulator in this process (fakes/cuda/fakecuda.h), and whether the library has
+ * a backend for device memory. */
 #ifndef TEST_CUDA_EMULATOR_COUNTS_H
 #define TEST_CUDA_EMULATOR_COUNTS_H
 
@@ -8,7 +8,6 @@
 #include "../fakes/cuda/fakecuda.h"
 
 struct fakecuda_counts emulator_counts(void);
-/* Is there a transport of device memory at all? */
 bool has_device_backend(void);
 
 #endif

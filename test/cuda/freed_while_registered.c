@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory that its program frees before it is deregistered, under the emulator, which
- * gives a freed address out again at once: calls are refused, nothing is sent, and the communicator
- * is as before.
- *     freed checked     RINGCOMM_CHECK_MEMORY is 1
- *     freed unchecked   what is noticed without it
+ * Registered memory that the program frees before it is deregistered. The emulator reuses a freed
+ * address at once. Calls are rejected, nothing is sent, and the communicator still works.
+ *
+ *     freed_while_registered checked     RINGCOMM_CHECK_MEMORY is 1
+ *     freed_while_registered unchecked   what is detected without it
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int done(const char *what, rcm_status status) {
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* Each begins with a buffer that is not to be used. */
+/* Each call gets a buffer that may not be used. */
 static int refuse_all(rcm_comm *comm, const struct program *p, void *bad, const char *words) {
     void *const good = program_buffer(p->out);
     const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
@@ -46,7 +46,7 @@ static int refuse_all(rcm_comm *comm, const struct program *p, void *bad, const 
     const struct {
         const char *name;
         rcm_status status;
-        const char *said;
+        const char *text;
     } got[] = {
 #define CALL(call) {#call, call, strdup(rcm_last_error())}
         CALL(rcm_all_reduce(comm, bad, good, COUNT, RCM_INT32, RCM_SUM, &now, NULL)),
@@ -63,15 +63,15 @@ static int refuse_all(rcm_comm *comm, const struct program *p, void *bad, const 
     };
     int errors = 0;
     for (size_t i = 0; i < sizeof got / sizeof got[0]; i++) {
-        CHECK(errors, got[i].status == RCM_ERR_INVALID && strstr(got[i].said, words),
-              "%s: %s (%s), not \"%s\"", got[i].name, rcm_status_name(got[i].status), got[i].said,
+        CHECK(errors, got[i].status == RCM_ERR_INVALID && strstr(got[i].text, words),
+              "%s: %s (%s), not \"%s\"", got[i].name, rcm_status_name(got[i].status), got[i].text,
               words);
-        free((void *)(uintptr_t)got[i].said);
+        free((void *)(uintptr_t)got[i].text);
     }
     return errors;
 }
 
-/* It works, with the right result, from memory that each rank has filled with VALUE. */
+/* A sum over memory that each rank has filled with VALUE. */
 static int works(rcm_comm *comm, const struct program *p, void *from) {
     int errors = done("all_reduce", rcm_all_reduce(comm, from, program_buffer(p->out), BYTES,
                                                    RCM_UINT8, RCM_SUM, &now, NULL));
@@ -85,20 +85,20 @@ static int filled(const struct program *p, rcmi_cuda_address at) {
            p->cuda->cuStreamSynchronize(NULL) != RCMI_CUDA_SUCCESS;
 }
 
-/* ---- Memory that is freed -------------------------------------------------------------------- */
+/* ---- Freed memory ---------------------------------------------------------------------------- */
 
-/* The address is the same, the allocation another one. */
+/* Same address, another allocation. */
 static int allocate_anew(struct program *p) {
     const rcmi_cuda_address was = p->in;
     int errors = 0;
     CHECK(errors,
           p->cuda->cuMemFree(p->in) == RCMI_CUDA_SUCCESS &&
               p->cuda->cuMemAlloc(&p->in, BYTES) == RCMI_CUDA_SUCCESS && p->in == was,
-          "the address does not come back");
+          "cuMemAlloc returned another address");
     return errors + filled(p, p->in);
 }
 
-/* Also where peers have opened the first allocation. */
+/* Also if peers have opened the first allocation. */
 static int check_reused(rcm_comm *comm, struct program *p) {
     void *const in = program_buffer(p->in);
     int errors = done("register", rcm_mem_register(comm, in, BYTES)) + works(comm, p, in);
@@ -111,7 +111,7 @@ static int check_reused(rcm_comm *comm, struct program *p) {
     return errors + done("deregister", rcm_mem_deregister(comm, in, BYTES));
 }
 
-/* Nothing is there any more. */
+/* The memory is freed and not replaced. */
 static int check_gone(rcm_comm *comm, struct program *p) {
     void *const in = program_buffer(p->in);
     rcm_work *work = NULL, *message = NULL;
@@ -138,7 +138,7 @@ static int check_gone(rcm_comm *comm, struct program *p) {
     return errors + filled(p, p->in) + works(comm, p, program_buffer(p->in));
 }
 
-/* One piece of two is mapped anew, which the buffer does not even lie in. */
+/* One of two pieces is mapped anew. The buffer does not lie in that piece. */
 static int check_piece(rcm_comm *comm, const struct program *p) {
     struct mapped mapped;
     const char *call = "";
@@ -161,7 +161,7 @@ static int check_piece(rcm_comm *comm, const struct program *p) {
     return errors;
 }
 
-/* Memory of rcm_mem_alloc_kind, which the program takes for its own. */
+/* Memory of rcm_mem_alloc_kind that the program frees itself. */
 static int check_block(rcm_comm *comm, const struct program *p) {
     void *block = NULL, *host = NULL;
     int errors = done("alloc", rcm_mem_alloc_kind(comm, RCM_MEM_DEVICE, BYTES, &block));

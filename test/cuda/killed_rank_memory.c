@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kill -9 of a rank at a random moment of operations on device memory: the others hear of it with
- * its name, nothing of theirs begins on its memory from then on, and all that they had opened of it
- * is closed. Memory that they allocate afterwards is theirs alone, and free when they free it.
- *     death RUNS [SEED [WITHIN_MS]]     named within that time of the kill, 20000 if not said
+ * kill -9 of a rank at a random moment during operations on device memory. The other ranks report
+ * the killed rank, start no further operation on its memory, and close their imports of it. Memory
+ * that they allocate afterwards is not shared, and is free when they free it.
+ *
+ *     killed_rank_memory RUNS [SEED [WITHIN_MS]]
+ *
+ * The error must come within WITHIN_MS of the kill (default 20000).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -20,11 +23,11 @@
 
 enum { BLOCK = 9001 * 4, AFTERWARDS = 20, SECONDS = 60 };
 
-/* What the processes of a run share. */
+/* Shared by the processes of a run. */
 struct run {
     int victim;
-    unsigned after_us; /* of the first operation */
-    bool late;         /* that is, the first one once the planes are up */
+    unsigned after_us; /* delay after the first operation */
+    bool late;         /* the delay starts once the planes are up */
     uint64_t seed;
     int64_t within_ms;
     _Atomic int64_t killed_ns;
@@ -37,7 +40,8 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* In the victim: its parent is what rcm_spawn waits for, and ends well whatever becomes of it. */
+/* In the victim: a child becomes the rank. rcm_spawn waits for its parent, which exits with 0 if
+ * the child was killed. */
 static void step_aside(int rank) {
     if (rank != run->victim)
         return;
@@ -67,10 +71,10 @@ static rcm_status one(struct bench *b, unsigned i) {
     return bench_operations[draw / 2 % bench_operations_count].call(b, b->in, b->out, &call);
 }
 
-/* Nothing is begun any more on memory that is nobody's. */
+/* No access to memory of the dead rank after the error. */
 static int check_afterwards(struct bench *b) {
     int errors = 0;
-    usleep(20000); /* what had begun before it was known ends */
+    usleep(20000); /* operations that started before the error end */
     const uint64_t before = emulator_counts().dead;
     for (unsigned i = 0; i < AFTERWARDS; i++)
         CHECK(errors, one(b, i) == RCM_ERR_PEER, "a call afterwards: %s", rcm_last_error());
@@ -80,7 +84,7 @@ static int check_afterwards(struct bench *b) {
     return errors;
 }
 
-/* Large enough that it shares no block with other memory. */
+/* A block of its own, because it is large. */
 static bool is_freed(const struct bench *b, int *errors) {
     enum rcmi_cuda_pointer_attribute name = RCMI_CUDA_POINTER_BUFFER_ID;
     uint64_t before = 0, after = 0;
@@ -98,7 +102,8 @@ static bool is_freed(const struct bench *b, int *errors) {
            after != before;
 }
 
-/* What was exported before the death was heard stays, which may be the first ones. */
+/* Memory exported before the error stays allocated, possibly the first blocks too. Later memory is
+ * freed. */
 static int check_freed(const struct bench *b) {
     const int64_t end = now_ns() + SECONDS * INT64_C(1000000000);
     int errors = 0;

@@ -29,7 +29,7 @@ static bool thread_is_ours(const char *id) {
     return strncmp(name, "ringcomm", 8) == 0;
 }
 
-/* A thread of the emulator has the name of the one that made it. */
+/* Counts the library's threads. Threads of the emulator inherit their creator's name. */
 static int threads(void) {
     const struct dirent *entry;
     int n = 0;
@@ -44,7 +44,7 @@ static int threads(void) {
 int leak_check(int files_before) {
     int errors = 0;
     for (int i = 0; i < 5000 && (count_open_files() > files_before || threads() > 0); i++)
-        usleep(1000); /* a thread that was joined is seen for a moment */
+        usleep(1000); /* a joined thread stays visible for a moment */
     CHECK(errors, count_open_files() <= files_before, "%d files are open, %d were",
           count_open_files(), files_before);
     CHECK(errors, threads() == 0, "%d threads run", threads());

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank leaves behind in its process: files that are open, and threads of the library's. */
+/* Open files and library threads that a rank leaks in its process. */
 #ifndef TEST_CUDA_LEAK_CHECK_H
 #define TEST_CUDA_LEAK_CHECK_H
 
-/* Before rcm_init: how many files are open. */
+/* Number of open files. Called before rcm_init. */
 int count_open_files(void);
-/* After rcm_destroy: neither more files than before, nor a thread. Waits a while for what ends.
- * Says what is left, and counts errors. */
+/* Called after rcm_destroy: there are no more files than before, and no thread of the library.
+ * Waits for those that are ending. Prints leaks and returns the number of errors. */
 int leak_check(int files_before);
 
 #endif

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank sends device memory of the program's own, and leaves before it is received: it is received
- * all the same, as long as that rank waits in rcm_leave, and all that is open of it is closed then.
- * What is not received by the end of that wait cannot be, and is closed, too. Larger messages whose
- * receive comes after a stream are asked for when the stream is done, and so not sent before.
- *     leave
+ * A rank sends device memory of the program and leaves before it is received.
+ *
+ * The data is received while that rank waits in rcm_leave, and its imports are closed afterwards.
+ * What is not received by the end of that wait cannot be received any more, and is closed too. For
+ * larger messages whose receive follows a stream, the receiver requests the data when the stream is
+ * done. So they are not sent before.
+ *
+ *     leave_before_receive
  */
 #include <signal.h>
 #include <stdio.h>
@@ -13,19 +16,19 @@
 #include "stream_bench.h"
 #include "emulator_counts.h"
 
-/* A broadcast of more would wait for its readers where ranks share CPUs; messages of more for their
- * receive. */
+/* A longer broadcast would wait for its readers where ranks share CPUs. Longer messages would wait
+ * for their receive. */
 enum { BYTES = 12 << 10, MESSAGE = 2 << 10, MESSAGES = 2, ROOM = 1 << 19 };
 enum { STAYS, LEAVES, RANKS, TAG = 3, FILL = 0x5b, LATE_US = 1000000, SECONDS = 60 };
 
-/* A case: what the rank that leaves sends, and what the other one does. */
+/* A case: what the leaving rank sends, and how the other one receives. */
 struct leaving {
     const char *name;
     rcm_status (*send)(const struct bench *b);
     int (*receive)(const struct bench *b);
 };
 
-static uint64_t imported; /* bytes of others' memory that were read before */
+static uint64_t imported; /* bytes of imported memory read so far */
 static pid_t leaver;
 
 /* ---- Sending --------------------------------------------------------------------------------- */
@@ -34,7 +37,7 @@ static rcm_status broadcast(const struct bench *b) {
     return rcm_broadcast(b->comm, b->in, BYTES, RCM_UINT8, LEAVES, NULL, NULL);
 }
 
-/* They wait for nothing. */
+/* They complete without the receiver. */
 static rcm_status send_messages(const struct bench *b) {
     rcm_work *works[MESSAGES] = {NULL};
     rcm_status status = RCM_OK;
@@ -60,7 +63,8 @@ static int check_received(const struct bench *b, size_t bytes) {
 static int check_imported(size_t bytes) {
     int errors = 0;
     if (has_device_backend())
-        CHECK(errors, emulator_counts().imported.read >= imported + bytes, "it went another way");
+        CHECK(errors, emulator_counts().imported.read >= imported + bytes,
+              "the data was not read from the peer's memory");
     return errors;
 }
 
@@ -74,7 +78,7 @@ static int await_closed(void) {
     return errors;
 }
 
-/* By then the rank has left; its wait does not end before it may go on. */
+/* Waits until the rank has left, then stops it so that its wait does not end. */
 static void let_it_leave(void *arg) {
     (void)arg;
     usleep(LATE_US);
@@ -91,7 +95,7 @@ static int receive_late(const struct bench *b) {
     return errors;
 }
 
-/* They came in time, and are taken when the stream comes to it. */
+/* The messages arrived in time, and are received when the stream reaches them. */
 static int receive_behind(const struct bench *b) {
     const struct rcm_call call = {.size = sizeof call, .stream = b->stream};
     rcm_work *works[MESSAGES] = {NULL};
@@ -143,7 +147,7 @@ static int know_leaver(rcm_comm *comm) {
     return errors;
 }
 
-/* The channels of a broadcast are ready then, and planes are up. */
+/* Opens the broadcast's channels and the device planes. */
 static int begin(struct bench *b, rcm_comm *comm, char **ret_in) {
     rcmi_cuda_address memory = 0;
     int errors = bench_begin(b, comm, ROOM);

@@ -6,14 +6,14 @@
 
 enum { PINNED = 1, GRANULE = MAPPED_PIECE };
 
-/* CUmemAllocationProp, whose header is not needed to build the tests. */
+/* CUmemAllocationProp. The tests are built without its header. */
 struct properties {
     int type, handle_types, location_type, device;
     void *none;
     unsigned char flags[8];
 };
 
-/* The library does not call it. */
+/* The library does not use cuMemCreate. */
 static rcmi_cuda_code create(unsigned long long *allocation, size_t bytes,
                              const struct properties *properties) {
     rcmi_cuda_code (*call)(unsigned long long *, size_t, const struct properties *,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the operations move, counted by the emulator: nothing through the host's memory where ranks
- * read each other's device memory, and an all_reduce of registered memory no more than the
+ * The bytes that operations move, counted by the emulator. Where ranks read each other's device
+ * memory, nothing goes through host memory. An all_reduce of registered memory moves only what the
  * algorithm needs: each of R ranks reads its part of R inputs and writes it, and reads and writes
  * R-1 parts of results: (3R - 1) n bytes.
- *     moved RANKS
+ *
+ *     moved_bytes RANKS
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 enum { COUNT = 60000, REPEAT = 2 };
 
-/* Of all ranks: host, and all, bytes read and written. */
+/* Bytes read and written by all ranks: in host memory, and in any memory. */
 struct sums {
     int64_t host, all;
 };
@@ -29,7 +30,7 @@ static struct sums sums_of(const struct bench *b) {
     return (struct sums){got[0], got[1]};
 }
 
-/* Other ranks have finished, too: what a rank may still do for others is in the sum. */
+/* Includes a barrier, so that work of other ranks is counted too. */
 static struct sums measure(const struct bench *b, size_t k, int *errors) {
     const struct sums before = sums_of(b);
     for (int i = 0; i < REPEAT; i++)
@@ -40,17 +41,16 @@ static struct sums measure(const struct bench *b, size_t k, int *errors) {
     return (struct sums){after.host - before.host, after.all - before.all};
 }
 
-/* Short messages, and those from or to the host's memory, go through that. */
+/* Short messages and messages from or to host memory go through host memory. */
 static bool is_served(const char *name) {
     return strcmp(name, "tags") != 0 && strcmp(name, "relay") != 0 && has_device_backend();
 }
 
-/* In place or not. */
 static bool is_all_reduce(const char *name) {
     return strncmp(name, "all_reduce", strlen("all_reduce")) == 0;
 }
 
-/* Blocks of other ranks go straight to the root, or from it, without a slot. */
+/* Blocks go directly to or from the root, without a slot. */
 static bool moves_less(const char *name) {
     return strcmp(name, "gather_v") == 0 || strcmp(name, "scatter_v") == 0;
 }
@@ -58,7 +58,7 @@ static bool moves_less(const char *name) {
 static int check_operation(const struct bench *b, size_t k) {
     const int64_t ranks = rcm_size(b->comm), n = (int64_t)COUNT * 4 * REPEAT;
     int errors = 0;
-    (void)measure(b, k, &errors); /* planes come up */
+    (void)measure(b, k, &errors); /* opens the device planes */
     const struct sums moved = measure(b, k, &errors);
     CHECK(errors, moved.all >= (moves_less(bench_operations[k].name) ? n / 2 : n), "%s: %lld bytes",
           bench_operations[k].name, (long long)moved.all);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where no thread can be started device memory is neither got nor lost: what could not be freed can
- * be freed later, and nothing of the device stays.
- * Linked with --wrap=pthread_create.
+ * If no thread can be started, device memory is neither allocated nor lost. Memory that could not
+ * be freed can be freed later, and nothing of the device leaks. Linked with --wrap=pthread_create.
  */
 #include <errno.h>
 #include <pthread.h>

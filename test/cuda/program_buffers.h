@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers of a program that uses the driver by itself: memory of cuMemAlloc, of which the library
- * knows nothing before a call. */
+/* Buffers of a program that uses the driver itself: memory of cuMemAlloc, unknown to the library
+ * before a call. */
 #ifndef TEST_CUDA_PROGRAM_BUFFERS_H
 #define TEST_CUDA_PROGRAM_BUFFERS_H
 
@@ -14,13 +14,13 @@ struct program {
     size_t bytes; /* of each */
 };
 
-/* Loads the driver. Both have `value` in each byte. Errors. */
+/* Loads the driver. Fills both buffers with `value`. Returns the number of errors. */
 int program_begin(struct program *p, size_t bytes, unsigned char value);
 int program_end(const struct program *p);
-/* How many of the n bytes from `at` on do not have that value. */
+/* How many of the n bytes from `at` on differ from `value`. */
 size_t program_wrong(const struct program *p, rcmi_cuda_address at, size_t n, unsigned char value);
 
-/* As calls take it. */
+/* As an argument of calls. */
 static inline void *program_buffer(rcmi_cuda_address address) {
     return (void *)(uintptr_t)address;
 }

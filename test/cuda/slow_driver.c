@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A driver that does not come back in time: each case is a process with a function of the driver
- * that lasts, longer than the deadline, and after that nothing is left. All at once.
- *     slow
+ * A driver function that takes longer than the deadline. Each case is a process; all run at the
+ * same time. Afterwards nothing leaks.
+ *
+ *     slow_driver
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@ static int expect_late(rcm_status status, const char *words) {
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-/* The device is not open in time; the driver itself, or its setting up lasts. */
+/* The device is not open in time: the driver or its initialization is slow. */
 static int case_open(rcm_comm *comm) {
     void *memory = NULL;
     int errors = 0;
@@ -36,7 +37,7 @@ static int case_open(rcm_comm *comm) {
            expect_late(rcm_mem_alloc_kind(comm, RCM_MEM_DEVICE, 4096, &memory), "was not open");
 }
 
-/* What comes late is given back; the device itself is there. */
+/* A late allocation is freed again. The device stays usable. */
 static int case_alloc(rcm_comm *comm) {
     void *memory = NULL;
     int errors = 0;
@@ -65,8 +66,7 @@ static int call_driver(const char *name, int argument, void **ret) {
     return function ? function(ret, argument) : -1;
 }
 
-/* A call with a deadline of its own, on memory that the program got from the driver; the device is
- * opened for it. */
+/* A call with its own deadline, on memory of the program. The call opens the device. */
 static int case_call(rcm_comm *world) {
     const struct rcm_call call = {.size = sizeof call, .timeout_ms = DEADLINE_MS};
     void *context = NULL, *memory = NULL;
@@ -99,7 +99,7 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* ---- A process of each ----------------------------------------------------------------------- */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 static int run(int i) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Turns bytes into values of the type: floats that are finite and whose sums are rounded. */
+/* Turns bytes into values of the type. Floats become finite, and their sums are rounded. */
 static void make_valid(const struct bench *b) {
     const bool f4 = b->dtype == RCM_FLOAT32 || b->dtype == RCM_COMPLEX64;
     const bool f8 = b->dtype == RCM_FLOAT64 || b->dtype == RCM_COMPLEX128;
@@ -45,7 +45,7 @@ int bench_driver(int code, const char *what) {
     return code != 0;
 }
 
-/* The buffers hold nonsense until the copies that are enqueued have run. */
+/* The buffers hold other data until the enqueued copies have run. */
 int bench_before(const struct bench *b) {
     static useconds_t wait = 300;
     const rcmi_cuda_address in = (rcmi_cuda_address)(uintptr_t)b->in;
@@ -57,7 +57,7 @@ int bench_before(const struct bench *b) {
     return errors + bench_driver(b->cuda->cuMemsetD8Async(out, 0x55, b->bytes, b->stream), "set");
 }
 
-/* Another stream sees the result: it is there for all. */
+/* Another stream copies the result, so it must be complete. */
 int bench_after(const struct bench *b, const char *from) {
     int errors = bench_driver(
         b->cuda->cuMemcpyDtoHAsync(b->taken, (rcmi_cuda_address)(uintptr_t)from, b->bytes, b->side),
@@ -76,7 +76,8 @@ int bench_compare(const struct bench *b, const char *name, const char *which, co
 }
 
 int bench_one(const struct bench *b, size_t k, unsigned salt) {
-    /* Its own twice, and the special ones: NULL, the legacy and the per-thread default stream. */
+    /* The bench's stream twice, and the special handles: NULL, the legacy and the per-thread
+     * default stream. */
     void *const streams[] = {NULL, b->stream, (void *)1, b->stream, (void *)2};
     const struct rcm_call call = {.size = sizeof call, .stream = streams[salt % 5]};
     int errors = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams of the emulated device, on which a function of the host waits: see ../coll/stream_gate.h.
- */
+/* Streams of the emulated device, blocked by a host function. See ../coll/stream_gate.h. */
 #include "stream_gate.h"
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A driver that is stuck while it sets a device up holds up no user of another one. */
+/* A driver that hangs while it initializes one device does not delay users of another device. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { SECONDS = 200, BYTES = 4096 };
 
-/* ---- Ranks, each a world of its own ---------------------------------------------------------- */
+/* ---- Ranks, each with its own world ---------------------------------------------------------- */
 
 struct world {
     const char *device;
@@ -53,10 +53,10 @@ static int memory_give(const struct world *world, void *memory) {
     return errors;
 }
 
-/* ---- A driver that is stuck ------------------------------------------------------------------ */
+/* ---- A driver that hangs --------------------------------------------------------------------- */
 
 static const struct rcmi_cuda *real;
-static struct rcmi_cuda planted;
+static struct rcmi_cuda replaced;
 static atomic_bool is_stuck, goes_on;
 
 static rcmi_cuda_code retain(struct rcmi_cuda_context **ret_context, int ordinal) {
@@ -73,7 +73,7 @@ static void *open_stuck(void *arg) {
     return NULL;
 }
 
-/* All that one does with a device that is open, and the opening and the end of it. */
+/* Everything that the user of an open device may call, and opening and closing another one. */
 static int use_meanwhile(struct world *first, void *memory) {
     struct world second = {.device = "0"};
     void *more = NULL;
@@ -92,9 +92,9 @@ static int check_driver(void) {
     setenv("FAKECUDA_DEVICES", "2", 1);
     if (rcmi_cuda_open(&real) != RCM_OK)
         return 1;
-    planted = *real;
-    planted.cuDevicePrimaryCtxRetain = retain;
-    rcmi_cuda_set(&planted);
+    replaced = *real;
+    replaced.cuDevicePrimaryCtxRetain = retain;
+    rcmi_cuda_set(&replaced);
     if (world_open(&first) != RCM_OK || memory_get(&first, &memory) ||
         pthread_create(&thread, NULL, open_stuck, &other) != 0)
         return 1;
@@ -103,7 +103,8 @@ static int check_driver(void) {
     int errors = use_meanwhile(&first, memory);
     atomic_store(&goes_on, true);
     pthread_join(thread, NULL);
-    CHECK(errors, other.status == RCM_OK, "it was held up until the driver counted as stuck");
+    CHECK(errors, other.status == RCM_OK,
+          "the other device did not open after the driver returned");
     return errors + world_close(&other);
 }
 

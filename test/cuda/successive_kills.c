@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks with operations on device memory under way are killed (SIGKILL), one after the other, each
- * at a moment that is drawn, until two are left. Each time the others name it and go on with a
- * communicator of those that are left, on the same buffers; at the end nothing is left of any.
- *     kill TRANSPORT SEED RANKS
- * Of "shm,tcp" the ranks are on two simulated hosts.
+ * Ranks are killed (SIGKILL) during operations on device memory, one after the other at drawn
+ * moments, until two remain. Each time the others report the killed rank and go on with a
+ * communicator of the remaining ranks, on the same buffers. At the end nothing leaks.
+ *
+ *     successive_kills TRANSPORT SEED RANKS
+ *
+ * With "shm,tcp" the ranks are on two simulated hosts.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -19,8 +21,8 @@
 #include "leak_check.h"
 #include "ranks.h"
 
-/* EXPORTS: three buffers and the arena, which those that died may have had open: they stay, and
- * each of the emulator's allocations is a file. */
+/* EXPORTS: three buffers and the arena. Dead ranks may have had them open, so they stay allocated.
+ * Each allocation of the emulator is a file. */
 enum { RANKS = 32, COUNT = 9001, SECONDS = 200, LATEST_US = 6000, EXPORTS = 4 };
 
 struct job {
@@ -29,7 +31,7 @@ struct job {
     int n;
 };
 
-/* What a rank has: three buffers on the device, and one of the host's. */
+/* Three buffers on the device and one on the host. */
 struct bench {
     int32_t *in, *out, *more;
     int32_t host[COUNT];
@@ -42,7 +44,7 @@ static unsigned draw(unsigned *state, unsigned below) {
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-/* All works end, whatever becomes of one. */
+/* Waits for all works, also after a failure. */
 static rcm_status await(rcm_work **works, int n, rcm_status status) {
     for (int i = 0; i < n; i++) {
         const rcm_status one = works[i] ? rcm_work_wait(works[i], -1) : RCM_OK;
@@ -64,7 +66,7 @@ static rcm_status several(rcm_comm *comm, const struct bench *b) {
     return await(works, 3, status);
 }
 
-/* The sum of ones, taken off the device by a message to oneself. */
+/* The sum of ones, copied to the host by a message to the own rank. */
 static rcm_status sum(rcm_comm *comm, struct bench *b, int *errors) {
     const int me = rcm_rank(comm), p = rcm_size(comm);
     for (int i = 0; i < COUNT; i++)
@@ -81,7 +83,7 @@ static rcm_status sum(rcm_comm *comm, struct bench *b, int *errors) {
     return status;
 }
 
-/* Until one fails. */
+/* Runs operations until one fails. */
 static rcm_status work_until_failure(rcm_comm *comm, struct bench *b, int *errors) {
     const int p = rcm_size(comm);
     rcm_status status = sum(comm, b, errors);
@@ -107,7 +109,7 @@ static void begin_to_die(unsigned us) {
         abort();
 }
 
-/* One rank dies; *comm becomes that of the others. */
+/* One rank dies; *comm becomes the communicator of the others. */
 static int one_less(rcm_comm **comm, struct bench *b, int victim) {
     struct rcm_error error = RCM_ERROR_INIT;
     rcm_comm *rest = NULL;

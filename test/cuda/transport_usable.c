@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_transport_at without and with a CUDA driver: usable no|yes. cuda_ipc is usable where one can
- * be loaded, and says why not elsewhere; a child that is forked afterwards gets the same answer.
+ * rcm_transport_at with and without a CUDA driver: transport_usable no|yes. cuda_ipc is usable if a
+ * driver can be loaded, and its info contains the reason if not. A child forked afterwards gets the
+ * same answer.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What cannot be with device memory, under the emulator: a sentence says why, and the communicator
- * is as before.
- *     refused WORDS NAME=VALUE...     with these settings some rank has no device, for that reason
- *     refused                         a stream that is being captured: the capture goes on
+ * Unsupported uses of device memory, under the emulator: the error contains the reason, and the
+ * communicator still works.
+ *
+ *     unsupported WORDS NAME=VALUE...   with these settings a rank has no device, for that reason
+ *     unsupported                       a stream that is being captured: the capture goes on
  */
 #include <dlfcn.h>
 #include <stdint.h>

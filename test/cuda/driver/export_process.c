@@ -61,7 +61,7 @@ struct request {
 
 static struct exported {
     void *memory;
-    struct mapped mapped; /* bytes is 0: it is not of cuMemCreate */
+    struct mapped mapped; /* bytes is 0: not of cuMemCreate */
     struct rcmi_export export;
 } buffers[SHARING_BUFFERS];
 
@@ -178,7 +178,7 @@ static struct reply answer(const struct request *request) {
     return reply;
 }
 
-/* In a visit: the context is current for what the program itself calls. */
+/* Runs in a visit, so that the context is current for the program's own driver calls. */
 static void export_until_end(int fd) {
     struct request request;
     struct rcmi_cuda_context *context;
@@ -231,7 +231,7 @@ static bool reply_come(struct reply *reply) {
     return true;
 }
 
-struct reply tell(char what, int number, size_t bytes, unsigned char fill) {
+struct reply request_export(char what, int number, size_t bytes, unsigned char fill) {
     const struct request request = {what, fill, number, bytes};
     struct reply reply;
     if (send(exporter_fd, &request, sizeof request, MSG_NOSIGNAL) != (ssize_t)sizeof request ||
@@ -242,8 +242,8 @@ struct reply tell(char what, int number, size_t bytes, unsigned char fill) {
     return reply;
 }
 
-struct reply tell_well(char what, int number, size_t bytes, unsigned char fill) {
-    const struct reply reply = tell(what, number, bytes, fill);
+struct reply request_export_ok(char what, int number, size_t bytes, unsigned char fill) {
+    const struct reply reply = request_export(what, number, bytes, fill);
     if (reply.status != RCM_OK)
         die("'%c' answers %s: %s", what, rcm_status_name(reply.status), reply.why);
     return reply;

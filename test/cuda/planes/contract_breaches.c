@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See contract_breaches.h: functions of the driver with which the library does what it must not do.
- */
+/* See contract_breaches.h. Replaces driver functions so that the library breaks its contract. */
 #include "contract_breaches.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ static rcmi_cuda_code all_is_host(unsigned n, enum rcmi_cuda_pointer_attribute *
     return code;
 }
 
-/* The events of the program's streams are recorded by its own threads. */
+/* Distinguishes the program's threads, which record the events of its streams. */
 static __thread bool is_program;
 static struct rcmi_cuda_event *volatile followed;
 

@@ -10,7 +10,7 @@
 #define OWN          .transport = "auto", .devices = 8, .plane = PLANE_DEVICE
 #define TWO          .transport = "auto", .devices = 2
 
-const struct situation situations_plain[] = {
+const struct machine machines_plain[] = {
     {"two of a device", SHARED, .ranks = 2},
     {"three of a device", SHARED, .ranks = 3},
     {"five of a device", SHARED, .ranks = 5},
@@ -23,9 +23,9 @@ const struct situation situations_plain[] = {
     {"three hosts, devices", OWN, .ranks = 5, .hosts = 3},
     {"tcp alone", .transport = "tcp", .devices = 1, .plane = PLANE_EITHER, .ranks = 2},
 };
-const size_t situations_plain_count = COUNT(situations_plain);
+const size_t machines_plain_count = COUNT(machines_plain);
 
-const struct situation situations_threads[] = {
+const struct machine machines_threads[] = {
     {"threads", SHARED, .ranks = 2, .threads = true},
     {"threads, devices", OWN, .ranks = 3, .threads = true},
 #ifdef HAS_VERBS
@@ -33,9 +33,9 @@ const struct situation situations_threads[] = {
      .hosts = 3, .threads = true},
 #endif
 };
-const size_t situations_threads_count = COUNT(situations_threads);
+const size_t machines_threads_count = COUNT(machines_threads);
 
-const struct situation situations_hostile[] = {
+const struct machine machines_hostile[] = {
     {"late", SHARED, .ranks = 5, .environment = "FAKECUDA_JITTER=200"},
     {"one hardware queue", SHARED, .ranks = 2, .environment = "FAKECUDA_QUEUES=1"},
     {"work begins when it is looked at", SHARED, .ranks = 3, .environment = "FAKECUDA_LAZY=1"},
@@ -66,9 +66,9 @@ const struct situation situations_hostile[] = {
     {"no handle is opened", TWO, .ranks = 2, .each = "FAKECUDA_FAIL=cuIpcOpenMemHandle:1:205",
      .plane = PLANE_EITHER},
 };
-const size_t situations_hostile_count = COUNT(situations_hostile);
+const size_t machines_hostile_count = COUNT(machines_hostile);
 
-/* All that tables above, and failures, may set. */
+/* Unsets everything that the tables above and the failure cases may set. */
 static void forget(void) {
     static const char *const names[] = {"JITTER", "QUEUES",    "LAZY",   "SYNCALLOC", "HOSTFN",
                                         "WEAK",   "EXCLUSIVE", "SEED",   "SUBALLOC",  "CC",
@@ -91,7 +91,7 @@ static void set_all(const char *environment) {
     }
 }
 
-void situation_enter(const struct situation *s) {
+void machine_enter(const struct machine *s) {
     char devices[16];
     forget();
     snprintf(devices, sizeof devices, "%d", s->devices);
@@ -99,7 +99,7 @@ void situation_enter(const struct situation *s) {
     set_all(s->environment);
 }
 
-/* The first %d is the rank's device, the next one that behind it. */
+/* The first %d becomes the rank's device, a second one the next device. */
 static void numbers_put(const char *each, int device, int devices, char *text, size_t cap) {
     size_t used = 0;
     for (const char *at = each; *at && used + 12 < cap;) {
@@ -114,7 +114,7 @@ static void numbers_put(const char *each, int device, int devices, char *text, s
     text[used] = '\0';
 }
 
-void situation_enter_rank(const struct situation *s, int rank) {
+void machine_enter_rank(const struct machine *s, int rank) {
     char text[256];
     if (!s->each)
         return;

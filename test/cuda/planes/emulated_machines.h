@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Machines, as the emulator plays them, and which plane carries device memory between ranks of one
- * host there. */
+/* Machines that the emulator provides, and the plane that carries device memory there between ranks
+ * of one host. */
 #ifndef TEST_CUDA_EMULATED_MACHINES_H
 #define TEST_CUDA_EMULATED_MACHINES_H
 
@@ -10,26 +10,26 @@
 enum plane {
     PLANE_DEVICE, /* ranks read each other's device memory */
     PLANE_PINNED, /* slots are pinned host memory */
-    PLANE_EITHER, /* not said */
+    PLANE_EITHER, /* either is allowed */
 };
 
-struct situation {
+struct machine {
     const char *name, *transport;
-    int ranks, hosts; /* 0: as it is */
+    int ranks, hosts; /* hosts: number of simulated ones; 0: none */
     bool threads;
     enum plane plane;
     const char *environment; /* "NAME=value NAME=value" */
-    const char *each;        /* the same, of a rank: %d is its number modulo the devices, and a
-                                second one that of the next device */
+    const char *each; /* the same per rank: the first %d is its device, a second one the
+                         next device */
     int devices;
 };
 
-extern const struct situation situations_plain[], situations_threads[], situations_hostile[];
-extern const size_t situations_plain_count, situations_threads_count, situations_hostile_count;
+extern const struct machine machines_plain[], machines_threads[], machines_hostile[];
+extern const size_t machines_plain_count, machines_threads_count, machines_hostile_count;
 
-/* In the process that starts the ranks, and in a rank before rcm_init. The emulator's settings of
- * the situation before are gone. */
-void situation_enter(const struct situation *s);
-void situation_enter_rank(const struct situation *s, int rank);
+/* Called in the process that starts the ranks, and in each rank before rcm_init. Unsets the
+ * settings of the previous machine. */
+void machine_enter(const struct machine *s);
+void machine_enter_rank(const struct machine *s, int rank);
 
 #endif

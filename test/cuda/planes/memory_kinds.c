@@ -4,9 +4,9 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-enum { INTO = 48 }; /* a buffer lies somewhere in its allocation */
+enum { INTO = 48 }; /* offset of a buffer in its allocation */
 
-/* What the library does not call of the driver. */
+/* Driver functions that the library does not call. */
 static void *found(const char *name) {
     void *function = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
     if (!function)
@@ -60,7 +60,7 @@ static int alloc_mapped_registered(const struct bench *b, struct buffer *buffer)
     return alloc_mapped(b, buffer) + register_it(b, buffer);
 }
 
-/* The buffer lies in two pieces, or more. */
+/* A buffer that lies in two or more pieces. */
 static int alloc_pieces(const struct bench *b, struct buffer *buffer) {
     const char *call;
     const int n = (int)(buffer->bytes / MAPPED_PIECE) + 2;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages by slots that are longer than what may be got (RCMI_GET_MAX), as RINGCOMM_SLOT_BYTES can
- * make them: of memory that is not registered.
- *     slots moved      they arrive
- *     slots fails      rank 1's device has no memory for its slots: it is the origin on both ranks
+ * Messages through slots longer than RCMI_GET_MAX, which RINGCOMM_SLOT_BYTES allows, from
+ * unregistered memory.
+ *
+ *     slot_messages moved   the messages arrive
+ *     slot_messages fails   rank 1 has no device memory for slots: it is the origin on both ranks
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static int check_all_gather(rcm_comm *comm, const struct program *p) {
     for (int r = 0; r < RANKS; r++)
         CHECK(errors,
               program_wrong(p, p->out + (size_t)r * BYTES, BYTES, (unsigned char)(r + 1)) == 0,
-              "what rank %d gave is wrong", r);
+              "the block of rank %d is wrong", r);
     return errors;
 }
 
@@ -44,14 +45,14 @@ static int check_moved(rcm_comm *comm, void *arg) {
         return errors;
     CHECK(errors, exchange(comm, &p) == RCM_OK, "%s", rcm_last_error());
     CHECK(errors, program_wrong(&p, p.out, BYTES, (unsigned char)(peer + 1)) == 0,
-          "what rank %d sent is wrong", peer);
+          "the message of rank %d is wrong", peer);
     CHECK(errors, !has_device_backend() || strstr(rcm_comm_transport(comm, peer), "cuda_ipc"),
-          "it is %s", rcm_comm_transport(comm, peer));
+          "the transport is %s", rcm_comm_transport(comm, peer));
     errors += check_all_gather(comm, &p);
     return errors + program_end(&p);
 }
 
-/* Behind the program's buffers, and the memory by which the plane comes up. */
+/* Fails the call after the program's buffers and the plane's memory. */
 static void before_fails(int rank) {
     if (rank == 1)
         setenv("FAKECUDA_FAIL", "cuMemAlloc:4", 1);
@@ -61,7 +62,7 @@ static int check_fails(rcm_comm *comm, void *arg) {
     struct rcm_error error = RCM_ERROR_INIT;
     struct program p;
     (void)arg;
-    if (!has_device_backend()) { /* looked at here: it loads the driver, which reads what fails */
+    if (!has_device_backend()) { /* loads the driver, which reads FAKECUDA_FAIL */
         (void)!rcm_destroy(comm);
         return 0;
     }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations on device buffers between other work on a stream, under the emulator: before a call
- * its buffers are written by a copy that comes late, and after it a copy takes what it left. The
- * results have the bits of the same call on host buffers.
- *     order late | found | special | threads | breach NAME        see below
+ * Operations on device buffers between other work on a stream, under the emulator. Before a call, a
+ * delayed copy writes its buffers. After it, a copy reads the result. Results have the bits of the
+ * same call on host buffers.
+ *
+ *     stream_order late|found|special|threads
+ *     stream_order breach NAME   contract_breaches.h
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -35,15 +37,16 @@ static int check(rcm_comm *comm, void *arg) {
 
 /* ---- A stream that is not done by the deadline ----------------------------------------------- */
 
-static void until_told(void *arg) {
-    const volatile bool *told = arg;
-    while (!*told)
+static void until_released(void *arg) {
+    const volatile bool *released = arg;
+    while (!*released)
         usleep(1000);
 }
 
-/* What comes after it never touches memory, also when it is done at last. */
+/* An operation that follows an unfinished stream never touches memory after its deadline, even when
+ * the stream is done. */
 static int check_late(rcm_comm *comm, void *arg) {
-    static volatile bool told;
+    static volatile bool released;
     struct bench b;
     int errors = bench_begin(&b, comm, (size_t)LARGE * 4);
     const struct rcm_call call = {.size = sizeof call, .stream = b.stream};
@@ -55,15 +58,15 @@ static int check_late(rcm_comm *comm, void *arg) {
     bench_fill(&b, 1);
     errors += bench_before(&b);
     if (rcm_rank(comm) == 0)
-        errors +=
-            bench_driver(b.host_function(b.stream, until_told, (void *)&told), "cuLaunchHostFunc");
+        errors += bench_driver(b.host_function(b.stream, until_released, (void *)&released),
+                               "cuLaunchHostFunc");
     rcm_status status = rcm_broadcast(comm, b.in, LARGE, RCM_INT32, 1, &call, NULL);
     if (status == RCM_OK)
         status = rcm_barrier(comm, NULL, NULL);
     CHECK(errors, status == RCM_ERR_TIMEOUT, "%s: %s", rcm_status_name(status), rcm_last_error());
-    told = true;
+    released = true;
     errors += bench_driver(b.cuda->cuStreamSynchronize(b.stream), "cuStreamSynchronize");
-    usleep(50000); /* for what would be late */
+    usleep(50000); /* for late accesses */
     errors += bench_after(&b, b.in) + bench_compare(&b, "late", "in", b.host_in);
     errors += bench_end(&b);
     (void)!rcm_destroy(comm);
@@ -72,7 +75,7 @@ static int check_late(rcm_comm *comm, void *arg) {
 
 /* ---- A driver that is loaded after rcm_init -------------------------------------------------- */
 
-/* A communicator that is made then takes the memory for what it is. */
+/* A communicator created afterwards recognizes device memory. */
 static int check_found(rcm_comm *world, void *arg) {
     struct rcmi_cuda_context *context = NULL;
     rcmi_cuda_address memory = 0;
@@ -105,9 +108,9 @@ static int check_found(rcm_comm *world, void *arg) {
     return errors + bench_driver(cuda->cuDevicePrimaryCtxRelease(0), "context");
 }
 
-/* ---- Special handles of streams -------------------------------------------------------------- */
+/* ---- Special stream handles ------------------------------------------------------------------ */
 
-/* Each operation, on the legacy stream by its handle and on the per-thread stream. */
+/* Each operation on the legacy stream and on the per-thread stream. */
 static int check_special(rcm_comm *comm, void *arg) {
     struct bench b;
     int errors = bench_begin(&b, comm, (size_t)LARGE * 4);
@@ -127,7 +130,7 @@ struct other {
     int errors;
 };
 
-/* This thread's own stream is empty: what the other one has enqueued on its own is not awaited. */
+/* This thread's per-thread stream is empty. The call does not wait for the other thread's. */
 static void *call_in_another(void *arg) {
     struct other *other = arg;
     struct bench *b = other->b;
@@ -143,7 +146,7 @@ static void *call_in_another(void *arg) {
 }
 
 static int check_threads(rcm_comm *comm, void *arg) {
-    static volatile bool told;
+    static volatile bool released;
     struct rcmi_cuda_stream *const own = (struct rcmi_cuda_stream *)2;
     struct rcm_call persistent = per_thread;
     struct bench b;
@@ -159,12 +162,13 @@ static int check_threads(rcm_comm *comm, void *arg) {
           rcm_all_reduce(comm, b.in, b.out, LARGE, RCM_INT32, RCM_SUM, &persistent, &other.work) ==
               RCM_OK,
           "%s", rcm_last_error());
-    errors += bench_driver(b.host_function(own, until_told, (void *)&told), "cuLaunchHostFunc");
+    errors +=
+        bench_driver(b.host_function(own, until_released, (void *)&released), "cuLaunchHostFunc");
     if (errors || pthread_create(&thread, NULL, call_in_another, &other) != 0)
         return errors + 1;
     (void)pthread_join(thread, NULL);
     errors += other.errors;
-    /* Here it is awaited, in calls, messages and starts. */
+    /* In the other thread calls, messages and starts wait for the stream. */
     rcm_work *work = NULL, *sent = NULL;
     CHECK(errors,
           rcm_all_reduce(comm, b.in, b.out, LARGE, RCM_INT32, RCM_SUM, &per_thread, &work) ==
@@ -176,7 +180,7 @@ static int check_threads(rcm_comm *comm, void *arg) {
           rcm_work_wait(work, 100) == RCM_PENDING && rcm_work_test(sent) == RCM_PENDING &&
               rcm_work_test(other.work) == RCM_PENDING,
           "the stream was not awaited");
-    told = true;
+    released = true;
     CHECK(errors,
           rcm_recv(comm, b.out, 8, RCM_INT32, rcm_rank(comm), 1, &per_thread, NULL) == RCM_OK, "%s",
           rcm_last_error());
@@ -192,12 +196,12 @@ static int check_threads(rcm_comm *comm, void *arg) {
 
 /* ---- Breaches -------------------------------------------------------------------------------- */
 
-/* With one planted the check fails; without, the same check passes. */
+/* The check fails with a breach, and passes without. */
 static int breach(struct ranks *ranks, const char *name) {
     ranks->before = breach_find(name);
     if (!ranks->before)
         return 2;
-    if (!freopen("/dev/null", "w", stderr)) /* what is wrong is no matter */
+    if (!freopen("/dev/null", "w", stderr)) /* hide the expected errors */
         return 2;
     return ranks_run(ranks, check, NULL) ? 0 : 1;
 }
@@ -210,7 +214,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "breach") == 0 && argc > 2)
         return breach(&ranks, argv[2]);
     if (strcmp(argv[1], "late") == 0) {
-        ranks.timeout_ms = 5000; /* opens the device, too */
+        ranks.timeout_ms = 5000; /* includes opening the device */
         ranks.keep = true;
         return ranks_run(&ranks, check_late, NULL) ? 1 : 0;
     }
