@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that finish later, and what goes wrong meanwhile: ranks with memory of two kinds, an
- * operation that fails, does not begin or never ends, and the end of a rank, a deadline or an abort
- * while operations run. No work is complete, and no memory free, before nothing uses it any more:
- * the fake device sees to that.
+ * Asynchronous device operations, and failures while they run: ranks with memory of two kinds, an
+ * operation that fails, does not begin or never ends, and the death of a rank, a deadline or an
+ * abort.
+ *
  *     async_operations TRANSPORT RANKS [NAMES OF TROUBLES]
+ *
+ * A work may complete, and memory may be freed, only when no operation uses it any more. The fake
+ * device checks that.
  */
 #include "../fakes/device/fake.h"
 #include "ranks.h"
@@ -23,7 +26,7 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Several collectives with buffers of their own, in flight. */
+/* Several collectives in flight, each with its own buffers. */
 struct flight {
     int64_t *in[WORKS], *out[WORKS];
     rcm_work *works[WORKS];
@@ -42,8 +45,8 @@ static rcm_status flight_begin(rcm_comm *comm, struct flight *f) {
     return status;
 }
 
-/* Waits for all; of each that is complete nothing may run, though others may. Frees. The first
- * status that is not RCM_OK. */
+/* Waits for all works and frees them. No operation of a complete work may still run. Returns the
+ * first failure, or RCM_OK. */
 static rcm_status flight_end(struct flight *f, int *errors) {
     rcm_status status = RCM_OK;
     for (int i = 0; i < WORKS; i++) {
@@ -72,7 +75,7 @@ static int check_error(const rcm_comm *comm, rcm_status status, rcm_status want,
     return errors;
 }
 
-/* ---- What may go wrong ----------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 struct trouble {
     const char *name;
@@ -84,7 +87,7 @@ static int last_rank(const rcm_comm *comm) {
     return rcm_size(comm) - 1;
 }
 
-/* The last rank has host memory, the others have not. */
+/* The last rank has host memory, the others device memory. */
 static int check_mixed(rcm_comm *comm) {
     int64_t host[2][64] = {{0}}, *device = fake_alloc(sizeof host);
     const bool odd = rcm_rank(comm) == last_rank(comm);
@@ -100,8 +103,8 @@ static int check_mixed(rcm_comm *comm) {
     return errors;
 }
 
-/* The same where only pairs of ranks know counts: a rank that has nothing has no kind. The others
- * may be at the second call, and find out, before this rank is through with the first. */
+/* The same for a collective in which only pairs of ranks share counts: a rank with empty blocks has
+ * no memory kind. The others may already be in the second call, and detect the mismatch there. */
 static int check_mixed_pairs(rcm_comm *comm) {
     enum { N = 8 };
     int64_t host[2 * N] = {0}, *device = fake_alloc(sizeof host);
@@ -130,7 +133,7 @@ static int check_mixed_pairs(rcm_comm *comm) {
     return errors;
 }
 
-/* On rank 1 an operation fails, in the middle of several works. */
+/* On rank 1 an operation fails, with several works in flight. */
 static int check_fails(rcm_comm *comm) {
     struct flight f;
     int errors = 0;
@@ -140,7 +143,7 @@ static int check_fails(rcm_comm *comm) {
     const rcm_status ended = flight_end(&f, &errors);
     status = status == RCM_OK ? ended : status;
     errors += check_error(comm, status, RCM_ERR_SYSTEM, 1,
-                          "in device memory failed: the fake device says 77");
+                          "in device memory failed: fake device error 77");
     (void)!rcm_destroy(comm);
     return errors;
 }
@@ -158,7 +161,8 @@ static int check_no_room(rcm_comm *comm) {
     return errors;
 }
 
-/* The same in a call that waits, which looks again before it fails: what it began is done then. */
+/* The same in a blocking call. It checks its operations again before it fails, so those that it
+ * began are done. */
 static int check_no_room_at_once(rcm_comm *comm) {
     int64_t *in = fake_alloc(BYTES), *out = fake_alloc(BYTES), *view = fake_view(in);
     int errors = 0;
@@ -184,7 +188,7 @@ static int check_no_room_at_once(rcm_comm *comm) {
     return errors;
 }
 
-/* Until one of those that last runs, a second at most. */
+/* Waits at most 1 s for a slow operation to run. */
 static void await_running(void) {
     for (int i = 0; i < 1000 && fake_count() < 5; i++)
         usleep(1000);
@@ -192,7 +196,7 @@ static void await_running(void) {
         usleep(1000);
 }
 
-/* All operations of rank 1 take long when one is aborted: works end only after them. */
+/* All operations of rank 1 are slow when one of them is aborted. Works end only after them. */
 static int check_abort(rcm_comm *comm) {
     struct flight f;
     int errors = 0;
@@ -211,7 +215,7 @@ static int check_abort(rcm_comm *comm) {
     return errors;
 }
 
-/* Rank 1 is killed while operations of all run. */
+/* Rank 1 is killed while operations of all ranks run. */
 static int check_kill(rcm_comm *comm) {
     struct flight f;
     int errors = 0;
@@ -228,7 +232,7 @@ static int check_kill(rcm_comm *comm) {
     return errors;
 }
 
-/* A deadline passes: the rank whose own operation takes longer than that is the origin. */
+/* A deadline passes. The origin is the rank whose own operation takes longer than the deadline. */
 static int check_late(rcm_comm *comm) {
     struct flight f;
     int errors = 0;
@@ -242,8 +246,8 @@ static int check_late(rcm_comm *comm) {
     return errors;
 }
 
-/* Operations of rank 1 never end, of a message and of a collective. Its works are complete in the
- * end, and what these may still use stays: here all that they have, which is not freed. */
+/* Operations of rank 1 never end, one of a message and one of a collective. Its works end at last,
+ * and the memory they may still use is not freed (here all of it). */
 static int check_never(rcm_comm *comm) {
     const double begin = seconds();
     void *message = fake_alloc(100), *in = fake_alloc(BYTES), *out = fake_alloc(BYTES);
@@ -276,7 +280,7 @@ static rcm_status receive_matched(rcm_comm *comm, void *bytes, size_t room, uint
     return status == RCM_OK ? rcm_mrecv(comm, matched, bytes, room, RCM_UINT8, NULL, NULL) : status;
 }
 
-/* A receive is canceled before its message is there, or too late. */
+/* Cancels a receive before its message arrives, or too late. */
 static rcm_status receive_after_cancel(rcm_comm *comm, void *bytes, size_t room, uint64_t tag) {
     rcm_work *work = NULL;
     rcm_status status = rcm_irecv(comm, bytes, room, RCM_UINT8, 0, tag, &work);
@@ -293,8 +297,8 @@ static rcm_status receive(rcm_comm *comm, void *bytes, size_t room, uint64_t tag
     return rcm_recv(comm, bytes, room, RCM_UINT8, 0, tag, NULL, NULL);
 }
 
-/* Rank 0 sends, rank 1 receives, with memory of either kind on either side; some messages come
- * before their receive, and into a buffer that is too small for them. */
+/* Rank 0 sends, rank 1 receives, with memory of either kind on either side. Some messages arrive
+ * before their receive, and some are longer than the buffer. */
 static int one_message(rcm_comm *comm, size_t len, int round, int way) {
     static rcm_status (*const receives[])(rcm_comm *, void *, size_t, uint64_t) = {
         receive, receive_matched, receive_after_cancel};
@@ -344,7 +348,7 @@ static int check_messages(rcm_comm *comm) {
     return errors;
 }
 
-/* Messages both ways between all, in flight; two of each pair of ranks. */
+/* Messages in both directions between all ranks, two per pair, in flight. */
 static rcm_status messages_begin(rcm_comm *comm, struct flight *f, rcm_work *works[4]) {
     const int peer = rcm_rank(comm) == 0 ? 1 : 0;
     rcm_status status = RCM_OK;

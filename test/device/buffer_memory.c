@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers in the fake device's memory: see ../coll/buffer_memory.h. DEVICE_SEED: of its delays. */
+/* Buffers in the fake device's memory. See ../coll/buffer_memory.h. DEVICE_SEED: seed of its
+ * delays. */
 #include "buffer_memory.h"
 #include <stdlib.h>
 #include "../fakes/device/fake.h"

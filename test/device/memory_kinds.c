@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kinds of memory at the front doors (base/mem_kind.h), with a kind that has nothing but addresses:
- * what no call takes is refused before anything is sent, with a sentence that names both kinds.
+ * Memory kinds in public calls (base/mem_kind.h), with a kind that has only addresses. Unsupported
+ * combinations are rejected before anything is sent, with both kinds in the error.
+ *
  *     memory_kinds TRANSPORT RANKS
  */
 #include "error.h"
@@ -65,7 +66,7 @@ static int check_pairs(rcm_comm *comm) {
     return errors;
 }
 
-/* A block of many is of another kind; one that is empty is of none. */
+/* One of many blocks is of another kind. An empty block has no kind. */
 static int check_blocks(rcm_comm *comm) {
     const int p = rcm_size(comm), rank = rcm_rank(comm);
     size_t counts[N], none[N] = {0};
@@ -97,7 +98,7 @@ static int check_blocks(rcm_comm *comm) {
     return errors;
 }
 
-/* What is for host memory only. */
+/* Calls that accept only host memory. */
 static int check_host_only(rcm_comm *comm) {
     const void *list[N];
     size_t bytes[N];
@@ -120,7 +121,7 @@ static int check_host_only(rcm_comm *comm) {
     return errors;
 }
 
-/* All parts are looked at before one is issued. */
+/* All parts are checked before one is issued. */
 static int check_parts(rcm_comm *comm) {
     const struct rcm_part parts[] = {{host, host, 2, RCM_INT64}, {host, device, 2, RCM_INT64}};
     return MIXED(rcm_coalesced(comm, RCM_ALL_REDUCE, parts, 2, RCM_SUM, 0, NULL, NULL), "parts[1]");

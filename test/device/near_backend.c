@@ -21,12 +21,12 @@ struct near_domain {
 struct near_link {
     struct near_domain *domain;
     int peer;
-    struct rcmi_node *peer_node; /* of this process; rung only while it is listed */
+    struct rcmi_node *peer_node; /* node in this process; rung only while it is listed */
     struct rcmi_timer timer;
     bool waited;
 };
 
-/* Messages of a channel: headers that both ends read, slots that operations touch. */
+/* Messages of a channel: headers for both ends, slots for operations. */
 struct near_queue {
     struct near_queue *next;
     uint64_t number;
@@ -35,7 +35,7 @@ struct near_queue {
     size_t slot_bytes;
     char *memory;
     _Atomic uint64_t committed;
-    _Atomic uint64_t *released; /* of each reader */
+    _Atomic uint64_t *released; /* per reader */
     struct near_header {
         uint64_t len, meta;
         const void *bytes;
@@ -45,13 +45,13 @@ struct near_queue {
 struct near_channel {
     struct rcmi_channel base;
     struct near_queue *queue;
-    uint32_t reader;           /* its number; of a reader */
-    struct rcmi_node **others; /* whom to ring */
+    uint32_t reader;           /* its number, on a reader */
+    struct rcmi_node **others; /* nodes to wake */
     uint32_t nothers;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under the lock: */
+/* Guarded by the lock: */
 static struct rcmi_node *nodes[NODES];
 static struct near_queue *queues;
 static uint64_t last_number;
@@ -353,7 +353,7 @@ static void near_publish(struct rcmi_channel *channel, const void *bytes, size_t
     near_ring(near_of(channel));
 }
 
-/* What is published is there: nothing writes to it any more. */
+/* A published message is complete: no operation writes it any more. */
 static void near_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
     const struct near_queue *queue = near_of(channel)->queue;
     near_publish(channel,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A row of device memory for tests (transport/transport.h), of the fake device (fake.h): `near`
- * serves ranks that are threads of one process, by slots in the writer's memory, which the reader's
- * operations read where they are; registered memory is sent as it is. A link is ready a moment
- * after both have accepted, and is declined where it is told.
+ * A test backend for device memory (transport/transport.h) of the fake device (fake.h). `near`
+ * serves ranks that are threads of one process. Slots are in the writer's memory, and the reader's
+ * operations read them there. Registered memory is sent without a slot. A link is ready a moment
+ * after both ends have accepted, and is declined as near_orders requests.
  *
- * It stands at the end of the device tests' own table of transports (meson.build).
+ * It is the last backend in the device tests' own transport table (meson.build).
  */
 #ifndef TEST_DEVICE_NEAR_BACKEND_H
 #define TEST_DEVICE_NEAR_BACKEND_H
@@ -13,23 +13,24 @@
 #include <stdbool.h>
 #include "ringcomm.h"
 
-/* Where a link may be declined. */
+/* Steps at which a link may be declined. */
 enum near_slot { NEAR_NONE, NEAR_INIT, NEAR_OFFER, NEAR_ACCEPT, NEAR_READY, NEAR_SLOTS };
 
-/* What nodes of that rank do with links to higher ranks; before they are made. rank -1: none. */
+/* What nodes of `rank` do with links to higher ranks. Set before the links are opened. rank -1: no
+ * node. */
 struct near_orders {
     int rank;
     enum near_slot decline;
     rcm_status how; /* 0: RCM_ERR_UNSUPPORTED */
-    bool never;     /* ready */
-    bool refuses;   /* every second message of registered memory; any rank */
+    bool never;     /* never becomes ready */
+    bool refuses;   /* every second message of registered memory, on any rank */
 };
 extern struct near_orders near_orders;
 extern const char near_sentence[];
 
-/* Messages that were sent from where they lay. */
+/* Number of messages sent without a slot. */
 long near_as_it_lies(void);
-/* Queues of channels that are there. */
+/* Number of open channel queues. */
 int near_queues(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device of a rank, opened (transport/channel/rank_device.h): once threads find it open, and
- * register memory of it, the node has heard of it.
+ * Opening a rank's device (transport/channel/rank_device.h): the node gets the device before
+ * threads find it open and register memory.
  */
 #include "rank_device.h"
 #include "../fakes/device/fake.h"
@@ -10,12 +10,12 @@
 #include <stdio.h>
 
 static struct rcmi_rank_device own;
-static int told, late;
+static int reports, late;
 
-/* In place of the node's. */
+/* Replaces the node's function. */
 void rcmi_node_use_device(struct rcmi_node *node, struct rcmi_device *device) {
     (void)node;
-    told += device != NULL;
+    reports += device != NULL;
     pthread_mutex_lock(&own.lock);
     late += own.device != NULL;
     pthread_mutex_unlock(&own.lock);
@@ -25,13 +25,13 @@ int main(void) {
     int errors = 0;
     fake_add(3);
     CHECK(errors, rcmi_rank_device_init(&own, "auto") == RCM_OK, "%s", rcm_last_error());
-    own.node = (struct rcmi_node *)&own; /* anything */
+    own.node = (struct rcmi_node *)&own; /* any pointer */
     for (int i = 0; i < 2; i++)
         CHECK(errors,
               rcmi_rank_device_open(&own, rcmi_deadline_in(60000)) == RCM_OK && own.device != NULL,
               "%s", rcm_last_error());
-    CHECK(errors, told == 1, "the node was told %d times", told);
-    CHECK(errors, late == 0, "others found it open before the node was told");
+    CHECK(errors, reports == 1, "the node got %d reports", reports);
+    CHECK(errors, late == 0, "the device was open before the node got it");
     rcmi_rank_device_end(&own);
     return errors ? 1 : 0;
 }

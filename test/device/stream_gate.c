@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams of the fake device: see ../coll/stream_gate.h. */
+/* Streams of the fake device. See ../coll/stream_gate.h. */
 #include "stream_gate.h"
 #include <stdlib.h>
 #include "../fakes/device/fake.h"

@@ -397,7 +397,7 @@ static void row_free(struct rcmi_device *opened, void *memory) {
 }
 
 static void fake_explain(int code, char *text, size_t cap) {
-    snprintf(text, cap, "the fake device says %d", code);
+    snprintf(text, cap, "fake device error %d", code);
 }
 
 void fake_set(enum fake_fate which, int skip, int n) {
