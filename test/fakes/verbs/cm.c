@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma_cm of played iWARP devices: each has an address of its own, ids listen there, and are
- * connected to one that does. A connection is two ids; when one of them is destroyed, the other
- * side's queue pair breaks.
+ * rdma_cm of fake iWARP devices. Each device has its own address, on which ids listen and connect.
+ * A connection has two ids. When one of them is destroyed, the other side's queue pair breaks.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,32 +29,32 @@ struct fake_id {
     struct fake_id *next;
     struct sockaddr_in from, to;
     bool listens;
-    uint32_t qp_num;      /* of its side, once that is said */
-    struct fake_id *peer; /* NULL: not connected, or not any more */
+    uint32_t qp_num;      /* of its side, once known */
+    struct fake_id *peer; /* NULL: not connected */
 };
 
-static struct fake_id *ids; /* all of them; under the lock */
+static struct fake_id *ids; /* all ids; guarded by the lock */
 static struct ibv_context contexts[DEVICES_MAX];
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Under the lock. */
-static void tell(struct fake_id *id, enum rdma_cm_event_type type, int status,
-                 const struct rdma_conn_param *said) {
+/* Queues an event. Under the lock. */
+static void event_send(struct fake_id *id, enum rdma_cm_event_type type, int status,
+                       const struct rdma_conn_param *param) {
     struct fake_event_channel *channel = (struct fake_event_channel *)id->base.channel;
     struct fake_event *event = calloc(1, sizeof *event), **last = &channel->first;
     const uint64_t one = 1;
     REQUIRE(event);
     event->base = (struct rdma_cm_event){.id = &id->base, .event = type, .status = status};
-    if (said) {
-        REQUIRE(said->private_data_len <= PRIVATE_MAX);
-        if (said->private_data_len > 0)
-            memcpy(event->private_data, said->private_data, said->private_data_len);
+    if (param) {
+        REQUIRE(param->private_data_len <= PRIVATE_MAX);
+        if (param->private_data_len > 0)
+            memcpy(event->private_data, param->private_data, param->private_data_len);
         event->private_data[PRIVATE_MAX - 1] = 0;
         if (fake.garbled == (int)type)
             event->private_data[8] ^= 1;
         event->base.param.conn.private_data = event->private_data;
-        event->base.param.conn.private_data_len = PRIVATE_MAX; /* padded, as it may be */
+        event->base.param.conn.private_data_len = PRIVATE_MAX; /* padded, as allowed */
     }
     while (*last)
         last = &(*last)->next;
@@ -63,8 +62,8 @@ static void tell(struct fake_id *id, enum rdma_cm_event_type type, int status,
     REQUIRE(write(channel->base.fd, &one, sizeof one) == sizeof one);
 }
 
-/* What was to be told of the id is not. Under the lock. */
-static void tell_nothing(const struct fake_id *id) {
+/* Drops the pending events of the id. Under the lock. */
+static void events_drop(const struct fake_id *id) {
     struct fake_event_channel *channel = (struct fake_event_channel *)id->base.channel;
     for (struct fake_event **at = &channel->first; *at;) {
         struct fake_event *event = *at;
@@ -117,7 +116,7 @@ static int fake_ack_event(struct rdma_cm_event *event) {
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
-/* Under the lock, but for the object's own. */
+/* The id's object count is under the lock too. */
 static struct fake_id *id_make(struct rdma_event_channel *channel, void *context) {
     struct fake_id *id = calloc(1, sizeof *id);
     REQUIRE(id);
@@ -141,7 +140,7 @@ static int fake_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
     return 0;
 }
 
-/* TCP's connection of it is gone. Under the lock. */
+/* The TCP connection is broken. Under the lock. */
 static void side_break(const struct fake_id *id) {
     struct fake_qp *qp = fake_verbs_qp(id->qp_num);
     if (!qp || qp->base.state != IBV_QPS_RTS)
@@ -164,17 +163,17 @@ static struct fake_event *request_of(const struct fake_event_channel *channel) {
     return event;
 }
 
-/* Nothing will hear of those that had connected to the listener. Under the lock. */
+/* Rejects the requests that the listener has not answered. Under the lock. */
 static void requests_drop(const struct fake_id *listener) {
     struct fake_event_channel *channel = (struct fake_event_channel *)listener->base.channel;
     struct fake_event *event;
     while ((event = request_of(channel))) {
         struct fake_id *called = (struct fake_id *)event->base.id;
         if (called->peer) {
-            tell(called->peer, RDMA_CM_EVENT_REJECTED, 0, NULL);
+            event_send(called->peer, RDMA_CM_EVENT_REJECTED, 0, NULL);
             called->peer->peer = NULL;
         }
-        tell_nothing(called);
+        events_drop(called);
         id_unlist(called);
         free(called);
         fake.objects--;
@@ -185,13 +184,13 @@ static int fake_destroy_id(struct rdma_cm_id *base) {
     struct fake_id *id = (struct fake_id *)base;
     pthread_mutex_lock(&fake.lock);
     id_unlist(id);
-    tell_nothing(id);
+    events_drop(id);
     if (id->listens)
         requests_drop(id);
     if (id->peer) {
         side_break(id);
         side_break(id->peer);
-        tell(id->peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+        event_send(id->peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
         id->peer->peer = NULL;
     }
     pthread_cond_signal(&fake.work);
@@ -209,7 +208,7 @@ static struct sockaddr_in address_of(int device) {
     return address;
 }
 
-/* -1: none has it. */
+/* -1: no device has it. */
 static int device_at(const struct sockaddr_in *address) {
     for (int i = 0; i < fake.setup.devices; i++)
         if (address_of(i).sin_addr.s_addr == address->sin_addr.s_addr)
@@ -217,7 +216,7 @@ static int device_at(const struct sockaddr_in *address) {
     return -1;
 }
 
-/* Ranks are threads, which all read them. */
+/* Run once, because ranks are threads that all read them. */
 static void contexts_fill(void) {
     for (int i = 0; i < DEVICES_MAX; i++)
         contexts[i].device = &fake.devices[i];
@@ -260,7 +259,7 @@ static __be16 fake_get_src_port(struct rdma_cm_id *id) {
     return ((struct fake_id *)id)->from.sin_port;
 }
 
-/* lo, and one interface for each device. */
+/* lo and one interface per device. */
 static int fake_getifaddrs(struct ifaddrs **ret_list) {
     struct interface {
         struct ifaddrs base;
@@ -299,9 +298,9 @@ static int fake_resolve_addr(struct rdma_cm_id *base, struct sockaddr *from, str
     memcpy(&id->to, to, sizeof id->to);
     pthread_mutex_lock(&fake.lock);
     if (!fake.cut)
-        tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+        event_send(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
     else
-        tell(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, NULL);
+        event_send(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, NULL);
     pthread_mutex_unlock(&fake.lock);
     return 0;
 }
@@ -311,7 +310,7 @@ static int fake_resolve_route(struct rdma_cm_id *base, int timeout_ms) {
     if (fake_verbs_call_fails(PROVIDER_CM_RESOLVE_ROUTE))
         return -1;
     pthread_mutex_lock(&fake.lock);
-    tell((struct fake_id *)base, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    event_send((struct fake_id *)base, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
     pthread_mutex_unlock(&fake.lock);
     return 0;
 }
@@ -324,27 +323,27 @@ static struct fake_id *listener_at(const struct sockaddr_in *address) {
     return id;
 }
 
-static int fake_connect(struct rdma_cm_id *base, struct rdma_conn_param *said) {
+static int fake_connect(struct rdma_cm_id *base, struct rdma_conn_param *param) {
     struct fake_id *id = (struct fake_id *)base;
     if (fake_verbs_call_fails(PROVIDER_CM_CONNECT))
         return -1;
     pthread_mutex_lock(&fake.lock);
     struct fake_id *listener = listener_at(&id->to);
-    id->qp_num = said->qp_num;
+    id->qp_num = param->qp_num;
     if (listener && !fake.cut && !fake.silent) {
         struct fake_id *called = id_make(listener->base.channel, listener->base.context);
         called->base.verbs = listener->base.verbs;
         called->peer = id;
         id->peer = called;
-        tell(called, RDMA_CM_EVENT_CONNECT_REQUEST, 0, said);
+        event_send(called, RDMA_CM_EVENT_CONNECT_REQUEST, 0, param);
     } else if (!fake.silent) {
-        tell(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNREFUSED, NULL);
+        event_send(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNREFUSED, NULL);
     }
     pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 
-/* The device moves the queue pair to the state in which it sends. */
+/* The device moves the queue pair to RTS. */
 static void side_connect(const struct fake_id *id, bool called) {
     struct fake_qp *qp = fake_verbs_qp(id->qp_num);
     if (!qp || qp->base.state != IBV_QPS_INIT)
@@ -355,19 +354,19 @@ static void side_connect(const struct fake_id *id, bool called) {
     qp->patience_ms = INT64_MAX;
 }
 
-static int fake_accept(struct rdma_cm_id *base, struct rdma_conn_param *said) {
+static int fake_accept(struct rdma_cm_id *base, struct rdma_conn_param *param) {
     struct fake_id *id = (struct fake_id *)base;
     if (fake_verbs_call_fails(PROVIDER_CM_ACCEPT))
         return -1;
     pthread_mutex_lock(&fake.lock);
-    id->qp_num = said->qp_num;
+    id->qp_num = param->qp_num;
     if (id->peer) {
         side_connect(id, true);
         side_connect(id->peer, false);
-        tell(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0, said);
-        tell(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
+        event_send(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0, param);
+        event_send(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
     } else {
-        tell(id, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
+        event_send(id, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
     }
     pthread_mutex_unlock(&fake.lock);
     return 0;
@@ -379,7 +378,7 @@ static int fake_reject(struct rdma_cm_id *base, const void *private_data, uint8_
     (void)len;
     pthread_mutex_lock(&fake.lock);
     if (id->peer) {
-        tell(id->peer, RDMA_CM_EVENT_REJECTED, 0, NULL);
+        event_send(id->peer, RDMA_CM_EVENT_REJECTED, 0, NULL);
         id->peer->peer = NULL;
         id->peer = NULL;
     }

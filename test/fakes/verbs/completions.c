@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: what is polled comes in pieces, and an event only for what comes after one was
- * asked for. */
+/* Completion queues. A poll returns some of the completions. An event comes only for completions
+ * after its request. */
 #include <errno.h>
 #include "fake_verbs.h"
 #include <sys/eventfd.h>
@@ -38,7 +38,7 @@ static struct ibv_cq *fake_create_cq(struct ibv_context *context, int cqe, void 
 
 static int fake_destroy_cq(struct ibv_cq *base) {
     struct fake_cq *cq = (struct fake_cq *)base;
-    REQUIRE(cq->base.comp_events_completed == 0); /* events that were not acknowledged */
+    REQUIRE(cq->base.comp_events_completed == 0); /* all events must be acknowledged */
     free(cq->ring);
     (void)fake_verbs_unmake(cq);
     return fake_verbs_ended(PROVIDER_DESTROY_CQ);
@@ -55,8 +55,8 @@ void fake_verbs_complete(struct ibv_cq *base, const struct ibv_wc *wc) {
     struct fake_channel *channel = (struct fake_channel *)cq->base.channel;
     cq->armed = false;
     fake.counts.events++;
-    channel->ntold++;
-    channel->told[0] = base;
+    channel->npending++;
+    channel->pending[0] = base;
     REQUIRE(write(channel->base.fd, &one, sizeof one) == sizeof one);
 }
 
@@ -67,10 +67,10 @@ static int fake_get_cq_event(struct ibv_comp_channel *base, struct ibv_cq **cq, 
         read(channel->base.fd, &one, sizeof one) != sizeof one)
         return -1;
     pthread_mutex_lock(&fake.lock);
-    channel->ntold--;
-    *cq = channel->told[0];
+    channel->npending--;
+    *cq = channel->pending[0];
     *context = (*cq)->cq_context;
-    (*cq)->comp_events_completed++; /* of those to be acknowledged */
+    (*cq)->comp_events_completed++; /* must be acknowledged */
     pthread_mutex_unlock(&fake.lock);
     return 0;
 }
@@ -97,7 +97,7 @@ static int fake_poll_cq(struct ibv_cq *base, int most, struct ibv_wc *wc) {
     if (fake_verbs_call_fails(PROVIDER_POLL_CQ))
         return -1;
     pthread_mutex_lock(&fake.lock);
-    most = 1 + (int)(fake_verbs_random() % (uint32_t)most); /* often not all there are */
+    most = 1 + (int)(fake_verbs_random() % (uint32_t)most); /* often fewer than there are */
     for (; n < most && cq->head < cq->tail; n++) {
         wc[n] = cq->ring[cq->head++ % (uint64_t)cq->base.cqe];
         struct fake_qp *qp = fake_verbs_qp(wc[n].qp_num);

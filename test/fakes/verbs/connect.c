@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a queue pair comes to another one: step by step, each with the attributes that the
- * specification demands, and with a path that a network of its kind has. What a device would refuse
- * is refused with EINVAL; where it would take a path that leads nowhere, nothing arrives.
+ * State changes of a queue pair up to its connection, each with the attributes that the
+ * specification demands and a path that fits the network. Invalid ones fail with EINVAL, as on a
+ * device. On a valid path that leads nowhere, nothing arrives.
  */
 #include "fake_verbs.h"
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 
 enum { UNICAST_LIDS = 0xc000 };
 
-/* Of each step: from where, what must be given. */
+/* Per state: the previous state, and the required attributes. */
 static const struct {
     enum ibv_qp_state from;
     int needs;
@@ -28,13 +28,13 @@ static bool is_infiniband(void) {
     return fake.setup.layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-/* A device tries retry_cnt times after the first, each 4.096 us * 2^timeout. */
+/* A device makes 1 + retry_cnt tries of 4.096 us * 2^timeout each. */
 static int64_t patience_of(const struct ibv_qp_attr *attr) {
     REQUIRE(attr->retry_cnt < 7 && attr->timeout > 0 && attr->timeout < 32);
     return (INT64_C(4096) << attr->timeout) * (attr->retry_cnt + 1) / 1000000;
 }
 
-/* The peer's address may take a while to be found. */
+/* Resolving the peer's address may take a while. */
 static void resolve(uint32_t mine, uint32_t peer) {
     pthread_mutex_lock(&fake.lock);
     const int64_t ms = mine > peer ? fake.slow_ms : 0;
@@ -43,8 +43,8 @@ static void resolve(uint32_t mine, uint32_t peer) {
     nanosleep(&while_it_takes, NULL);
 }
 
-/* InfiniBand finds a port by its LID, and needs no global addresses within a subnet; RoCE finds it
- * by these only, of the port's own table. */
+/* InfiniBand finds a port by its LID, and needs no global address within a subnet. RoCE finds it
+ * only by a global address in the port's own table. */
 static bool path_is_right(const struct ibv_ah_attr *path) {
     if (path->port_num != 1 || path->sl > 15)
         return false;
@@ -70,12 +70,12 @@ static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr) {
     return 0;
 }
 
-/* To the state of error from any other. */
+/* The error state can be entered from any other. */
 static int step_take(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mask) {
     if (attr->qp_state == IBV_QPS_ERR)
         return 0;
     if (fake.setup.kind == PROVIDER_IWARP && attr->qp_state > IBV_QPS_INIT)
-        return EINVAL; /* rdma_cm does */
+        return EINVAL; /* rdma_cm changes these states */
     REQUIRE(attr->qp_state >= IBV_QPS_INIT && attr->qp_state <= IBV_QPS_RTS);
     REQUIRE(qp->base.state == steps[attr->qp_state].from);
     if ((mask & steps[attr->qp_state].needs) != steps[attr->qp_state].needs)
@@ -106,7 +106,7 @@ static int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mas
 
 /* ---- Where a path leads ---------------------------------------------------------------------- */
 
-/* Full members of a partition reach all members, limited ones only full ones. */
+/* Full members of a partition reach all members, limited members reach only full ones. */
 static bool partitions_meet(uint16_t a, uint16_t b) {
     return (a & 0x7fff) == (b & 0x7fff) && ((a | b) & 0x8000);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices of one port each, in subnets as the set-up says. */
+/* Devices with one port each, in subnets according to the setup. */
 #include "fake_verbs.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -127,15 +127,15 @@ static int fake_query_port(struct ibv_context *context, uint8_t port, struct ibv
     return 0;
 }
 
-/* The default one, one of which all are full members, one of which they are limited ones. */
+/* The default partition; one with full members only; one with limited members only. */
 const uint16_t fake_verbs_pkeys[FAKE_PKEYS] = {0xffff, 0x8005, 0x0007};
 
 uint16_t fake_verbs_lid(int device) {
     return (uint16_t)(0x10 + device);
 }
 
-/* RoCE: 10.SUBNET.0.DEVICE at index 1; at 0 an address that is no use. InfiniBand: the subnet's
- * prefix and a number at index 0, and no more. */
+/* RoCE: 10.SUBNET.0.DEVICE at index 1, and an unusable address at index 0. InfiniBand: the subnet's
+ * prefix and a number at index 0, and no others. */
 void fake_verbs_gid(int device, int index, union ibv_gid *gid) {
     const uint8_t subnet = (uint8_t)(fake.setup.subnets ? device % fake.setup.subnets : 0);
     const uint8_t number = (uint8_t)(device + 1);

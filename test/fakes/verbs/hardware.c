@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hardware: a thread that carries out what was posted, and its outcomes. */
+/* The hardware: a thread that executes posted work and reports its completions. */
 #include "fake_verbs.h"
 #include <sched.h>
 #include <string.h>
@@ -11,12 +11,12 @@ static int64_t now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* The outcome of that send, if its sender is to hear it. */
-static void send_tell(struct fake_qp *qp, uint64_t number, enum ibv_wc_status status) {
+/* Adds the completion of a send if it is requested or an error. */
+static void send_complete(struct fake_qp *qp, uint64_t number, enum ibv_wc_status status) {
     const struct fake_send *send = fake_verbs_send(qp, number);
     if (status == IBV_WC_SUCCESS && !(send->wr.send_flags & IBV_SEND_SIGNALED))
         return;
-    /* src_qp, of no use to a sender, says here which entries come free with it. */
+    /* src_qp is unused for sends. Here it is the number of entries that this completion frees. */
     const struct ibv_wc wc = {.wr_id = send->wr.wr_id,
                               .status = status,
                               .opcode = IBV_WC_SEND,
@@ -26,10 +26,10 @@ static void send_tell(struct fake_qp *qp, uint64_t number, enum ibv_wc_status st
     fake_verbs_complete(qp->base.send_cq, &wc);
 }
 
-/* TCP takes all that is posted, whether or not it gets anywhere: small sends as a copy. */
-static void sends_hand_over(struct fake_qp *qp) {
-    for (; qp->told < qp->posted; qp->told++) {
-        struct fake_send *send = fake_verbs_send(qp, qp->told);
+/* TCP accepts everything that is posted, wherever it ends up. Small sends are copied. */
+static void sends_accept(struct fake_qp *qp) {
+    for (; qp->completed < qp->posted; qp->completed++) {
+        struct fake_send *send = fake_verbs_send(qp, qp->completed);
         if (send->wr.opcode == IBV_WR_RDMA_READ)
             continue;
         if (send->wr.opcode == IBV_WR_SEND && !send->has_inline) {
@@ -37,15 +37,15 @@ static void sends_hand_over(struct fake_qp *qp) {
             memcpy(send->bytes, (const void *)(uintptr_t)send->piece.addr, send->piece.length);
             send->has_inline = true;
         }
-        send_tell(qp, qp->told, IBV_WC_SUCCESS);
+        send_complete(qp, qp->completed, IBV_WC_SUCCESS);
     }
 }
 
-/* The first send that is not carried out is, with that outcome. */
+/* Ends the first unexecuted send with that status. */
 static void send_end(struct fake_qp *qp, enum ibv_wc_status status) {
     const uint64_t number = qp->carried++;
-    if (number >= qp->told || fake_verbs_send(qp, number)->wr.opcode == IBV_WR_RDMA_READ)
-        send_tell(qp, number, status);
+    if (number >= qp->completed || fake_verbs_send(qp, number)->wr.opcode == IBV_WR_RDMA_READ)
+        send_complete(qp, number, status);
 }
 
 static void receives_flush(struct fake_qp *qp) {
@@ -58,7 +58,7 @@ static void receives_flush(struct fake_qp *qp) {
     }
 }
 
-/* All that is posted is flushed. */
+/* Flushes everything that is posted. */
 static void qp_fail(struct fake_qp *qp) {
     qp->base.state = IBV_QPS_ERR;
     while (qp->carried < qp->posted)
@@ -66,7 +66,7 @@ static void qp_fail(struct fake_qp *qp) {
     receives_flush(qp);
 }
 
-/* The next send fails. Of what is flushed a completion may come before its own. */
+/* The next send fails. Flushed receives may complete before it. */
 static void send_fail(struct fake_qp *qp, enum ibv_wc_status cause) {
     if (fake_verbs_random() & 1)
         receives_flush(qp);
@@ -105,7 +105,7 @@ static enum ibv_wc_status carry_send(const struct fake_send *send, struct fake_q
     return IBV_WC_SUCCESS;
 }
 
-/* The place of a read is written to by the other side, as iWARP sees it. */
+/* iWARP: the peer writes the destination of a read, so it needs remote write access. */
 static enum ibv_wc_status carry_read(const struct fake_qp *qp, const struct fake_send *send,
                                      const struct fake_qp *peer) {
     const uint64_t from = send->wr.wr.rdma.remote_addr;
@@ -129,7 +129,8 @@ static enum ibv_wc_status carry_by_kind(const struct fake_qp *qp, const struct f
     return carry_read(qp, send, peer);
 }
 
-/* What does not reach the other side, which may not be connected yet, is tried for a while. */
+/* A send that does not reach the other side is retried for a while. The other side may not be
+ * connected yet. */
 static void wait_for_path(struct fake_qp *qp) {
     if (qp->stuck_since == 0)
         qp->stuck_since = now_ms();
@@ -138,7 +139,7 @@ static void wait_for_path(struct fake_qp *qp) {
     send_fail(qp, IBV_WC_RETRY_EXC_ERR);
 }
 
-/* The queue pair's next send. */
+/* Executes the queue pair's next send. */
 static void carry(struct fake_qp *qp) {
     const struct fake_send *send = fake_verbs_send(qp, qp->carried);
     struct fake_qp *peer = fake_verbs_qp(qp->dest);
@@ -163,8 +164,8 @@ static void carry(struct fake_qp *qp) {
 
 enum left { NOTHING, STUCK, MORE };
 
-/* Something for each queue pair that has something, or, as the seed wants, not yet. What is left:
- * nothing, only what does not reach the other side, or more. */
+/* Executes some posted work of each queue pair, or none, depending on the seed. Returns what
+ * remains: nothing, only sends that do not reach the other side, or more. */
 static enum left carry_some(void) {
     enum left left = NOTHING;
     const uint32_t first = fake_verbs_random() % QPS_MAX;
@@ -177,7 +178,7 @@ static enum left carry_some(void) {
         if (qp->base.state != IBV_QPS_RTS)
             continue;
         if (fake.setup.kind == PROVIDER_IWARP)
-            sends_hand_over(qp);
+            sends_accept(qp);
         for (uint32_t n = fake_verbs_random() % 8; n > 0 && qp->carried < qp->posted; n--) {
             carry(qp);
             if (qp->base.state != IBV_QPS_RTS || qp->stuck_since)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory: each region has a key that is not used again soon, and rights. */
+/* Registered memory: each region has access rights and a key that is not reused soon. */
 #include "fake_verbs.h"
 
 static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access) {
@@ -10,7 +10,7 @@ static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length, 
     while (i < MRS_MAX && fake.mrs[i].used)
         i++;
     REQUIRE(i < MRS_MAX);
-    /* A key is not used again soon. */
+    /* not reused soon */
     const uint32_t key = (fake_verbs_random() & 0xffffu) << 16 | (uint32_t)i;
     fake.mrs[i] = (struct fake_mr){.base = {.context = pd->context,
                                             .pd = pd,
@@ -31,7 +31,7 @@ static int fake_dereg_mr(struct ibv_mr *mr) {
     return fake_verbs_ended(PROVIDER_DEREG_MR);
 }
 
-/* May those bytes be used by that key? Under the lock. */
+/* True if the key allows access to those bytes. Under the lock. */
 bool fake_verbs_mr_allows(const struct ibv_pd *pd, uint32_t key, uint64_t addr, size_t len,
                           int access) {
     const struct fake_mr *mr = &fake.mrs[key % MRS_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests say and see of the played devices, which are in played/. */
+/* The tests' interface to the fake devices. */
 #include "fake_verbs.h"
 #include <errno.h>
 #include <string.h>
@@ -46,7 +46,7 @@ int fake_verbs_ended(enum provider_call call) {
 static struct verbs_table table;
 static bool named;
 
-/* iWARP is used only if it is. */
+/* Sets RINGCOMM_VERBS_DEVICES, because iWARP is used only if it is named. */
 static void devices_name(void) {
     char list[DEVICES_MAX * 8] = "";
     if (fake.setup.kind != PROVIDER_IWARP || getenv("RINGCOMM_VERBS_DEVICES"))
@@ -191,7 +191,7 @@ static void qp_event(struct fake_qp *qp, enum ibv_event_type type) {
     if (type != IBV_EVENT_DEVICE_FATAL)
         fake_verbs_event(qp->base.context->device, &event);
     qp->base.state = IBV_QPS_ERR;
-    if (type == IBV_EVENT_DEVICE_FATAL) /* it does nothing any more */
+    if (type == IBV_EVENT_DEVICE_FATAL) /* a dead device executes nothing */
         qp->carried = qp->posted;
 }
 

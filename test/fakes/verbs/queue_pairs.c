@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs: made and posted to; what a device leaves undefined ends the
- * program. */
+/* Queue pairs: creation and posting. Undefined behaviour ends the program. */
 #include "fake_verbs.h"
 #include <errno.h>
 #include <string.h>
@@ -26,7 +25,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
     while (i < QPS_MAX && fake.qps[i].used)
         i++;
     REQUIRE(i < QPS_MAX);
-    /* 24 bits: another number in each process, which has no way to the others' queue pairs. */
+    /* 24 bits, different in each process: queue pairs cannot reach other processes */
     const uint32_t number = ((uint32_t)getpid() & 0xff) << 8 | (++uses & 0xff);
     struct fake_qp *qp = &fake.qps[i];
     *qp = (struct fake_qp){.used = true,
@@ -47,7 +46,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
     return &qp->base;
 }
 
-/* And what of it lies in the completion queue. */
+/* Also removes its completions from the completion queue. */
 static int fake_destroy_qp(struct ibv_qp *base) {
     struct fake_qp *qp = (struct fake_qp *)base;
     struct fake_cq *cq = (struct fake_cq *)base->send_cq;
@@ -91,8 +90,8 @@ struct fake_send *fake_verbs_send(const struct fake_qp *qp, uint64_t number) {
 
 enum { SIW_SHORT = 32, SIW_INLINE = 64 }; /* bytes */
 
-/* siw takes bytes of so short a message or answer from another process's memory at times, unless
- * they are inline, which a queue pair is free not to have if others are made to fail. */
+/* siw sometimes sends bytes of another process for messages or replies this short, unless they are
+ * inline. Queue pairs may lack inline data if PROVIDER_CREATE_QP is made to fail. */
 static bool siw_mistakes(const struct fake_send *send) {
     return fake.setup.kind == PROVIDER_IWARP && fake.setup.inline_max >= SIW_INLINE &&
            fake.fail_call[PROVIDER_CREATE_QP] == 0 && send->piece.length <= SIW_SHORT &&

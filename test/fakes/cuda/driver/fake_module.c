@@ -83,7 +83,7 @@ CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *addr, size_t *size, CUmodule m, 
     return CUDA_SUCCESS;
 }
 
-/* NULL if f is, or if its PTX is wrong. */
+/* NULL if f is NULL or its PTX is wrong. */
 static const struct ptx_function *function(CUfunction f) {
     char why[500];
     struct ptx_function *fn = (struct ptx_function *)f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Settings of the stand-in driver, and its messages. */
+/* Settings and messages of the emulated driver. */
 #include "fake.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -53,7 +53,7 @@ static void parse_operands(struct parser *ps, struct insn *in) {
     }
 }
 
-/* `ret` in an inlined body is a branch behind it. */
+/* `ret` in an inlined body is a branch to its end. */
 static void return_from_call(struct parser *ps, struct insn *in) {
     *PUSH(ps->fixups) =
         (struct fixup){ps->fn->ninsns, 0, ps->line, ps->instance, strdup(END_OF_CALL)};
@@ -228,7 +228,7 @@ static int call_arguments(struct parser *ps, uint64_t *value) {
     return n;
 }
 
-/* Gives the formal parameters the places of the actual ones. */
+/* Binds the formal parameters to the actual ones. */
 static void bind_formals(struct parser *ps, const char *list, int line, const uint64_t *value,
                          int n) {
     if (!list)
