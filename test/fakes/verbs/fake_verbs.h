@@ -64,8 +64,7 @@ struct fake_qp {
     struct ibv_ah_attr path;
     uint16_t pkey;
     uint32_t dest, max_send, max_recv, inline_max;
-    struct fake_send
-        *sends; /* SENDS_KEPT * max_send: a send may be executed after its completion */
+    struct fake_send *sends;  /* SENDS_KEPT * max_send: a send may run after its completion */
     uint64_t posted, carried; /* numbers of sends */
     uint64_t completed;       /* iWARP: completed sends, except reads */
     bool called;              /* iWARP: the other side must send first */

@@ -23,7 +23,7 @@ static CUresult touch(CUmodule m, CUdeviceptr p) {
     return cuCtxSynchronize();
 }
 
-/* ---- one process exports 7s, and frees them when it is told to ------------------------------- */
+/* ---- one process exports 7s, and frees them on request ---------------------------------------- */
 
 static void give_sevens(int fd, CUdeviceptr p) {
     CUipcMemHandle h, unused;
