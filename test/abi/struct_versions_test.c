@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Structs that grow, by one that has grown twice already: three versions of it meet. */
+/* Structs that grow in later versions. Three versions of a struct that has grown twice are passed
+ * in and out. */
 #include <stdio.h>
 #include <string.h>
 #include "../unit/check.h"
@@ -25,7 +26,7 @@ static const struct rcmi_sized sized = {"thing", "THING_INIT", sizeof(struct fir
                                         sizeof(struct ours)};
 static const struct ours defaults = {.size = sizeof(struct ours), .number = -1, .added = 7};
 
-/* ---- In ------------------------------------------------------------------------------------ */
+/* ---- Structs passed in ----------------------------------------------------------------------- */
 
 static void same_size_is_copied(void **state) {
     (void)state;
@@ -83,16 +84,16 @@ static void sizes_that_no_version_has_are_refused(void **state) {
     check_status(RCM_ERR_INVALID, rcmi_struct_in(&sized, &given, &ours));
     check_status(RCM_ERR_INVALID, rcmi_struct_out_check(&sized, &given));
     check_error_names("thing->size is 0, expected at least 8");
-    given.size = 0xcccccccc; /* never set: nothing of that size is read */
+    given.size = 0xcccccccc; /* never set, so nothing of that size is read */
     check_status(RCM_ERR_INVALID, rcmi_struct_in(&sized, &given, &ours));
     check_status(RCM_ERR_INVALID, rcmi_struct_out_check(&sized, &given));
     check_error_names("thing->size is 3435973836, expected at most 4096");
     assert_memory_equal(&ours, &defaults, sizeof ours);
 }
 
-/* ---- Out ----------------------------------------------------------------------------------- */
+/* ---- Structs passed out ---------------------------------------------------------------------- */
 
-/* Room for one of `size` bytes, all of it set; what rcmi_struct_out makes of it. */
+/* Calls rcmi_struct_out for a struct of `size` bytes in a buffer of `bytes` bytes set to 0xff. */
 static void fill(uint32_t size, unsigned char *room, size_t bytes) {
     const struct ours ours = {.size = sizeof ours, .number = 3, .added = 4};
     memset(room, 0xee, bytes);

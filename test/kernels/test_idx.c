@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The IDX reader of the examples: good files, plain and compressed, and every kind of bad one. Each
- * refusal must name the file and what is wrong, and leave the result alone. */
+/* The IDX reader of the examples: valid files, plain and compressed, and every kind of invalid
+ * file. Each error must contain the file and the reason, and leave the result unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

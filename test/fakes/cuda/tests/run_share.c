@@ -23,7 +23,8 @@ static CUresult touch(CUmodule m, CUdeviceptr p) {
     return cuCtxSynchronize();
 }
 
-/* ---- one process exports 7s, and frees them on request ---------------------------------------- */
+/* ---- one process exports 7s, and frees them on request ----------------------------------------
+ */
 
 static void give_sevens(int fd, CUdeviceptr p) {
     CUipcMemHandle h, unused;
