@@ -73,8 +73,7 @@ static uint32_t code_below(const struct small *small, double value) {
 
 static uint32_t code_near(const struct small *small, double value) {
     const uint32_t low = code_below(small, value);
-    const double next =
-        number_of(small, low + 1); /* after the last number: the value at which infinity begins */
+    const double next = number_of(small, low + 1); /* after the last number: infinity */
     const double down = value - small->values[low], up = next - value;
     const uint32_t code = down < up || (down == up && low % 2 == 0) ? low : low + 1;
     return code < small->numbers ? code : small->beyond;

@@ -518,8 +518,8 @@ static void step_compute(const struct player *p, const struct rank *rank,
         result[e].completed += step->completes;
 }
 
-/* The buffer that this message is sent from, or NULL. A stable message may be sent from a buffer,
- * and is so at random. */
+/* The buffer that this message is sent from, or NULL. Stable and lasting messages are sent from
+ * their buffer at random. */
 static const struct rcmi_operand *sent_from(struct player *p, const struct rank *rank,
                                             const struct rcmi_step *step) {
     const bool stable = p->options.in_place ? step->stable_in_place : step->stable;

@@ -23,8 +23,8 @@ static const size_t counts[] = {0, 1, 2, 3, 17, 64, 101, 257};
 static bool all;
 static long played;
 
-/* uneven: blocks of many lengths, if the plan supports them. by_step: only together with uneven, if
- * allowed. */
+/* uneven: also blocks of unequal lengths, if the plan supports them, and then in the order of steps
+ * if allowed. */
 static void play_one(struct player *player, const struct rcmi_plan *plan, enum rcmi_counts uneven,
                      size_t count, uint64_t seed) {
     const struct play_options options = {
