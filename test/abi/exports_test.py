@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The test of exports.py itself: exports_test.py EXPORTS CC NM
 
-A small library for which the three lists agree passes; one difference in any of them is named.
+A small library with equal lists must pass. A difference in any of the lists must be reported.
 """
 import os
 import subprocess

@@ -93,7 +93,8 @@ static void sizes_that_no_version_has_are_refused(void **state) {
 
 /* ---- Structs passed out ---------------------------------------------------------------------- */
 
-/* Calls rcmi_struct_out for a struct of `size` bytes in a buffer of `bytes` bytes, filled with 0xee. */
+/* Calls rcmi_struct_out for a struct of `size` bytes in a buffer of `bytes` bytes, filled with
+ * 0xee. */
 static void fill(uint32_t size, unsigned char *room, size_t bytes) {
     const struct ours ours = {.size = sizeof ours, .number = 3, .added = 4};
     memset(room, 0xee, bytes);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every algorithm of every collective, verified for 1,000 ranks within 4 GB: verify_1000_ranks.sh PLAN INFO
+# Verifies every algorithm of every collective for 1,000 ranks within 4 GB: verify_1000_ranks.sh PLAN INFO
 set -eu
 plan=$1
 info=$2
