@@ -172,7 +172,7 @@ static bool inside(const int64_t *at, const int64_t *buffer, size_t len) {
 static int buffers_check(const struct problem *t, const struct buffers *b, const char *algorithm) {
     int errors = 0;
     CHECK(errors, mem_in_use(b->memory, b->len * sizeof(*b->memory)) == 0,
-          "%s (%s) is complete, but still uses its buffers", t->op->name, algorithm);
+          "%s (%s) is complete, but its buffers are in use", t->op->name, algorithm);
     for (size_t i = 0; i < b->len && errors == 0; i++) {
         const int64_t *at = b->memory + i;
         int64_t want = POISON;

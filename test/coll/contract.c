@@ -119,7 +119,7 @@ static int check_timeout(rcm_comm *comm, void *arg) {
               rcm_all_reduce(comm, &passed, &all, 1, RCM_INT32, RCM_MIN, NULL, NULL) == RCM_OK,
               "%s", rcm_last_error());
     }
-    CHECK(errors, passed, "rank %d: waits of 10 ms ended only when all other works were done", me);
+    CHECK(errors, passed, "rank %d: waits of 10 ms ended only after all other works", me);
     CHECK(errors,
           rcm_send(comm, &byte, 1, RCM_UINT8, (me + n - 1) % n, 5, NULL, NULL) == RCM_OK &&
               rcm_work_wait(recv, -1) == RCM_OK,
@@ -208,7 +208,7 @@ static int check_queue_ends(rcm_comm *comm) {
                   issue_sums(comm, block, block, 1, &works[QUEUED]),
               "%s", rcm_last_error());
         CHECK(errors, rcm_mem_free(comm, block) == RCM_ERR_INVALID,
-              "freed what waits for its turn");
+              "memory of a queued operation was freed");
         CHECK(errors, rcm_abort(comm, "enough") == RCM_OK, "%s", rcm_last_error());
         CHECK(errors, wait_all(works, QUEUED + 1, RCM_ERR_ABORTED), "not all are aborted");
     } else {
@@ -221,7 +221,7 @@ static int check_queue_ends(rcm_comm *comm) {
 static int check_queue(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
-    CHECK(errors, passes_sums(comm, FEW, &errors), "a broadcast waits for %d sums", FEW);
+    CHECK(errors, passes_sums(comm, FEW, &errors), "a broadcast waited for %d sums", FEW);
     const bool passed = passes_sums(comm, QUEUED, &errors);
     CHECK(errors, rcm_rank(comm) != 0 || !passed, "%d collectives run at once", QUEUED + 1);
     errors += check_queue_ends(comm);
@@ -248,8 +248,8 @@ static int drained(rcm_comm *comm, bool blocking) {
     CHECK(errors, rcm_barrier(comm, NULL, blocking ? NULL : &barrier) == RCM_OK, "%s",
           rcm_last_error());
     CHECK(errors, blocking || rcm_work_wait(barrier, -1) == RCM_OK, "%s", rcm_last_error());
-    CHECK(errors, all_done(works, LARGE), "rank %d left a barrier before what it drains was done",
-          rcm_rank(comm));
+    CHECK(errors, all_done(works, LARGE),
+          "rank %d left a barrier before earlier operations were done", rcm_rank(comm));
     CHECK(errors,
           rcm_send(comm, &out, 1, RCM_UINT8, peer, 5, NULL, NULL) == RCM_OK &&
               wait_all(&recv, 1, RCM_OK) && wait_all(works, LARGE, RCM_OK),
@@ -592,7 +592,7 @@ static int check_given_up(rcm_comm *comm, void *arg) {
         (void)!rcm_isend(comm, data, LEN, RCM_UINT8, 1, 4, &work);
         usleep(100000);
         (void)!rcm_abort(comm, "enough");
-        CHECK(errors, rcm_work_wait(work, -1) == RCM_ERR_ABORTED, "the send went well");
+        CHECK(errors, rcm_work_wait(work, -1) == RCM_ERR_ABORTED, "the send succeeded");
         memset(data, 2, LEN);
         kill(pid, SIGCONT);
     }
@@ -615,7 +615,8 @@ static int sent_and_known(rcm_comm *comm, uint8_t *data, size_t len, uint64_t ta
               rcm_last_error());
         for (int i = 0; i < 500 && atomic_load(named) != (int)tag; i++)
             usleep(10000);
-        CHECK(errors, atomic_load(named) == (int)tag, "%zu bytes were received and not sent", len);
+        CHECK(errors, atomic_load(named) == (int)tag,
+              "%zu bytes were received, but their send is incomplete", len);
     }
     return errors;
 }
@@ -678,7 +679,7 @@ static int check_zero_copy(rcm_comm *comm, void *arg) {
         dup2(old, 2);
         if (write(fds[1], "\n", 1) != 1 || read(fds[0], log, sizeof(log) - 1) < 0)
             return 1;
-        CHECK(errors, !strstr(log, "Bad address"), "sent from memory given back: %s", log);
+        CHECK(errors, !strstr(log, "Bad address"), "sent from unmapped memory: %s", log);
     }
     rcm_work_free(work);
     (void)!rcm_destroy(comm);

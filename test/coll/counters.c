@@ -169,7 +169,7 @@ static int check_between(rcm_comm *comm, const struct rcmi_algorithm *algorithm,
     CHECK(errors, rcm_all_reduce(comm, &bytes, &all, 1, RCM_UINT64, RCM_SUM, NULL, NULL) == RCM_OK,
           "%s", rcm_last_error());
     CHECK(errors, all >= least && (!strstr(algorithm->name, "two_level") || all == least),
-          "%s %s: %llu bytes between hosts, of at least %llu",
+          "%s %s: %llu bytes between hosts, the minimum is %llu",
           rcmi_collective_name(algorithm->collective), algorithm->name, (unsigned long long)all,
           (unsigned long long)least);
     return errors;

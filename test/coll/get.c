@@ -322,7 +322,7 @@ static int check_all(rcm_comm *comm, void *arg) {
             errors += message(comm, data, sizes[s], round, 1);
             errors += cast(comm, data, sizes[s], round, 1) + cast(comm, data, sizes[s], round, 0);
             errors += others(comm, sum) + several(comm, data == plain ? mapped : plain);
-            errors += data_check(data, sizes[s], round, 0, "what others did not touch");
+            errors += data_check(data, sizes[s], round, 0, "data that others did not change");
         }
     CHECK(errors, rcm_mem_free(comm, sum) == RCM_OK && rcm_mem_free(comm, mapped) == RCM_OK, "%s",
           rcm_last_error());

@@ -171,7 +171,7 @@ static int go_on(const struct kase *kase, rcm_comm **comm) {
           rcm_last_error());
     if (!next)
         return errors;
-    CHECK(errors, rcm_size(next) == rcm_size(*comm), "after %s: %d ranks are left", kase->name,
+    CHECK(errors, rcm_size(next) == rcm_size(*comm), "after %s: %d ranks remain", kase->name,
           rcm_size(next));
     CHECK(errors,
           rcm_all_reduce(next, &one, &sum, 1, RCM_INT32, RCM_SUM, NULL, NULL) == RCM_OK &&

@@ -190,9 +190,9 @@ static int one_all_reduce(rcm_comm *comm, const char *algorithm, size_t count, r
           in_place ? " in place" : "", async ? " async" : "", wrong);
     for (size_t i = 0; !in_place && i < count && wrong == 0; i++)
         wrong += !holds(send.view, i, dtype, pattern.input[i % PERIOD]);
-    CHECK(errors, wrong == 0, "all_reduce %s harmed its input", algorithm);
-    CHECK(errors, buffer_free(&send) + buffer_free(&recv) == 2, "all_reduce %s wrote outside",
-          algorithm);
+    CHECK(errors, wrong == 0, "all_reduce %s changed its input", algorithm);
+    CHECK(errors, buffer_free(&send) + buffer_free(&recv) == 2,
+          "all_reduce %s wrote outside its buffers", algorithm);
     return errors;
 }
 
@@ -214,7 +214,7 @@ static int one_broadcast(rcm_comm *comm, const char *algorithm, size_t count, rc
         wrong += !holds(b.view, i, dtype, input(root, i, RCM_SUM));
     CHECK(errors, wrong == 0, "rank %d: broadcast %s root %d count %zu: %zu wrong", rcm_rank(comm),
           algorithm, root, count, wrong);
-    CHECK(errors, buffer_free(&b), "broadcast %s wrote outside", algorithm);
+    CHECK(errors, buffer_free(&b), "broadcast %s wrote outside its buffer", algorithm);
     return errors;
 }
 

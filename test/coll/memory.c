@@ -79,8 +79,9 @@ static int check_misuse(rcm_comm *comm, void *arg) {
           huge == RCM_ERR_RESOURCE || huge == RCM_ERR_NOMEM || rcm_mem_free(comm, none) == 0,
           "32 TiB: %s", rcm_last_error());
     float *block = block_of(comm, 1000, &errors);
-    CHECK(errors, block[0] == 0 && block[999] == 0, "it is not zeroed");
-    CHECK(errors, rcm_mem_free(comm, &on_stack) == RCM_ERR_INVALID, "freed what is not ours");
+    CHECK(errors, block[0] == 0 && block[999] == 0, "memory is not zeroed");
+    CHECK(errors, rcm_mem_free(comm, &on_stack) == RCM_ERR_INVALID,
+          "freed memory that is not the library's");
     CHECK(errors, rcm_mem_free(comm, block + 1) == RCM_ERR_INVALID, "freed from the middle");
     CHECK(errors, rcm_mem_free(comm, NULL) == RCM_OK, "NULL is a no-op");
     const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
@@ -243,10 +244,10 @@ static int go_on(rcm_comm *comm, float *in, float *out, size_t count) {
         return errors;
     fill(in, count, rcm_rank(left), 5);
     status = rcm_all_reduce(left, in, out, count, RCM_FLOAT32, RCM_SUM, NULL, NULL);
-    CHECK(errors, status == RCM_OK, "all_reduce of those left: %s", rcm_last_error());
-    CHECK(errors, wrong_sums(out, count, rcm_size(left), 5) == 0, "it is wrong");
+    CHECK(errors, status == RCM_OK, "all_reduce of the remaining ranks: %s", rcm_last_error());
+    CHECK(errors, wrong_sums(out, count, rcm_size(left), 5) == 0, "the result is wrong");
     CHECK(errors, rcm_mem_free(left, in) == RCM_OK, "free: %s", rcm_last_error());
-    CHECK(errors, rcm_mem_free(comm, out) == RCM_OK, "free on the failed one: %s",
+    CHECK(errors, rcm_mem_free(comm, out) == RCM_OK, "free on the failed communicator: %s",
           rcm_last_error());
     CHECK(errors, rcm_destroy(left) == RCM_OK, "destroy: %s", rcm_last_error());
     return errors;

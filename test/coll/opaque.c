@@ -241,7 +241,7 @@ static int one_case(struct problem t) {
     errors += check_status(&t, status, &done);
     const size_t wrong = done ? result_wrong(&t, t.in_place ? in + own : out) : 0;
     CHECK(errors, wrong == 0, "%s: %zu of %zu are wrong", problem_name(&t), wrong, out_count(&t));
-    CHECK(errors, expected.wrong == 0, "%s: %zu operands were not whole", problem_name(&t),
+    CHECK(errors, expected.wrong == 0, "%s: %zu operands were invalid", problem_name(&t),
           (size_t)expected.wrong);
     CHECK(errors, expected.misaligned == 0, "%s: %zu calls with odd addresses", problem_name(&t),
           (size_t)expected.misaligned);

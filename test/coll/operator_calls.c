@@ -89,7 +89,7 @@ static void call_questions(struct inside *t, const rcm_comm *comm) {
     CHECK(t->errors,
           rcm_rank(comm) == t->rank && rcm_size(comm) > 0 && rcm_world_rank(comm, 0) == 0 &&
               rcm_comm_name(comm)[0] && rcm_comm_error(comm, &error) == RCM_OK,
-          "a question in an operator: %s", rcm_last_error());
+          "a query in an operator: %s", rcm_last_error());
     CHECK(t->errors, rcm_reduce_local(x, y, 2, RCM_FLOAT32, RCM_SUM) == RCM_OK && y[1] == 6,
           "rcm_reduce_local in an operator: %s", rcm_last_error());
 }

@@ -127,7 +127,7 @@ static int one_case(struct problem t) {
     CHECK(errors, wrong == 0, "%s: %zu of %zu are wrong", problem_name(&t), wrong, out_count(&t));
     for (size_t i = 0; i < n && !t.in_place && errors == 0; i++)
         errors += number_get(t.dtype, view, i).re != t.kind->input(t.rank, i).re;
-    CHECK(errors, errors == 0, "%s: or has harmed its input", problem_name(&t));
+    CHECK(errors, errors == 0, "%s: or its input was changed", problem_name(&t));
     mem_free(in);
     mem_free(out);
     return errors;

@@ -87,7 +87,7 @@ static int check_order_shows(int p) {
             down[i] += (float)element(p - 1 - r, i);
         }
     CHECK(errors, p < 3 || hash_of(up, sizeof(up)) != hash_of(down, sizeof(down)),
-          "the sum of %d ranks is the same in another order", p);
+          "the sum of %d ranks does not depend on the order", p);
     return errors;
 }
 
@@ -275,7 +275,7 @@ static int compare_case(int c, int p) {
     int errors = 0;
     for (int r = 0; r < p; r++) {
         const uint64_t hash = results->hash[0][c][r];
-        CHECK(errors, hash == results->hash[1][c][r], "%s: rank %d has other bits on another run",
+        CHECK(errors, hash == results->hash[1][c][r], "%s: rank %d has other bits in another run",
               results->name[c], r);
         CHECK(errors, !results->everywhere[c] || hash == results->hash[0][c][0],
               "%s: rank %d has other bits than rank 0", results->name[c], r);

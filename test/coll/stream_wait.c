@@ -94,8 +94,8 @@ static int message_await(const struct stall *s, struct message *m) {
 
 static int message_pending(const struct stall *s, const struct message *m) {
     int errors = 0;
-    CHECK(errors, rcm_work_wait(m->work, 0) == RCM_PENDING, "%s: it ended before its stream",
-          s->name);
+    CHECK(errors, rcm_work_wait(m->work, 0) == RCM_PENDING,
+          "%s: the message completed before its stream", s->name);
     return errors;
 }
 
@@ -171,9 +171,7 @@ static int receive_holds(const struct stall *s) {
     gate_open(early);
     errors += message_await(s, &free_one) + message_pending(s, &held);
     for (size_t i = 0; i < s->bytes && errors == 0; i++)
-        CHECK(errors, view_of(&held)[i] == 0,
-              "%s: byte %zu is written, though the stream was not "
-              "done",
+        CHECK(errors, view_of(&held)[i] == 0, "%s: byte %zu was written before the stream was done",
               s->name, i);
     gate_open(gate);
     errors += message_await(s, &held);

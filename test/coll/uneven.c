@@ -155,7 +155,7 @@ static int buffer_check(const struct problem *t, const struct buffer *b, const c
     int errors = 0;
     size_t at = 0;
     CHECK(errors, mem_in_use(b->memory, b->len * sizeof(*b->memory)) == 0,
-          "collective %d is complete, but still uses its buffers", t->collective);
+          "collective %d is complete, but its buffers are in use", t->collective);
     for (size_t k = 0; k <= b->n && errors == 0; k++) {
         const size_t end = k < b->n ? b->displs[k] : b->len;
         for (; at < end && errors == 0; at++)

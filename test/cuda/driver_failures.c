@@ -220,7 +220,7 @@ static int run_all(unsigned seed, int want) {
     if (fd < 0 || setenv("FAKECUDA_SITES", path, 1) != 0)
         return 1;
     close(fd);
-    CHECK(errors, run_self(NULL) == 0, "without a failure it fails");
+    CHECK(errors, run_self(NULL) == 0, "it fails without an injected failure");
     const int n = sites_read(path, sites);
     unlink(path);
     CHECK(errors, n >= LEAST, "only %d places that call the driver", n);

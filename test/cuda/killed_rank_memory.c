@@ -95,7 +95,7 @@ static bool is_freed(const struct bench *b, int *errors) {
         return true;
     const rcmi_cuda_address at = (rcmi_cuda_address)(uintptr_t)memory;
     CHECK(*errors, b->cuda->cuPointerGetAttributes(1, &name, values, at) == RCMI_CUDA_SUCCESS,
-          "it is not known to the driver");
+          "the driver does not find the memory");
     CHECK(*errors, rcm_mem_free(b->comm, memory) == RCM_OK, "%s", rcm_last_error());
     values[0] = &after;
     return b->cuda->cuPointerGetAttributes(1, &name, values, at) != RCMI_CUDA_SUCCESS ||
@@ -148,7 +148,7 @@ static int check(rcm_comm *comm, void *arg) {
     errors += check_error(&b) + check_afterwards(&b) + check_freed(&b);
     errors += bench_end(&b);
     (void)!rcm_destroy(comm);
-    CHECK(errors, emulator_counts().imports == 0, "%llu imports are left",
+    CHECK(errors, emulator_counts().imports == 0, "%llu imports are still open",
           (unsigned long long)emulator_counts().imports);
     return errors;
 }

@@ -117,7 +117,7 @@ static int receive_behind(const struct bench *b) {
 
 static int receive_too_late(const struct bench *b) {
     int errors = await_closed();
-    CHECK(errors, broadcast(b) == RCM_ERR_PEER, "received when nothing is open: %s",
+    CHECK(errors, broadcast(b) == RCM_ERR_PEER, "received without an open import: %s",
           rcm_last_error());
     return errors;
 }

@@ -43,7 +43,7 @@ struct gate *gate_new(void) {
     struct rcmi_cuda_visit visit;
     *(void **)&launch = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchHostFunc");
     if (!gate || !launch || rcmi_cuda_open(&gate->cuda) != RCM_OK)
-        give_up("there is no driver", 0);
+        give_up("the driver cannot be opened", 0);
     must(gate->cuda->cuDevicePrimaryCtxRetain(&gate->context, 0), "cuDevicePrimaryCtxRetain");
     enter(gate, &visit);
     must(gate->cuda->cuStreamCreate(&stream, RCMI_CUDA_STREAM_NON_BLOCKING), "cuStreamCreate");

@@ -81,7 +81,8 @@ static int check_capture(rcm_comm *comm, void *arg) {
         CHECK(errors, begin(stream, mode) == 0, "no capture");
         call.stream = stream;
         errors += issue_all(comm, memory, &call);
-        CHECK(errors, end(stream, &graph) == 0 && graph, "the capture of mode %d is spoilt", mode);
+        CHECK(errors, end(stream, &graph) == 0 && graph, "the capture of mode %d was invalidated",
+              mode);
         graph = NULL;
     }
     CHECK(errors,

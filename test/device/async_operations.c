@@ -204,7 +204,7 @@ static int check_abort(rcm_comm *comm) {
     rcm_status status = flight_begin(comm, &f);
     if (rcm_rank(comm) == 1) {
         await_running();
-        CHECK(errors, fake_running(NULL, 0) > 0, "nothing runs that the abort could meet");
+        CHECK(errors, fake_running(NULL, 0) > 0, "no operation runs when the abort comes");
         (void)!rcm_abort(comm, "enough");
     }
     const rcm_status ended = flight_end(&f, &errors);
@@ -263,7 +263,7 @@ static int check_never(rcm_comm *comm) {
     CHECK(errors, rcm_rank(comm) != 1 || fake_running(NULL, 0) == 2, "%d operations run, not 2",
           fake_running(NULL, 0));
     rcm_work_free(send);
-    CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
+    CHECK(errors, rcm_destroy(comm) != RCM_OK, "rcm_destroy returned RCM_OK after a failure");
     CHECK(errors, seconds() - begin < 20, "it took %.1f s", seconds() - begin);
     return errors;
 }
@@ -327,7 +327,8 @@ static int one_message(rcm_comm *comm, size_t len, int round, int way) {
               rcm_last_error());
     CHECK(errors, status == (cut && !sends ? RCM_ERR_TRUNCATED : RCM_OK),
           "rank %d, %zu bytes, round %d: %s", rcm_rank(comm), len, round, rcm_last_error());
-    CHECK(errors, fake_running(bytes, len + 1) == 0, "a message is complete, and still copied");
+    CHECK(errors, fake_running(bytes, len + 1) == 0,
+          "a message is complete, but still being copied");
     for (size_t i = 0; !sends && i <= len && errors == 0; i++)
         CHECK(errors, view[i] == (i < room ? byte_of(i, round) : 0x77),
               "%zu bytes, round %d: byte %zu is %d", len, round, i, view[i]);
@@ -370,7 +371,8 @@ static rcm_status messages_end(struct flight *f, rcm_work *works[4], int *errors
     for (int i = 0; i < 4; i++) {
         const rcm_status one = works[i] ? rcm_work_wait(works[i], -1) : RCM_OK;
         void *memory = i % 2 ? f->in[i / 2] : f->out[i / 2];
-        CHECK(*errors, fake_running(memory, BYTES) == 0, "a message is complete, and still copied");
+        CHECK(*errors, fake_running(memory, BYTES) == 0,
+              "a message is complete, but still being copied");
         rcm_work_free(works[i]);
         status = status == RCM_OK ? one : status;
     }

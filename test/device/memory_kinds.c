@@ -25,7 +25,7 @@ static rcm_status has(const void *address, bool *ret_has, int *ret_device) {
 
 static rcm_status begin(struct rcmi_operation *operation) {
     (void)operation;
-    return rcmi_fail(RCM_ERR_INTERNAL, 0, "nothing may begin");
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "no operation may begin");
 }
 
 static void explain(int code, char *text, size_t cap) {

@@ -298,8 +298,7 @@ static rcm_status near_reader_accept(struct rcmi_channel *channel, struct rcmi_b
     near_of(channel)->queue = queue_share(at[0]);
     near_of(channel)->reader = (uint32_t)at[1];
     ret_answer->len = 0;
-    return near_of(channel)->queue ? RCM_OK
-                                   : rcmi_fail(RCM_ERR_PEER, 0, "the writer has gone meanwhile");
+    return near_of(channel)->queue ? RCM_OK : rcmi_fail(RCM_ERR_PEER, 0, "the writer has ended");
 }
 
 static void near_writer_close(struct rcmi_channel *channel) {

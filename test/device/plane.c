@@ -123,10 +123,10 @@ static int check_comes_up(rcm_comm *comm, void *arg) {
     const uint64_t before = traffic_of(comm, "shm").sent_bytes;
     (void)arg;
     errors += check_all_reduce(comm, &b, NULL) + check_all_gather(comm, &b);
-    CHECK(errors, traffic_of(comm, "shm").sent_bytes == before, "%llu bytes went by shm",
+    CHECK(errors, traffic_of(comm, "shm").sent_bytes == before, "%llu bytes used shm",
           (unsigned long long)(traffic_of(comm, "shm").sent_bytes - before));
     CHECK(errors, traffic_of(comm, "near").sent_bytes >= COUNT * sizeof(int32_t),
-          "nothing went by the device's plane");
+          "no data used the device plane");
     buffers_free(&b);
     errors += check_calls(comm);
     return errors + check_names(comm, "shm+near");
@@ -214,7 +214,7 @@ static int check_cut(rcm_comm *comm, void *arg) {
 static int run(int n, const char *transports, int (*fn)(rcm_comm *, void *), bool keep) {
     const struct ranks ranks = {.n = n, .threads = true, .transport = transports, .keep = keep};
     int errors = ranks_run(&ranks, fn, NULL);
-    CHECK(errors, near_queues() == 0, "%d queues are left", near_queues());
+    CHECK(errors, near_queues() == 0, "%d queues remain", near_queues());
     return errors;
 }
 
@@ -392,7 +392,7 @@ static int run_scratch(void) {
     const rcmi_deadline deadline = rcmi_deadline_in(60000);
     while (fake_blocks() > before && !rcmi_deadline_passed(deadline))
         usleep(100);
-    CHECK(errors, fake_blocks() == before, "%d blocks are left", fake_blocks() - before);
+    CHECK(errors, fake_blocks() == before, "%d blocks remain", fake_blocks() - before);
     return errors;
 }
 

@@ -117,7 +117,7 @@ static int check_untouched(const struct bench *b, const struct way *way) {
     const unsigned char *view = fake_view(b->out);
     int errors = 0;
     for (int i = 0; i < BYTES && errors == 0; i++)
-        CHECK(errors, view[i] == 0x77, "%s: byte %d is written, though the stream was not done",
+        CHECK(errors, view[i] == 0x77, "%s: byte %d was written before the stream was done",
               way->name, i);
     return errors;
 }
@@ -130,8 +130,8 @@ static int check_order(struct bench *b, const struct way *way, void *stream) {
     fake_stream_enqueue(stream);
     CHECK(errors, way->issue(b, &call) == RCM_OK, "%s: %s", way->name, rcm_last_error());
     fake_stream_enqueue(stream);
-    CHECK(errors, rcm_work_wait(b->work, 30) == RCM_PENDING, "%s: it ended before its stream",
-          way->name);
+    CHECK(errors, rcm_work_wait(b->work, 30) == RCM_PENDING,
+          "%s: the work completed before its stream", way->name);
     errors += check_untouched(b, way);
     fill(b, 7); /* stands for the enqueued operation */
     fake_stream_done(stream);

@@ -69,7 +69,7 @@ static void expect_refusal(int ndims, const char *reason) {
     assert_int_equal(idx_read(path, ndims, &idx, error, sizeof error), -1);
     assert_non_null(strstr(error, path));
     if (!strstr(error, reason))
-        fail_msg("\"%s\" does not say \"%s\"", error, reason);
+        fail_msg("\"%s\" does not contain \"%s\"", error, reason);
     assert_int_equal(idx.len, 77);
     assert_null(idx.data);
     files_forget();

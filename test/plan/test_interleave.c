@@ -21,7 +21,7 @@ static const size_t counts[] = {0, 1, 2, 3, 17, 64, 101, 257};
 #define PLAYS 3 /* per number of elements */
 
 static bool all;
-static long played;
+static long runs_done;
 
 /* uneven: also blocks of unequal lengths, if the plan supports them, and then in the order of steps
  * if allowed. */
@@ -42,7 +42,7 @@ static void play_one(struct player *player, const struct rcmi_plan *plan, enum r
                  "uneven %d: outcome %d",
                  plan->algorithm, plan->nranks, plan->root, count, options.slot, options.slots,
                  options.in_place, options.uneven, outcome);
-    played++;
+    runs_done++;
 }
 
 static void play_plans(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape,
@@ -75,7 +75,7 @@ static void test_play_all(void **state) {
         if (rank_counts[i] > 2)
             play_shape(test_shape_dealt(&s, rank_counts[i], 3));
     }
-    printf("# %ld plays, all right\n", played);
+    printf("# %ld runs, all right\n", runs_done);
 }
 
 /* The declared minimum of slots is needed: with fewer the interpreter deadlocks too. */

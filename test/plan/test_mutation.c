@@ -118,7 +118,7 @@ static void play_and_compare(struct subject *s, enum kind kind, uint32_t step) {
             char words[128];
             rcmi_step_describe(s->original, step, words, sizeof(words));
             fail_msg("the verifier accepts %s, %d ranks, with a %s of rank %d's step %u (%s), but "
-                     "play %llu ends with outcome %d",
+                     "run %llu ends with outcome %d",
                      s->original->algorithm, s->shape->nranks, kind_names[kind], s->original->rank,
                      step, words, (unsigned long long)seed, outcome);
         }
@@ -408,7 +408,7 @@ static void test_mutants(void **state) {
     for (int kind = 0; kind < KINDS; kind++)
         printf("# %-10s %8ld %9ld %6ld\n", kind_names[kind], counts[kind].mutants,
                counts[kind].rejected, counts[kind].equal);
-    printf("# the equal ones were played %d times each\n", PLAYS);
+    printf("# accepted mutants were run %d times each\n", PLAYS);
     assert_int_equal(counts[DELETE].equal, 0);
     assert_int_equal(counts[RETARGET].equal, 0);
     for (int kind = 0; kind < KINDS; kind++)

@@ -33,7 +33,7 @@ static void log_lines(void) {
     rcmi_log_lines(RCMI_LOG_WARN, "one\n  two\n");
     rcmi_log_lines(RCMI_LOG_WARN, "not ended");
     rcmi_log_lines(RCMI_LOG_WARN, "");
-    rcmi_log_lines(RCMI_LOG_INFO, "not asked for\n");
+    rcmi_log_lines(RCMI_LOG_INFO, "suppressed\n");
 }
 
 /* What fn writes to stderr with RINGCOMM_LOG=level (NULL: unset). */
@@ -152,7 +152,7 @@ static void test_no_sigxfsz(void **state) {
         dup2(fileno(file), STDERR_FILENO);
         if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0}) != 0)
             _exit(1);
-        rcmi_log(RCMI_LOG_ERROR, "nobody reads this");
+        rcmi_log(RCMI_LOG_ERROR, "not writable");
         _exit(sigpending(&pending) == 0 && !sigismember(&pending, SIGXFSZ) ? 7 : 1);
     }
     fclose(file);

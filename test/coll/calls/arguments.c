@@ -26,11 +26,12 @@ static void check_names(void) {
     rcm_dtype dtype;
     rcm_op op;
     check("type without a name", rcm_dtype_from_name(NULL, &dtype), RCM_ERR_INVALID, "name is");
-    check("type without a place", rcm_dtype_from_name("int32", NULL), RCM_ERR_INVALID, "ret_dtype");
+    check("type without ret_dtype", rcm_dtype_from_name("int32", NULL), RCM_ERR_INVALID,
+          "ret_dtype");
     check("unknown type", rcm_dtype_from_name("int3", &dtype), RCM_ERR_INVALID, "'int3'");
     check("operator without a name", rcm_op_from_name(NULL, &op), RCM_ERR_INVALID, "name is");
-    check("operator without a place", rcm_op_from_name("sum", NULL), RCM_ERR_INVALID, "ret_op");
-    check("setting without a place", rcm_setting_at(0, NULL), RCM_ERR_INVALID, "ret_setting");
+    check("operator without ret_op", rcm_op_from_name("sum", NULL), RCM_ERR_INVALID, "ret_op");
+    check("setting without ret_setting", rcm_setting_at(0, NULL), RCM_ERR_INVALID, "ret_setting");
 }
 
 /* rcm_collective_at accepts every size from the first version on. It sets unknown trailing bytes to
@@ -40,7 +41,7 @@ static void check_collective(void) {
         struct rcm_collective_info info;
         uint64_t unknown;
     } newer = {.info = {.size = sizeof newer}, .unknown = 7};
-    check("no place", rcm_collective_at(0, NULL), RCM_ERR_INVALID, "ret_info is NULL");
+    check("no ret_info", rcm_collective_at(0, NULL), RCM_ERR_INVALID, "ret_info is NULL");
     check("newer", rcm_collective_at(0, &newer.info), RCM_OK, "");
     check("its rest", newer.unknown == 0 && newer.info.name ? RCM_OK : RCM_ERR_INTERNAL, RCM_OK,
           "");
@@ -205,7 +206,7 @@ static void check_message_size(rcm_comm *comm) {
     check("large message", rcm_work_message(work, &newer.message), RCM_OK, "");
     if (newer.message.size != sizeof newer || newer.message.tag != 8 ||
         newer.message.bytes != sizeof element || newer.unknown != 0) {
-        fprintf(stderr, "a large message is not filled as it should be\n");
+        fprintf(stderr, "a large message struct has wrong contents\n");
         failures++;
     }
     rcm_work_free(work);
@@ -217,7 +218,7 @@ static void check_error_size(rcm_comm *comm) {
     check("large error", rcm_comm_error(comm, &newer.error), RCM_ERR_TIMEOUT, "");
     if (newer.error.size != sizeof newer || newer.error.status != RCM_ERR_TIMEOUT ||
         !strstr(newer.error.text, "recv") || newer.unknown != 0) {
-        fprintf(stderr, "a large error is not filled as it should be: %s\n", newer.error.text);
+        fprintf(stderr, "a large error struct has wrong contents: %s\n", newer.error.text);
         failures++;
     }
 }

@@ -116,7 +116,7 @@ static int check_sizes(rcm_comm *comm) {
     CHECK_REFUSED(errors, rcm_barrier(comm, &call, NULL), "call->error->size is 3");
     CHECK_REFUSED(errors, rcm_broadcast(comm, bytes, 1, RCM_UINT8, NOWHERE, &call, NULL),
                   "root 99");
-    CHECK(errors, untouched.origin == NOWHERE, "an error of a wrong size was written");
+    CHECK(errors, untouched.origin == NOWHERE, "an error struct of a wrong size was written");
     newer.error.size = sizeof newer;
     call.error = &newer.error;
     CHECK_REFUSED(errors, rcm_broadcast(comm, bytes, 1, RCM_UINT8, NOWHERE, &call, NULL),
@@ -144,7 +144,7 @@ static int check_not_written(rcm_comm *comm) {
     CHECK_OK(errors, rcm_send(comm, bytes, 2, RCM_UINT8, me, TAG, &call, NULL));
     CHECK(errors, rcm_work_wait(work, -1) == RCM_ERR_TRUNCATED, "the work: %s", rcm_last_error());
     CHECK(errors, error.origin == NOWHERE && error.status == RCM_OK,
-          "written by a call that made a work");
+          "a call that returned a work wrote the error");
     rcm_work_free(work);
     CHECK_OK(errors, rcm_send(comm, bytes, 2, RCM_UINT8, me, TAG, &call, NULL));
     CHECK(errors, rcm_recv(comm, &byte, 1, RCM_UINT8, me, TAG, &call, NULL) == RCM_ERR_TRUNCATED,

@@ -47,7 +47,8 @@ static int check_alone(rcm_comm *world) {
                      &work, &at_once);
     work = unset;
     errors += settle("barrier", rcm_barrier(alone, &now, &work), &work, &at_once);
-    CHECK(errors, at_once == 2, "%d of 2 collectives of one rank were complete at once", at_once);
+    CHECK(errors, at_once == 2, "with one rank, %d of 2 collectives were complete at once",
+          at_once);
     work = unset;
     errors +=
         settle("send", rcm_send(alone, &out, 1, RCM_UINT8, 0, TAG, &now, &work), &work, &at_once);

@@ -607,7 +607,7 @@ static int map_errors(const char *path) {
     while (map && fgets(line, sizeof line, map)) {
         if (sscanf(line, " %127[a-z0-9_]%c", name, &end) != 2 || end != ';')
             continue;
-        CHECK(errors, is_called(name), "%s is in %s and not here", name, path);
+        CHECK(errors, is_called(name), "%s is in %s but not in this test", name, path);
         names++;
     }
     CHECK(errors, map && names == CALLS_COUNT, "%d functions in %s, %d here", names, path,

@@ -46,7 +46,7 @@ static const struct end {
 } ends[] = {{"return from main", by_return},
             {"exit", by_exit},
             {"quick_exit", by_quick_exit},
-            {"exit with a world of its own", by_own_world},
+            {"exit with a new world", by_own_world},
             {"exit after rcm_destroy", by_destroy}};
 enum { ENDS = sizeof ends / sizeof ends[0] };
 

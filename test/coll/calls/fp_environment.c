@@ -155,12 +155,12 @@ static int check_pair(rcm_comm *comm, rcm_dtype dtype, rcm_op op, int kind) {
     environment_default();
     CHECK(errors, status == RCM_OK, "%s", rcm_last_error());
     CHECK(errors, after == own, "the environment is 0x%x, and was 0x%x", after, own);
-    CHECK(errors, memcmp(want.blocking, want.later, BYTES) == 0, "asynchronous is other");
-    CHECK(errors, memcmp(want.blocking, got.blocking, BYTES) == 0, "%s of %s, blocking, is other",
+    CHECK(errors, memcmp(want.blocking, want.later, BYTES) == 0, "the asynchronous result differs");
+    CHECK(errors, memcmp(want.blocking, got.blocking, BYTES) == 0, "%s of %s, blocking, differs",
           rcm_op_name(op), rcm_dtype_name(dtype));
-    CHECK(errors, memcmp(want.later, got.later, BYTES) == 0, "%s of %s, asynchronous, is other",
+    CHECK(errors, memcmp(want.later, got.later, BYTES) == 0, "%s of %s, asynchronous, differs",
           rcm_op_name(op), rcm_dtype_name(dtype));
-    CHECK(errors, memcmp(want.local, got.local, BYTES) == 0, "%s of %s, rcm_reduce_local, is other",
+    CHECK(errors, memcmp(want.local, got.local, BYTES) == 0, "%s of %s, rcm_reduce_local, differs",
           rcm_op_name(op), rcm_dtype_name(dtype));
     return errors;
 }

@@ -15,7 +15,7 @@ static char words[512];
 /* Fails a call. Its error text must stay. */
 static void fail_first(void) {
     rcm_dtype dtype;
-    if (rcm_dtype_from_name("a type that is none", &dtype) == RCM_OK)
+    if (rcm_dtype_from_name("an invalid type", &dtype) == RCM_OK)
         abort();
     snprintf(words, sizeof words, "%s", rcm_last_error());
 }
@@ -67,7 +67,7 @@ static int check_operations(rcm_comm *comm) {
           rcm_last_error());
     fail_first();
     rcm_work_free(short_one);
-    CHECK(errors, kept(), "rcm_work_free of one that failed left \"%s\"", rcm_last_error());
+    CHECK(errors, kept(), "rcm_work_free of a failed work left \"%s\"", rcm_last_error());
     KEEPS(errors, RCM_OK, rcm_work_cancel(never));
     rcm_work_free(never);
     return errors;

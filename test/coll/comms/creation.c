@@ -127,7 +127,7 @@ static int check_slices(rcm_comm *comm, enum kind kind) {
     while ((status = rcm_comm_request_wait(request, 20, &made)) == RCM_PENDING)
         slices++;
     CHECK(errors, status == RCM_OK, "%s", rcm_last_error());
-    CHECK(errors, slices > 0 || rcm_rank(comm) != 0 || rcm_size(comm) == 1, "no slice passed");
+    CHECK(errors, slices > 0 || rcm_rank(comm) != 0 || rcm_size(comm) == 1, "no wait timed out");
     rcm_comm_request_cancel(request);
     return errors ? errors : use(made) + end(made);
 }
@@ -151,7 +151,7 @@ static int check_arguments(rcm_comm *comm) {
           rcm_last_error());
     CHECK(errors, rcm_comm_request_test(NULL, &made) == RCM_ERR_INVALID && error_has("request"),
           "%s", rcm_last_error());
-    CHECK(errors, !request, "a call that failed has a request");
+    CHECK(errors, !request, "a failed call returned a request");
     rcm_comm_request_cancel(NULL);
     CHECK(errors,
           rcm_destroy_begin(NULL, &request) == RCM_OK &&
@@ -207,7 +207,8 @@ static int cancel_own(rcm_comm *comm, enum kind kind, int after_ms) {
     CHECK(errors, begin(comm, kind, NULL, &request) == RCM_OK, "%s", rcm_last_error());
     pause_ms(after_ms);
     if (after_ms > 0 && rcm_size(comm) > 1)
-        CHECK(errors, rcm_comm_request_test(request, &made) != RCM_OK, "it was made");
+        CHECK(errors, rcm_comm_request_test(request, &made) != RCM_OK,
+              "a communicator was created");
     const int64_t begun = now_ms();
     rcm_comm_request_cancel(request);
     CHECK(errors, now_ms() - begun < 5000, "cancel took %lld ms", (long long)(now_ms() - begun));
@@ -355,7 +356,7 @@ static int check_probes(rcm_comm *comm) {
             slices++;
         CHECK(errors, status == RCM_OK && message.bytes == 1 && message.source == 1, "%s",
               rcm_last_error());
-        CHECK(errors, slices > 0, "no slice passed");
+        CHECK(errors, slices > 0, "no wait timed out");
         while ((status = rcm_mprobe(comm, RCM_ANY_SOURCE, 70, &slice, &message, &matched)) ==
                RCM_PENDING)
             continue;
@@ -369,7 +370,8 @@ static int check_probes(rcm_comm *comm) {
               rcm_mprobe(comm, 1, 71, &slice, &message, &matched) == RCM_PENDING && !matched &&
                   rcm_probe(comm, 99, 71, &slice, &message) == RCM_ERR_INVALID,
               "%s", rcm_last_error());
-        CHECK(errors, rcm_comm_next_completion(comm, &none) == RCM_AGAIN, "a probe was completed");
+        CHECK(errors, rcm_comm_next_completion(comm, &none) == RCM_AGAIN,
+              "a probe completed the creation");
     }
     return errors + use(comm);
 }

@@ -120,17 +120,17 @@ static void absent_works(rcm_comm *group, int *errors) {
     CHECK(*errors,
           rcm_all_reduce(group, &data, &data, 1, RCM_INT32, RCM_SUM, NULL, &work) == RCM_OK &&
               rcm_work_test(work) == RCM_OK && rcm_work_wait(work, -1) == RCM_OK,
-          "an all_reduce of no member: %s", rcm_last_error());
+          "all_reduce on a non-member: %s", rcm_last_error());
     rcm_work_free(work);
     CHECK(*errors,
           rcm_irecv(group, &data, 1, RCM_INT32, 0, 0, &work) == RCM_OK &&
               rcm_work_message(work, &message) == RCM_OK && message.source == -1 &&
               message.bytes == 0,
-          "a receive of no member: %s", rcm_last_error());
+          "receive on a non-member: %s", rcm_last_error());
     CHECK(*errors, rcm_work_cancel(work) == RCM_OK && rcm_work_status(work) == RCM_OK,
           "canceled: %s", rcm_last_error());
     rcm_work_free(work);
-    CHECK(*errors, data == 7, "no member received %d", data);
+    CHECK(*errors, data == 7, "a non-member received %d", data);
 }
 
 static void absent_calls(rcm_comm *group, int *errors) {
@@ -147,7 +147,7 @@ static void absent_calls(rcm_comm *group, int *errors) {
               rcm_send(group, NULL, 1, RCM_INT32, 1, 0, NULL, NULL) == RCM_OK &&
               rcm_comm_prepare(group, RCM_BARRIER, 0, 0, NULL) == RCM_OK &&
               rcm_abort(group, "by no member") == RCM_OK && rcm_comm_error(group, &error) == RCM_OK,
-          "an operation of no member: %s", rcm_last_error());
+          "operation on a non-member: %s", rcm_last_error());
 }
 
 /* Handles of a rank that is not a member: what they do, and what is created from them. */
@@ -163,8 +163,8 @@ static int absent(rcm_comm *comm) {
         absent_calls(group, &errors);
         CHECK(errors,
               rcm_comm_subset(group, &alone, 1, 0, NULL, &again) == RCM_OK && rcm_rank(again) == -1,
-              "a part of it: %s", rcm_last_error());
-        CHECK(errors, rcm_comm_transport(again, 0)[0] == '\0', "it has a transport");
+              "a subset of it: %s", rcm_last_error());
+        CHECK(errors, rcm_comm_transport(again, 0)[0] == '\0', "a non-member has a transport");
         refused(group, &alone, -1, "n is -1", &errors);
         end(again, &errors);
     } else {
@@ -635,7 +635,7 @@ static int leaves_unseen(rcm_comm *comm) {
     }
     meet_at_0(comm, &errors);
     if (me != last && rcm_leave(group) == RCM_OK)
-        CHECK(errors, me != 1, "it has not failed");
+        CHECK(errors, me != 1, "the communicator has not failed");
     return errors;
 }
 
@@ -660,7 +660,7 @@ static int leaves_shrunk(rcm_comm *comm) {
                   rcm_all_reduce(rest, &sum, &sum, 1, RCM_INT32, RCM_SUM, NULL, NULL) == RCM_OK &&
                   sum == last - 1,
               "%d: %s", sum, rcm_last_error());
-        CHECK(errors, rcm_destroy(group) != RCM_OK, "the old one has not failed");
+        CHECK(errors, rcm_destroy(group) != RCM_OK, "the old communicator has not failed");
         CHECK(errors, rcm_destroy(rest) == RCM_OK, "%s", rcm_last_error());
     }
     meet_at_0(comm, &errors);

@@ -220,7 +220,7 @@ static int check_id_free(void) {
           "%s", rcm_last_error());
     options.unique_id = &id;
     options.timeout_ms = 1000;
-    CHECK(errors, rcm_init(&options, &comm) < RCM_OK, "an id that was freed is of use");
+    CHECK(errors, rcm_init(&options, &comm) < RCM_OK, "a freed id works");
     setenv("RINGCOMM_PORTS", range, 1);
     CHECK(errors, rcm_unique_id_get(&id) == RCM_OK, "port %s: %s", range, rcm_last_error());
     unsetenv("RINGCOMM_PORTS");
@@ -387,7 +387,7 @@ static int check_own_store(void) {
         return 1;
     snprintf(url, sizeof url, "file://%s/file?world_size=%d", folder, RANKS);
     const int errors =
-        check_own_mistakes() + check_own_reason() + run("a store of one's own", own_store, url);
+        check_own_mistakes() + check_own_reason() + run("a store of the program", own_store, url);
     snprintf(url, sizeof url, "%s/file", folder);
     (void)unlink(url);
     (void)rmdir(folder);
@@ -458,7 +458,7 @@ static int cancels(int rank, void *arg) {
         rcm_init_cancel(request);
         usleep(1700000);
         pthread_join(waiter, &canceled);
-        CHECK(errors, canceled, "the wait for a canceled request is another error");
+        CHECK(errors, canceled, "wait for a canceled request: wrong error");
     }
     return errors;
 }
@@ -535,8 +535,8 @@ static int check_cancel_store(void) {
     watched.released = true;
     CHECK(errors, seconds() - start < 5, "it took %g s", seconds() - start);
     usleep(150000);
-    CHECK(errors, watched.calls > 0 && watched.late == 0, "%d calls of the store, %d too late",
-          (int)watched.calls, (int)watched.late);
+    CHECK(errors, watched.calls > 0 && watched.late == 0,
+          "%d calls of the store, %d after it was returned", (int)watched.calls, (int)watched.late);
     if (watched.late > 0) /* still in use */
         return errors;
     rcm_store_close(options.store);

@@ -106,7 +106,7 @@ static int drops(rcm_comm *world) {
         CHECK(errors, pthread_create(&thread, NULL, wait_for, works[0]) == 0, "thread");
         left(group, &errors);
         pthread_join(thread, &waited);
-        CHECK(errors, waited, "a thread that waits");
+        CHECK(errors, waited, "a waiting thread");
     }
     meet(world, &errors);
     if (me != 0) {
@@ -181,7 +181,7 @@ static int finishes(rcm_comm *world, size_t bytes) {
         CHECK(errors, data[0] == 0x5a && memcmp(data, data + 1, bytes - 1) == 0,
               "%zu bytes are wrong", bytes);
         rcm_work_free(work);
-        canceled(unmatched, "beside one that was matched", &errors);
+        canceled(unmatched, "with a matched receive", &errors);
     }
     meet(world, &errors);
     if (me != 0)
@@ -248,7 +248,7 @@ static int aborts(rcm_comm *world) {
               "%s", rcm_last_error());
         CHECK(errors, rcm_work_status(work) == RCM_ERR_ABORTED, "%s",
               rcm_status_name(rcm_work_status(work)));
-        canceled(receive, "beside a send", &errors);
+        canceled(receive, "with a send", &errors);
         rcm_work_free(work);
     }
     meet(world, &errors);

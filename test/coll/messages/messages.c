@@ -92,7 +92,7 @@ static int check_fair(rcm_comm *comm) {
     }
     for (int r = 1; r < n && rcm_rank(comm) == 0; r++)
         behind += from[r] != EACH;
-    CHECK(errors, behind == 0, "not as many from each");
+    CHECK(errors, behind == 0, "unequal numbers of messages per source");
     return errors;
 }
 
@@ -138,7 +138,7 @@ static int check_probe(rcm_comm *comm) {
                            NULL) == RCM_OK,
                   "%s", rcm_last_error());
             CHECK(errors, memcmp(in, out, sizes[s]) == 0 && message.bytes == sizes[s], "data");
-            CHECK(errors, rcm_iprobe(comm, 1, s, NULL) == RCM_PENDING, "it was received");
+            CHECK(errors, rcm_iprobe(comm, 1, s, NULL) == RCM_PENDING, "the message was received");
         }
         free(out);
         free(in);
@@ -302,7 +302,7 @@ static int check_cancel(rcm_comm *comm, size_t len, int src) {
     for (int k = 1; k < MANY && rcm_rank(comm) == 0; k += 2) {
         CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "%s", rcm_last_error());
         CHECK(errors, rcm_work_cancel(works[k]) == RCM_OK, "too late: %s", rcm_last_error());
-        CHECK(errors, rcm_work_status(works[k]) == RCM_OK, "canceled when it was complete");
+        CHECK(errors, rcm_work_status(works[k]) == RCM_OK, "a complete receive was canceled");
         const char *at = in + (size_t)k * len;
         CHECK(errors, at[0] == k && at[len - 1] == k && at[-1] == 'c', "data of %d", k);
         rcm_work_free(works[k]);

@@ -97,7 +97,7 @@ static int check_came(struct round *round, const struct rcm_message *message,
            (round->all[i].came || round->all[i].to != me || round->all[i].from != message->source ||
             round->all[i].tag != message->tag))
         i++;
-    CHECK(errors, i < round->n, "seed %u: from %d tag %llu came what nobody sent", round->seed,
+    CHECK(errors, i < round->n, "seed %u: unexpected message from %d, tag %llu", round->seed,
           message->source, (unsigned long long)message->tag);
     if (i == round->n)
         return errors;
@@ -127,7 +127,7 @@ static int receive_probed(struct round *round) {
           "%s", rcm_last_error());
     CHECK(errors,
           same.source == message.source && same.tag == message.tag && same.bytes == message.bytes,
-          "another one than was probed");
+          "received another message than was probed");
     errors += check_came(round, &message, data);
     free(data);
     return errors;

@@ -146,7 +146,7 @@ static int check_first(struct waiter *w) {
     pthread_join(thread, &result);
     CHECK(errors, w->returned && w->status == RCM_OK, "%s %s: %s", w->row->name,
           w->returned ? "returned" : "did not return", rcm_status_name(w->status));
-    CHECK(errors, result == PTHREAD_CANCELED, "%s: the thread was not canceled behind it",
+    CHECK(errors, result == PTHREAD_CANCELED, "%s: the thread was not canceled afterwards",
           w->row->name);
     return errors;
 }
@@ -227,7 +227,7 @@ static int check_init(void) {
     sleep_ms(CANCEL_MS);
     pthread_cancel(thread);
     pthread_join(thread, &result);
-    CHECK(errors, result == PTHREAD_CANCELED, "rcm_init_wait: not canceled behind it");
+    CHECK(errors, result == PTHREAD_CANCELED, "rcm_init_wait: not canceled afterwards");
     /* the request's lock is free */
     CHECK(errors, rcm_init_test(request, &comm) == RCM_PENDING, "%s", rcm_last_error());
     rcm_init_cancel(request);

@@ -69,7 +69,7 @@ static void take(struct given *given, int n, int64_t timeout_ms, int *errors) {
 /* Checks that each was reported once, and frees the works. */
 static void clear(struct given *given, int *errors) {
     for (int i = 0; i < given->n; i++) {
-        CHECK(*errors, given->slots[i].reports == 1, "giving %d has %d reports", i,
+        CHECK(*errors, given->slots[i].reports == 1, "rcm_queue_give %d has %d reports", i,
               (int)given->slots[i].reports);
         if (!given->slots[i].freed)
             rcm_work_free(given->slots[i].work);

@@ -130,7 +130,7 @@ static int run_operation(rcm_comm *comm, struct buffers *b, int which) {
     int errors = 0;
     CHECK_OK(errors, operations[which].make(comm, b, &call, &work));
     CHECK(errors, errors > 0 || rcm_work_test(work) == RCM_OK, "not complete before its start");
-    CHECK(errors, rcm_comm_sequence(comm) == before, "counted before its start");
+    CHECK(errors, rcm_comm_sequence(comm) == before, "has a sequence number before its start");
     for (int run = 0; run < RUNS && errors == 0; run++) {
         fill(b, run);
         CHECK_OK(errors, rcm_work_start(work));

@@ -95,11 +95,11 @@ static int check_wake(rcm_comm *comm, void *arg) {
     CHECK(errors, rcm_irecv(comm, &in, 1, RCM_FLOAT32, 0, 5, &work) == RCM_OK, "%s",
           rcm_last_error());
     await(&held);
-    CHECK(errors, atomic_load(&held), "the loop thread does not drive");
+    CHECK(errors, atomic_load(&held), "the loop thread makes no progress");
     CHECK(errors, rcm_work_wait(work, 900) == RCM_PENDING, "%s", rcm_last_error());
-    CHECK(errors, atomic_load(&asleep), "it did not sleep");
+    CHECK(errors, atomic_load(&asleep), "the thread did not sleep");
     CHECK(errors, atomic_load(&slept_ns) < LATE_NS || atomic_load(&rings_slept) > 0,
-          "it slept for %.0f ms, and nothing woke it", (double)atomic_load(&slept_ns) / 1e6);
+          "the thread slept for %.0f ms without a wake-up", (double)atomic_load(&slept_ns) / 1e6);
     CHECK(errors, rcm_send(comm, &out, 1, RCM_FLOAT32, 0, 5, NULL, NULL) == RCM_OK, "%s",
           rcm_last_error());
     CHECK(errors, rcm_work_wait(work, -1) == RCM_OK && in == out, "%s", rcm_last_error());
@@ -143,8 +143,9 @@ static int check_any(rcm_comm *comm, void *arg) {
     CHECK(errors, rcm_work_wait_any(&work, 1, ANY_WAIT_MS, &index) == RCM_OK && index == 0, "%s",
           rcm_last_error());
     const int64_t took = rcmi_now_ns() - began;
-    CHECK(errors, took < ANY_WAIT_MS * INT64_C(900000), "it waits for %.0f ms", (double)took / 1e6);
-    CHECK(errors, !completes && in == 7, "it did not sleep, or received %g", (double)in);
+    CHECK(errors, took < ANY_WAIT_MS * INT64_C(900000), "the wait took %.0f ms",
+          (double)took / 1e6);
+    CHECK(errors, !completes && in == 7, "the thread did not sleep, or received %g", (double)in);
     rcm_work_free(work);
     return errors;
 }
@@ -177,7 +178,7 @@ rcm_status __wrap_rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind 
     if (!failed)
         return __real_rcmi_run_start(exec, bind, ret_run);
     started = true; /* its channels are closed */
-    return rcmi_fail(RCM_ERR_INTERNAL, 0, "a run begins on closed channels");
+    return rcmi_fail(RCM_ERR_INTERNAL, 0, "a run starts on closed channels");
 }
 
 /* On rank 0 no run starts, and the call returns the reason. A call of rank 1 returns it too. */
@@ -194,7 +195,7 @@ static int check_failed(rcm_comm *comm, void *arg) {
     CHECK(errors, status == RCM_ERR_ABORTED && strstr(rcm_last_error(), "in between"), "%s: %s",
           rcm_status_name(status), rcm_last_error());
     CHECK(errors, done == CALLS || rcm_rank(comm) > 0, "call %d failed", done);
-    CHECK(errors, !started, "a run was begun on closed channels");
+    CHECK(errors, !started, "a run started on closed channels");
     CHECK(errors, rcm_destroy(comm) == RCM_ERR_ABORTED, "%s", rcm_last_error());
     return errors;
 }
@@ -265,7 +266,7 @@ static int check_again(rcm_comm *comm, void *arg) {
     for (int i = 0; i < PATIENCE_MS && atomic_load(&calls) < AGAIN_RUNS; i++)
         usleep(1000);
     CHECK(errors, atomic_load(&calls) == AGAIN_RUNS, "%d calls", atomic_load(&calls));
-    CHECK(errors, atomic_load(&closed_late) > 0, "the loop thread completes nothing");
+    CHECK(errors, atomic_load(&closed_late) > 0, "the loop thread completed no work");
     rcm_work_free(work);
     return errors;
 }
@@ -312,7 +313,7 @@ static int check_kept(rcm_comm *comm, void *arg) {
         }
     const size_t more = heap_bytes() - before;
     CHECK(errors, done > rcm_size(comm), "only %d calls", done);
-    CHECK(errors, more < KEPT_MOST, "rank %d keeps %zu bytes", rcm_rank(comm), more);
+    CHECK(errors, more < KEPT_MOST, "rank %d caches %zu bytes", rcm_rank(comm), more);
     free(in);
     free(out);
     return errors;

@@ -68,7 +68,7 @@ static rcm_status gather_next(struct rcmi_stages *stages, rcm_comm *comm,
     struct gather *g = (struct gather *)stages;
     g->stage++;
     if (g->stage == 1 && g->trouble == NO_MEMORY && g->rank == 1)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for what comes");
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the result");
     if (g->stage == 1 && g->trouble == UNSUPPORTED)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "too much");
     if (g->stage == 1 && g->trouble == NO_FURTHER && g->rank == 1)

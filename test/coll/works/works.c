@@ -98,7 +98,7 @@ static int check_all_failed(rcm_comm *comm) {
         CHECK_OK(errors, rcm_send(comm, out, i == 1 ? 8 : 1, RCM_UINT8, to, TAG + i, NULL, NULL));
     CHECK(errors, rcm_work_wait_all(works, 3, -1) == RCM_ERR_TRUNCATED && error_has("is 8 bytes"),
           "%s", rcm_last_error());
-    CHECK(errors, rcm_work_status(works[2]) == RCM_OK, "the last is not complete");
+    CHECK(errors, rcm_work_status(works[2]) == RCM_OK, "the last work is not complete");
     CHECK(errors, rcm_work_error(works[1], &error) == RCM_ERR_TRUNCATED, "%s", rcm_last_error());
     CHECK(errors,
           error.status == RCM_ERR_TRUNCATED && error.origin == from && error.sequence == 0 &&
@@ -303,7 +303,7 @@ static int check_detach(rcm_comm *comm) {
         CHECK_OK(errors, rcm_work_detach(work, i % 2 ? call_back : call_second, &called));
     }
     await_calls(&called, MANY);
-    CHECK(errors, atomic_load(&called.calls) == MANY, "%d of %d buffers came back",
+    CHECK(errors, atomic_load(&called.calls) == MANY, "%d of %d works were reported",
           atomic_load(&called.calls), MANY);
     for (int i = 0; i < MANY; i++)
         CHECK(errors, values[i] == i * rcm_size(comm), "sum %d is %d", i, values[i]);
@@ -322,7 +322,7 @@ static int check_fd(rcm_comm *comm) {
     CHECK_OK(errors, rcm_work_fd(work, &fd));
     CHECK_OK(errors, rcm_work_fd(work, &same));
     CHECK(errors, fd >= 0 && fd == same, "descriptors %d and %d", fd, same);
-    CHECK(errors, fcntl(fd, F_GETFD) == FD_CLOEXEC, "descriptor %d is kept over exec", fd);
+    CHECK(errors, fcntl(fd, F_GETFD) == FD_CLOEXEC, "descriptor %d is not closed by exec", fd);
     CHECK(errors, !readable(fd, 10), "readable before it is complete");
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
     CHECK_OK(errors, send_byte(comm, to, TAG));
@@ -350,7 +350,7 @@ static int drain_queue(rcm_comm *comm, int fd, rcm_work **works, int n) {
             int i = 0;
             while (i < n && works[i] != work)
                 i++;
-            CHECK(errors, i < n, "an unknown work came");
+            CHECK(errors, i < n, "an unknown work was reported");
             CHECK(errors, rcm_work_status(work) == RCM_OK, "%s", rcm_last_error());
             rcm_work_free(work);
             if (i < n)
@@ -380,13 +380,13 @@ static int check_queue(rcm_comm *comm) {
     for (int i = 0; i < 2; i++) { /* freed before and after it is complete */
         CHECK_OK(errors, rcm_barrier(comm, NULL, &freed));
         if (i == 1)
-            CHECK(errors, readable(fd, 20000), "a barrier did not come");
+            CHECK(errors, readable(fd, 20000), "a barrier was not reported");
         rcm_work_free(freed);
     }
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
     sleep_ms(20);
     CHECK(errors, !readable(fd, 0) && rcm_comm_next_completion(comm, &none) == RCM_AGAIN,
-          "a freed one came");
+          "a freed work was reported");
     CHECK_REFUSED(errors, rcm_comm_completions(comm, NULL), "ret_fd is NULL");
     CHECK_REFUSED(errors, rcm_comm_completions(NULL, &fd), "comm is NULL");
     CHECK_REFUSED(errors, rcm_comm_next_completion(comm, NULL), "ret_work is NULL");
@@ -428,7 +428,7 @@ static int check_wait_ms(rcm_comm *comm) {
     for (int i = 0; i < FEW; i++) {
         work = (rcm_work *)&call; /* must be set to NULL */
         CHECK_OK(errors, sum(comm, &value, &call, &work));
-        CHECK(errors, !work, "a work of a call that waited");
+        CHECK(errors, !work, "a call that waited returned a work");
     }
     return errors;
 }
@@ -488,7 +488,7 @@ static int check_queue_again(rcm_comm *comm) {
     int errors = 0, fd = -1;
     CHECK_OK(errors, rcm_comm_completions(comm, &fd));
     while (rcm_comm_next_completion(comm, &came) == RCM_OK) /* of earlier cases, freed by now */
-        CHECK(errors, false, "a freed work came");
+        CHECK(errors, false, "a freed work was reported");
     call.flags = RCM_PERSISTENT;
     CHECK_OK(errors, sum(comm, &value, &call, &work));
     for (int run = 0; run < FEW; run++) {
@@ -497,10 +497,11 @@ static int check_queue_again(rcm_comm *comm) {
             CHECK_OK(errors, rcm_work_wait(work, -1));
         if (run % 4 == 1) /* not taken out */
             continue;
-        CHECK(errors, readable(fd, 20000), "run %d did not come", run);
+        CHECK(errors, readable(fd, 20000), "run %d was not reported", run);
         CHECK(errors, rcm_comm_next_completion(comm, &came) == RCM_OK && came == work, "%s",
               rcm_last_error());
-        CHECK(errors, rcm_comm_next_completion(comm, &came) == RCM_AGAIN, "run %d came twice", run);
+        CHECK(errors, rcm_comm_next_completion(comm, &came) == RCM_AGAIN,
+              "run %d was reported twice", run);
     }
     rcm_work_free(work);
     return errors;

@@ -33,7 +33,7 @@ static void begin_device(void) {
 
 static void end_device(void) {
     if (!rcmi_operations_quiet(&owner))
-        die("operations are left");
+        die("operations remain");
     rcmi_device_close(device);
 }
 
@@ -94,7 +94,7 @@ static void case_copies(const char *argument) {
         must(copy(b + 1, a + 7, bytes));
         must(copy(in, b + 1, bytes));
         if (memcmp(in, out, bytes) != 0)
-            die("%zu bytes came back as others", bytes);
+            die("%zu bytes differ after the copies", bytes);
         free(out);
         free(in);
     }
@@ -174,7 +174,7 @@ static void case_many(const char *argument) {
             must(await(&all[i]));
     }
     if (memcmp(out, in, (size_t)N * BYTES) != 0)
-        die("bytes are not where they belong");
+        die("bytes are in the wrong place");
     row->free(device, there);
     free(out);
     free(in);
@@ -348,7 +348,7 @@ static void case_two_devices(const char *argument) {
     must(rcmi_device_open(rcmi_device_facts(second)->uuid, 0, &named));
     must(rcmi_device_open("1", 0, &again));
     if (second == device || named != second || again != second)
-        die("names lead to other devices");
+        die("device names resolve to other devices");
     must(row->alloc(second, 10, &memory));
     must(row->has(memory, &has, &ordinal));
     if (!has || ordinal != 1)

@@ -56,7 +56,7 @@ static void case_untouched(const char *argument) {
     if (!dlopen("libcuda.so.1", RTLD_NOW))
         die("%s", dlerror());
     if (!rcmi_device_notice() || !rcmi_mem_any_special() || is_device_memory(&number))
-        die("a driver that is loaded is not noticed, or host memory is not host memory");
+        die("the loaded driver is not detected, or host memory is misclassified");
     if (rcmi_cuda_there()->cuDeviceGetCount(&number) != RCMI_CUDA_NOT_INITIALIZED)
         die("a query has initialized the driver");
 }
@@ -70,7 +70,7 @@ static void case_no_context(const char *argument) {
     must(rcmi_device_count(&n));
     must(rcmi_device_ask(0, &facts));
     if (!rcmi_device_notice() || is_device_memory(&n))
-        die("host memory is taken for the device's");
+        die("host memory is classified as device memory");
     if (rcmi_cuda_there()->cuDevicePrimaryCtxGetState(0, &flags, &active) != 0 || active)
         die("a query has created a context");
 }
@@ -116,7 +116,7 @@ static void case_unclassified(const char *words) {
     else
         must(status);
     if (!*words && kind != RCMI_MEM_HOST)
-        die("host memory is not host memory");
+        die("host memory is not classified as host memory");
     if (is_device_memory(&number))
         die("host memory is device memory afterwards");
 }

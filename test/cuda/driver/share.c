@@ -156,7 +156,7 @@ static void case_waiting(const char *argument) {
     memset(wrong.handle.how, 7, sizeof wrong.handle.how);
     const int before = atomic_load(&changes);
     if (rcmi_imports_get(imports, &wrong.handle, 0, 64, &used[last], &there) != RCM_AGAIN)
-        die("a wrong handle is not tried");
+        die("a wrong handle was not tried");
     await_change(before);
     await_open(&all[last], &used[last]);
     const int full = atomic_load(&changes);
@@ -194,7 +194,7 @@ static void case_closed(const char *argument) {
     rcmi_import_put(import);
     await_closed(reply.handle.buffer);
     signal(SIGSEGV, faulted);
-    die("what is closed was read: %s", rcm_status_name(copy(&byte, there, 1)));
+    die("a closed import was read: %s", rcm_status_name(copy(&byte, there, 1)));
 }
 
 /* argument: the exporter's device, the status of opening, and words of the error. */

@@ -90,7 +90,7 @@ static void case_closed(const char *argument) {
     await_closed(reply.handle.buffer);
     expect(RCM_ERR_PROTOCOL, "has not come", get(&reply, 0, 64, &import, &there));
     signal(SIGSEGV, faulted);
-    die("what is closed was read: %s", rcm_status_name(copy(&byte, there, 1)));
+    die("a closed import was read: %s", rcm_status_name(copy(&byte, there, 1)));
 }
 
 /* The exporter is killed, with its memory open here and before that. No further operation starts on
@@ -116,7 +116,7 @@ static void case_killed(const char *argument) {
     expect(RCM_ERR_PEER, "has ended", open_descriptor(&late, late.fd));
     end_imports();
     if (files() >= before) /* the socket to it must be closed too */
-        die("%d descriptors, with those that came: %d", before, files());
+        die("%d descriptors, with the received ones: %d", before, files());
     rcmi_device_close(device);
 }
 
@@ -231,7 +231,7 @@ static void case_fails(const char *argument) {
     if (closes ? status != RCM_OK : status != RCM_ERR_SYSTEM)
         die("%s failed: %s", argument, rcm_status_name(status));
     if (!strstr(argument, "Unmap") && files() != before - (reply.fd >= 0))
-        die("%d descriptors, with the one that came: %d", before, files());
+        die("%d descriptors, with the received one: %d", before, files());
     end();
 }
 

@@ -229,12 +229,12 @@ static void test_defined(void) {
     for (t.dtype = -1; t.dtype < 40; t.dtype++)
         for (t.op = -1; t.op < 40; t.op++)
             if ((rcmi_cuda_function_of(t.dtype, t.op) >= 0) != defined(t.dtype, t.op))
-                fail(&t, "defined here or on the CPU, not on both");
+                fail(&t, "defined only here or only on the CPU");
     t.dtype = RCM_FLOAT32;
     t.op = RCMI_OP_FUNCTION;
     const struct rcmi_operation operation = operation_of(&t);
     if (rcmi_cuda_launch_of(&operation, 4, &launch))
-        fail(&t, "a function of the program's has a kernel");
+        fail(&t, "a function of the program has a kernel");
 }
 
 static void test_round(void) {

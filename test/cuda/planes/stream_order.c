@@ -179,7 +179,7 @@ static int check_threads(rcm_comm *comm, void *arg) {
     CHECK(errors,
           rcm_work_wait(work, 100) == RCM_PENDING && rcm_work_test(sent) == RCM_PENDING &&
               rcm_work_test(other.work) == RCM_PENDING,
-          "the stream was not awaited");
+          "a call did not wait for the stream");
     released = true;
     CHECK(errors,
           rcm_recv(comm, b.out, 8, RCM_INT32, rcm_rank(comm), 1, &per_thread, NULL) == RCM_OK, "%s",

@@ -71,7 +71,7 @@ void *fake_alloc(size_t bytes) {
         abort();
     pthread_mutex_lock(&fake_lock);
     if (used + whole > RANGE)
-        give_up("its memory is used up", NULL);
+        give_up("out of device memory", NULL);
     *block = (struct block){.next = blocks, .begin = range + used, .bytes = bytes};
     blocks = block;
     used += whole;
@@ -118,9 +118,9 @@ void fake_free(void *memory) {
         at = &(*at)->next;
     struct block *block = *at;
     if (!block)
-        give_up("what is freed is no memory of it", NULL);
+        give_up("freed memory is not device memory", NULL);
     if (running(block->begin, block->bytes) > 0)
-        give_up("memory is freed that an operation uses", NULL);
+        give_up("freed memory is in use by an operation", NULL);
     *at = block->next;
     pthread_mutex_unlock(&fake_lock);
     const size_t pages = (block->bytes + PAGE - 1) / PAGE * PAGE;
@@ -161,10 +161,10 @@ static void operation_check(const struct rcmi_operation *o, const void *at, bool
     if (fake_has(at) && !block)
         give_up("an operation uses memory that is not allocated", o);
     if (current && (writes ? operation_touches : operation_writes)(current, at, o->bytes))
-        give_up("an operation uses what another one that runs uses", o);
+        give_up("an operation uses memory of a running operation", o);
     for (const struct rcmi_operation *other = queue; other; other = other->next)
         if ((writes ? operation_touches : operation_writes)(other, at, o->bytes))
-            give_up("an operation uses what another one that waits uses", o);
+            give_up("an operation uses memory of a waiting operation", o);
 }
 
 static void operation_check_all(const struct rcmi_operation *o) {
@@ -338,7 +338,7 @@ static rcm_status fake_locate(const char *name, char ret_address[RCMI_PCI_ADDRES
 
 static void fake_close(struct rcmi_device *opened) {
     if ((void *)opened != (void *)&device)
-        give_up("what is closed was not opened", NULL);
+        give_up("a device that was not opened is closed", NULL);
 }
 
 static void fake_hold(struct rcmi_device *opened) {

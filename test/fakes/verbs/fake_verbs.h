@@ -25,7 +25,7 @@ enum { DEVICES_MAX = 10, QPS_MAX = 256, MRS_MAX = 1024, CQE_MAX = 1 << 16, SENDS
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: a device's rule is broken: %s\n", __FILE__, __LINE__,          \
+            fprintf(stderr, "%s:%d: a rule of the device was broken: %s\n", __FILE__, __LINE__,    \
                     #condition);                                                                   \
             abort();                                                                               \
         }                                                                                          \

@@ -15,7 +15,7 @@ static long number(const char *name, long otherwise) {
 }
 
 static _Noreturn void bad_setting(const char *name, const char *value) {
-    fake_say("%s=%s is not understood", name, value);
+    fake_say("%s=%s is invalid", name, value);
     exit(99);
 }
 

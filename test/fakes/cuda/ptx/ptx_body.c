@@ -14,7 +14,7 @@ static void parse_guard(struct parser *ps, struct insn *in) {
     int index;
     struct symbol *s = ptx_find_symbol(ps, ps->tok, &index);
     if (!s || s->kind != S_PRED)
-        ptx_fail(ps, "guard '%s' is no predicate", ps->tok);
+        ptx_fail(ps, "guard '%s' is not a predicate", ps->tok);
     in->guard = s->first + index;
     ptx_next(ps);
 }
@@ -219,7 +219,7 @@ static int call_arguments(struct parser *ps, uint64_t *value) {
     while (!ptx_accept(ps, ")")) {
         struct symbol *s = ptx_find_symbol(ps, ps->tok, &index);
         if (n == 32 || !s || s->kind != S_CONST)
-            ptx_fail(ps, "call argument '%s' is no parameter", ps->tok);
+            ptx_fail(ps, "call argument '%s' is not a parameter", ps->tok);
         value[n++] = s->value;
         ptx_next(ps);
         ptx_accept(ps, ",");

@@ -280,7 +280,7 @@ static enum parsed parse_late(struct parser *ps, struct ptx_function *fn, char *
 bool ptx_prepare(struct ptx_function *fn, char *why, size_t why_len) {
     struct ptx_module *module = fn->module;
     pthread_mutex_lock(&module->lock);
-    snprintf(why, why_len, "PTX of %s was wrong before", fn->name);
+    snprintf(why, why_len, "PTX of %s was already rejected", fn->name);
     if (fn->parsed == PARSED_NOT) {
         fn->parsed = parse_late(module->parser, fn, why, why_len);
         leave_function(module->parser);
