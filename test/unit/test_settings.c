@@ -295,7 +295,7 @@ static void test_number_defaults(void **state) {
     }
 }
 
-/* The default is smaller with many ranks. A set value is used for all. */
+/* The default is smaller with many ranks. A set value applies to any number of ranks. */
 static void test_slot_bytes(void **state) {
     static const struct {
         int nranks;

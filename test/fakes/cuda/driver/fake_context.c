@@ -20,7 +20,7 @@ struct CUctx_st *fake_primary(int device) {
 
 CUresult fake_enter(const char *name, const void *place, bool needs_context) {
     if (fake_settings()->trace)
-        fake_say("%s", name);
+        fake_log("%s", name);
     fake_take_time(name);
     CUresult r = fake_injected(name, place);
     if (r)

@@ -39,7 +39,7 @@ static CUresult copy(uint64_t to, uint64_t from, size_t n, CUstream stream, enum
                      bool wait) {
     CUcontext ctx = fake_current();
     if (n && (!fake_reachable(ctx, to, n) || !fake_reachable(ctx, from, n))) {
-        fake_say("copy between devices without cuCtxEnablePeerAccess");
+        fake_log("copy between devices without cuCtxEnablePeerAccess");
         return CUDA_ERROR_INVALID_VALUE;
     }
     return staged_copy(to, from, n, stream, dir, wait);

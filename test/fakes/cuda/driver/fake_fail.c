@@ -47,7 +47,7 @@ static void site_note(const char *name, const char *site) {
     const int len = snprintf(line, sizeof line, "%s %s\n", name, site);
     const int fd = open(fake_settings()->sites, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, line, (size_t)len) != len) {
-        fake_say("FAKECUDA_SITES=%s: cannot be written", fake_settings()->sites);
+        fake_log("FAKECUDA_SITES=%s: cannot be written", fake_settings()->sites);
         exit(99);
     }
     close(fd);

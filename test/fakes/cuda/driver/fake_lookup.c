@@ -92,7 +92,7 @@ CUresult CUDAAPI cuGetProcAddress(const char *name, void **out, int version, cuu
         return CUDA_ERROR_INVALID_VALUE;
     *out = find(name, version, status ? status : &unused);
     if (!*out && fake_settings()->trace)
-        fake_say("cuGetProcAddress: no %s of version %d here", name, version);
+        fake_log("cuGetProcAddress: no %s of version %d here", name, version);
     return CUDA_SUCCESS;
 }
 

@@ -190,7 +190,7 @@ bool fake_map_device(struct mem *m) {
     return p != MAP_FAILED && m->trailer != MAP_FAILED;
 }
 
-/* Addresses of other processes' exports are reused later. */
+/* Addresses of closed imports are not reused soon, so that a late use of one is detected. */
 void fake_unmap_device(struct mem *m) {
     const uint64_t size = fake_round_up(m->size, GRANULE);
     if (m->kind == MEM_IMPORTED)
@@ -261,7 +261,7 @@ CUresult fake_free_device(uint64_t addr) {
         int n = living_importers(m);
         if (n) {
             fake_count_freed_imported();
-            fake_say("cuMemFree of memory that %d process%s still import: undefined with a GPU", n,
+            fake_log("cuMemFree of memory that %d process%s still import: undefined with a GPU", n,
                      n > 1 ? "es" : "");
         }
         fake_unmap_device(m);
@@ -361,7 +361,7 @@ static bool env_find(uint64_t addr, int device, struct ptx_range *out) {
     if (!fake_find(addr, &m))
         return false;
     if (!reaches(ctx, &m)) {
-        fake_say(
+        fake_log(
             "device %d has no access to memory of device %d at 0x%llx: cuCtxEnablePeerAccess or "
             "cuMemSetAccess is missing",
             ctx->device, m.device, (unsigned long long)addr);

@@ -23,7 +23,7 @@ static CUresult load(CUmodule *out, const void *image) {
         ptx_module_load(text, len, &fake_env, fake_current()->device, why, sizeof why);
     free(text);
     if (!ptx) {
-        fake_say("%s", why);
+        fake_log("%s", why);
         return CUDA_ERROR_INVALID_PTX;
     }
     if (ptx_module_target(ptx) > fake_settings()->cc) {
@@ -89,7 +89,7 @@ static const struct ptx_function *function(CUfunction f) {
     struct ptx_function *fn = (struct ptx_function *)f;
     if (!fn || ptx_prepare(fn, why, sizeof why))
         return fn;
-    fake_say("%s", why);
+    fake_log("%s", why);
     return NULL;
 }
 

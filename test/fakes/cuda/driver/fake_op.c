@@ -123,7 +123,7 @@ static void take_device(int device) {
                  fake_settings()->physical[device]);
         turns[device].fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (turns[device].fd < 0 || !lock_turn(turns[device].fd, F_WRLCK))
-            fake_say("cannot lock %s", path);
+            fake_log("cannot lock %s", path);
     }
     pthread_mutex_unlock(&turns[device].lock);
 }
@@ -150,11 +150,11 @@ static void run_kernel(CUcontext ctx, struct op *op) {
         give_device(ctx->device);
     fake_count_launch(moved);
     if (fake_settings()->trace)
-        fake_say("kernel %s done: %llu warp instructions", ptx_function_name(op->fn),
+        fake_log("kernel %s done: %llu warp instructions", ptx_function_name(op->fn),
                  (unsigned long long)insns);
     if (!fault || ctx->destroyed)
         return;
-    fake_say("kernel fault: %s", why);
+    fake_log("kernel fault: %s", why);
     if (fake_settings()->abort_on_fault)
         abort();
     int none = 0;

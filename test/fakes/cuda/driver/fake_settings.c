@@ -15,7 +15,7 @@ static long number(const char *name, long otherwise) {
 }
 
 static _Noreturn void bad_setting(const char *name, const char *value) {
-    fake_say("%s=%s is invalid", name, value);
+    fake_log("%s=%s is invalid", name, value);
     exit(99);
 }
 
@@ -106,7 +106,7 @@ const struct settings *fake_settings(void) {
     return &settings;
 }
 
-void fake_say(const char *format, ...) {
+void fake_log(const char *format, ...) {
     char text[1200];
     va_list args;
     va_start(args, format);
