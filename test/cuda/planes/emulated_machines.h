@@ -19,8 +19,8 @@ struct machine {
     bool threads;
     enum plane plane;
     const char *environment; /* "NAME=value NAME=value" */
-    const char *each; /* the same per rank: the first %d is its device, a second one the
-                         next device */
+    const char *each;        /* the same per rank: the first %d is its device, a second one the
+                                next device */
     int devices;
 };
 
