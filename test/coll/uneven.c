@@ -2,10 +2,10 @@
 /*
  * Collectives with blocks of unequal length: uneven TRANSPORT threads|processes RANKS [HOSTS]
  *
- * Compares every element on every rank: by every algorithm, with _v and with _list (even different
- * ranks of one call), blocking and asynchronous, in place and not, with gaps between blocks, all
- * roots, and counts that are equal, random, all zero but one, or of many slices. Then rejected
- * arguments, and ranks whose counts differ. HOSTS: number of simulated hosts.
+ * Compares every element on every rank: by every algorithm, with _v and _list (also mixed in one
+ * call), blocking and asynchronous, in place and not, with gaps between blocks, and all roots.
+ * Counts are equal, random, all zero but one, or of many slices. Then rejected arguments, and ranks
+ * whose counts differ. HOSTS: number of simulated hosts.
  */
 #include "buffer_memory.h"
 #include "ranks.h"

@@ -4,9 +4,9 @@
  * ranks in one thread, on real vectors, one step of a random lane at a time. It shares only the
  * partition rule with the verifier and the executor.
  *
- * An element is the sum modulo 2^64 of its contributions, a hash of the order of additions, and a
- * map x -> scale * x + shift composed of the contributions' maps in order, which depends only on
- * that order.
+ * An element has three parts: the sum modulo 2^64 of its contributions, a hash of the order of
+ * additions, and a map x -> scale * x + shift. The map is composed of the contributions' maps in
+ * order, so it depends only on that order.
  *
  * It is as adverse as the contract of plan.h allows. Scratch is one slot long and the same memory
  * in every slice. No lane waits for other lanes between slices. A stable step may be sent from its
