@@ -248,8 +248,8 @@ static void test_pass_too_many(void **state) {
     pair_close(ends);
 }
 
-/* This process may not open all of the received descriptors. The error does not blame the
- * sender. */
+/* This process may not open all of the received descriptors. The sender is not reported as the
+ * cause. */
 static void test_pass_without_room(void **state) {
     (void)state;
     int ends[2], got[4], nfds;
