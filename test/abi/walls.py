@@ -9,9 +9,9 @@ table that it was handed. Public functions (rcm_...) may be called from every pa
 
 A header that shows the struct of a communicator to every file is no wall, so at most INCLUDERS files
 may include api/work/comm.h, each with its own line: no other header may bring it along; of other
-headers but the contracts the number is larger. README's picture of the rooms draws the arrows that
-arrows.py allows, no more and no less. A folder has at most FILES files, but pictures and what fuzzers
-found. Not here: whether the code keeps to those arrows (arrows.py).
+headers but the contracts the number is larger. doc/layers.svg shows the arrows that
+arrows.py allows, no more and no less. A folder has at most FILES files; folders of pictures and of
+fuzzers' inputs are exempt. Not here: whether the code keeps to those arrows (arrows.py).
 """
 import argparse
 import os
@@ -195,39 +195,24 @@ def check_archive(root, nm, room, archive):
         [f'{room}: a circle of calls: {" -> ".join(found + found[:1])}'] if found else [])
 
 
-def picture(readme):
-    """Room or part -> set of what stands behind its arrow, from README's picture; parts are the
-    indented lines below their room."""
-    block = re.search(r'^## The rooms\n(.*?)^## ', readme, re.M | re.S)
-    drawn, above = {}, ''
-    for line in block[1].splitlines() if block else []:
-        match = re.match(r'    (?:  \|  )?(  \|- )?(\w+)/\s+-> ([\w, ]+):', line)
-        if not match:
-            continue
-        above = above if match[1] else match[2]
-        name = f'{above}/{match[2]}' if match[1] else match[2]
-        drawn[name] = set(match[3].split(', '))
-    return drawn
-
-
-def allowed(room):
-    """What the picture shows of a room: not base, which all use, and not its own parts."""
-    names = {name for name in arrows.MAY_USE[room] if not name.startswith(room + '/')} - {'base'}
-    return {name.rpartition('/')[2] for name in names}
+def picture(svg):
+    """Layer -> set of the layers that it uses, from the titles of the picture's boxes."""
+    titles = re.findall(r'<title>([\w/]+) -&gt; ([\w/, ]*)</title>', svg)
+    return {layer: set(filter(None, used.split(', '))) for layer, used in titles}
 
 
 def check_picture(root):
-    with open(os.path.join(root, 'README.md'), encoding='utf-8') as f:
+    with open(os.path.join(root, 'doc', 'layers.svg'), encoding='utf-8') as f:
         drawn = picture(f.read())
-    print(f'README draws {sum(map(len, drawn.values()))} arrows of {len(drawn)} rooms')
-    wrong = [f'README draws no room {room}/' for room in arrows.MAY_USE
-             if room not in drawn and room not in {'base', *arrows.FACES}]
-    for room, names in drawn.items():
-        if room not in arrows.MAY_USE:
-            wrong.append(f'README draws {room}/, which arrows.py does not know')
-        elif names - {'base'} != allowed(room):
-            wrong.append(f'README draws {room}/ -> {", ".join(sorted(names))}, arrows.py allows '
-                         f'{", ".join(sorted(allowed(room)))}')
+    print(f'doc/layers.svg draws {sum(map(len, drawn.values()))} arrows of {len(drawn)} layers')
+    wrong = [f'doc/layers.svg draws no layer {layer}/' for layer in arrows.MAY_USE
+             if layer not in drawn and layer not in arrows.FACES]
+    for layer, names in drawn.items():
+        if layer not in arrows.MAY_USE:
+            wrong.append(f'doc/layers.svg draws {layer}/, which arrows.py does not have')
+        elif names != set(arrows.MAY_USE[layer]):
+            wrong.append(f'doc/layers.svg draws {layer}/ -> {", ".join(sorted(names))}, arrows.py allows '
+                         f'{", ".join(sorted(arrows.MAY_USE[layer]))}')
     return wrong
 
 
