@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What ringcomm-plan prints and how it exits. $1: the program, $2: the pictures that README shows.
+# The output and exit status of ringcomm-plan. $1: the program, $2: the pictures of algorithms/README.md.
 set -u
 plan=$1 pictures=$2
 failed=0
@@ -81,10 +81,21 @@ expect 0 "rank 5, host 1" broadcast --hosts 4,4 -a binomial --svg
 expect 0 ">+4..7</text>" all_reduce -n 8 -a halving_doubling --svg
 expect 0 ">4&gt;1,3&gt;1</text>" all_to_all -n 5 -a bruck --svg
 expect 2 "a picture of more than 64 ranks" all_reduce -n 65 -a ring --svg
-for name in ring halving_doubling; do # README's
-    "$plan" all_reduce -n 4 -a $name --svg | cmp - "$pictures/all_reduce_$name.svg" ||
-        { echo "FAIL: pictures/all_reduce_$name.svg is not what ringcomm-plan draws"; failed=1; }
-done
+# The pictures of algorithms/README.md.
+while read -r picture arguments; do
+    # shellcheck disable=SC2086 # a list of words
+    "$plan" $arguments --svg | cmp - "$pictures/$picture.svg" ||
+        { echo "FAIL: run ringcomm-plan $arguments --svg >algorithms/pictures/$picture.svg"; failed=1; }
+done <<END
+all_reduce_two_shot all_reduce -n 4 -a two_shot
+all_reduce_ring all_reduce -n 4 -a ring
+broadcast_binomial broadcast -n 8 -a binomial
+all_reduce_halving_doubling all_reduce -n 4 -a halving_doubling
+all_gather_bruck all_gather -n 5 -a bruck
+all_to_all_pairwise all_to_all -n 4 -a pairwise
+scan_recursive_doubling scan -n 4 -a recursive_doubling
+all_reduce_two_level all_reduce --hosts 3,3 -a two_level
+END
 
 expect 0 "# chosen: one_shot" all_reduce -n 8 --explain 8
 expect 0 "# chosen: two_shot" all_reduce -n 8 --explain 64M
