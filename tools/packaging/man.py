@@ -12,7 +12,7 @@ import re
 import sys
 
 SECTION = re.compile(r'^/\* ---- (.*?) -+ \*/\n', re.M)
-HEADING = {'WHAT IT DOES': 'DESCRIPTION'}  # what readers of manual pages look for
+HEADING = {'WHAT IT DOES': 'DESCRIPTION'}  # the usual heading of manual pages
 FUNCTION = re.compile(r'^(?:RCM_CHECKED )?[\w ]+?\*?\b(rcm_\w+)\(', re.M)
 
 
@@ -20,7 +20,7 @@ FUNCTION = re.compile(r'^(?:RCM_CHECKED )?[\w ]+?\*?\b(rcm_\w+)\(', re.M)
 
 
 def escaped(text):
-    """Characters of text as roff shows them; '--' of options stays what can be copied."""
+    """The text escaped for roff; '--' of options can still be copied."""
     text = text.replace('\\', '\\e').replace('--', '\\-\\-')
     return re.sub(r"^([.'])", r'\\&\1', text)
 
@@ -32,7 +32,7 @@ def verbatim(lines):
 
 
 def kind(line):
-    """What a line of a comment is: a table and what is indented stay as they are."""
+    """The kind of a comment's line. Tables and indented lines are verbatim."""
     if not line:
         return 'end'
     if line.startswith('- '):
@@ -41,12 +41,12 @@ def kind(line):
 
 
 def prose(lines):
-    """A comment's lines, without its marks: paragraphs, lists, and what is verbatim."""
+    """The page of a comment's lines: paragraphs, lists, verbatim blocks."""
     page, block, before = [], [], 'end'
     for line in lines:
         now = kind(line)
         if now == 'verbatim' and before == 'item' and line.startswith('  '):
-            page.append(escaped(line.strip()))  # the item goes on
+            page.append(escaped(line.strip()))  # continues the item
             continue
         if block and now != 'verbatim':
             page += verbatim(block)
@@ -71,7 +71,7 @@ def title(name, section, version):
 
 
 def comment_lines(text):
-    """The lines of one comment without its marks, the least indented of them at the margin."""
+    """The lines of a comment without its marks, with the smallest indentation removed."""
     lines = [re.sub(r'^ \* ?', '', line).rstrip() for line in text[2:-2].split('\n')]
     lines[0] = lines[0].strip()
     indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line]
@@ -80,7 +80,7 @@ def comment_lines(text):
 
 
 def code_lines(text):
-    """Declarations without what only a compiler reads."""
+    """Declarations without attributes for the compiler."""
     text = re.sub(r'\s+\\\n', ' \\\\\n', text)
     text = re.sub(r'^RCM_CHECKED (.*(?:\n {12}.*)*)',
                   lambda found: found[1].replace('\n' + ' ' * 12, '\n'), text, flags=re.M)
@@ -88,7 +88,7 @@ def code_lines(text):
 
 
 def parts(section):
-    """The comments that stand at the margin, and the code between them, in order."""
+    """The comments at the margin, and the code between them, in order."""
     at = 0
     for found in re.finditer(r'^/\*.*?\*/', section, re.M | re.S):
         yield 'code', section[at:found.start()]
