@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""libringcomm in the hands of a user: user_test.py SOURCE_ROOT VERSION MESON CMAKE COMPILER...
+"""The library as a user installs and links it: user_test.py SOURCE_ROOT VERSION MESON CMAKE COMPILER...
 
-Without root's rights (if it has them it gives them up), in an empty folder, with the commands of
-README.md and tools/packaging/README.md: a Meson project with this one as a subproject; its installation into a folder; programs built there by
-pkg-config and CMake, with the shared and the static library; manual pages, completion, another place,
-uninstallation. Each function below is a step, in this order.
+Runs without root's rights (gives them up), in an empty folder, with the commands of README.md and
+tools/packaging/README.md: a Meson project with this one as a subproject; installation into a folder;
+programs built by pkg-config and CMake, with the shared and the static library; manual pages,
+completion, a moved folder, uninstallation. Each function below is a step, in this order.
 """
 import os
 import re
