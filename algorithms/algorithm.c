@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the algorithm files share; see algorithm.h. */
+/* Helpers of the algorithm files; see algorithm.h. */
 #include "algorithm.h"
 #include <stdlib.h>
 #include "error.h"
@@ -35,12 +35,11 @@ uint32_t rcmi_binomial_children(uint32_t v, uint32_t p) {
     return children;
 }
 
-/* The rank that is number v of a tree. */
 static int tree_rank(const struct rcmi_tally *t, uint32_t v) {
     return (int)((v + (uint32_t)t->root) % (uint32_t)t->shape->nranks);
 }
 
-/* How many edges of the path from v to the root go from one host to another. */
+/* The number of edges between hosts on the path from v to the root. */
 static uint32_t tree_crossings(const struct rcmi_tally *t, uint32_t v) {
     const int *host_of = t->shape->host_of;
     uint32_t crossings = 0;
@@ -50,7 +49,7 @@ static uint32_t tree_crossings(const struct rcmi_tally *t, uint32_t v) {
 }
 
 void rcmi_tally_binomial(struct rcmi_tally *t, bool up, bool down, double vectors) {
-    const uint32_t p = (uint32_t)t->shape->nranks, ways = (uint32_t)up + down;
+    const uint32_t p = (uint32_t)t->shape->nranks, directions = (uint32_t)up + down;
     uint32_t between = 0;
     for (uint32_t v = 1; v < p; v++) {
         const int rank = tree_rank(t, v), parent = tree_rank(t, rcmi_binomial_parent(v));
@@ -59,12 +58,12 @@ void rcmi_tally_binomial(struct rcmi_tally *t, bool up, bool down, double vector
         rcmi_tally_send(t, rank, parent, up, up * vectors);
         rcmi_tally_send(t, parent, rank, down, down * vectors);
     }
-    rcmi_tally_between(t, ways * between);
-    rcmi_tally_chain(t, ways * rcmi_log2_floor(p) * vectors);
+    rcmi_tally_between(t, directions * between);
+    rcmi_tally_chain(t, directions * rcmi_log2_floor(p) * vectors);
 }
 
-/* The first rank after `rank` (before it, if step is -1) on its own host, else on the nearest
- * host in that direction. */
+/* The first rank after `rank` (before it, if step is -1) on its own host, else on the nearest host
+ * in that direction. */
 static int ring_neighbour(const struct rcmi_shape *shape, int rank, int step) {
     const int p = shape->nranks;
     int host = shape->host_of[rank];
@@ -79,13 +78,13 @@ static int ring_neighbour(const struct rcmi_shape *shape, int rank, int step) {
     return rank;
 }
 
-struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int rank) {
+struct rcmi_ring_position rcmi_ring_position_of(const struct rcmi_shape *shape, int rank) {
     const int host = shape->host_of[rank];
-    uint32_t place = 0;
+    uint32_t index = 0;
     for (int r = 0; r < shape->nranks; r++)
-        place += shape->host_of[r] < host || (shape->host_of[r] == host && r < rank);
-    return (struct rcmi_ring_place){
-        .place = place,
+        index += shape->host_of[r] < host || (shape->host_of[r] == host && r < rank);
+    return (struct rcmi_ring_position){
+        .index = index,
         .prev = ring_neighbour(shape, rank, -1),
         .next = ring_neighbour(shape, rank, +1),
     };
@@ -94,7 +93,7 @@ struct rcmi_ring_place rcmi_ring_place_of(const struct rcmi_shape *shape, int ra
 rcm_status rcmi_ring_order(const struct rcmi_shape *shape, int **ret_rank_at) {
     int *rank_at = calloc((size_t)shape->nranks, sizeof(*rank_at));
     int *next =
-        calloc((size_t)shape->nhosts + 1, sizeof(*next)); /* place of each host's next rank */
+        calloc((size_t)shape->nhosts + 1, sizeof(*next)); /* ring index of each host's next rank */
     if (!rank_at || !next) {
         free(rank_at);
         free(next);

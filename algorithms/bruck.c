@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-gather by Bruck, Ho, Kipnis, Upfal and Weathersby (1997), turned so that nothing is rotated
- * at the end. In round i each rank sends all that it has, the blocks of 2^i ranks from its own on,
- * to the rank 2^i before it, and gets those of the 2^i ranks that follow; in the last round as many
- * as are missing.
+ * All-gather by Bruck, Ho, Kipnis, Upfal and Weathersby (1997), arranged so that no final rotation
+ * is needed. In round i each rank sends all that it has, the blocks of 2^i ranks from its own on,
+ * to the rank 2^i before it. It receives the blocks of the 2^i ranks that follow; in the last round
+ * only the missing ones.
  *
  *      p = 5        rank 0    rank 1    rank 2    rank 3    rank 4
  *                   0         1         2         3         4
@@ -11,16 +11,16 @@
  *      distance 2   0123      1234      2340      3401      4012
  *      distance 4   01234     12340     23401     34012     40123
  *
- * Every block goes to its own place in OUT at once. What is sent are neighbours there, or
- * neighbours around its end: a span, which is one message (plan.h; of more than RCMI_SPAN_MAX
- * blocks several).
+ * Every block is received at its final position in OUT. The blocks of a message are neighbours
+ * there, or wrap around the end of OUT. They form a span, which is one message (plan.h), or several
+ * for more than RCMI_SPAN_MAX blocks.
  *
- * Cost: ceil(log2 p) messages in a row, for each rank as many; each rank sends p - 1 blocks. Good
+ * Cost: ceil(log2 p) messages in a row, and as many per rank; each rank sends p - 1 blocks. Good
  * for small blocks on many ranks.
  */
 #include "algorithm.h"
 
-/* Blocks that travel in the round of a distance. */
+/* The number of blocks in a message of the round with this distance. */
 static uint32_t round_blocks(uint32_t p, uint32_t distance) {
     return distance < p - distance ? distance : p - distance;
 }

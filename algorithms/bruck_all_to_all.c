@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All-to-all by Bruck, Ho, Kipnis, Upfal and Weathersby (1997), with a radix. Block i of a rank is
- * the one for the rank i after it. Its way there is that many ranks, which it goes digit by digit:
- * in the round of a digit's place all blocks that have digit d there go d times the place's unit
- * ahead, in one message. The rank that gets them keeps them as its own blocks of the same numbers.
+ * for the rank i after it. It travels that distance digit by digit: in the round of a digit place,
+ * all blocks whose digit there is d move d times the unit of that place, in one message. The
+ * receiving rank stores them as its own blocks of the same numbers.
  *
- *      p = 5, radix 2     blocks that travel       to rank +
+ *      p = 5, radix 2     blocks that move         to rank +
  *      unit 1             1 3                      1
  *      unit 2             2 3                      2
  *      unit 4             4                        4
@@ -13,35 +13,35 @@
  *      p = 5, radix 4     1; 2; 3                  1; 2; 3       three messages at a time
  *      unit 4             4                        4
  *
- * Blocks on their way are in scratch, by their numbers. Those that set out in a later round, in a
- * message with others, are copied there at the beginning, so that nothing of IN is overwritten in
- * place before it has left; those that arrive before the last round are copied to OUT at the end.
- * The blocks of a message are a span by list (plan.h; of more than RCMI_SPAN_MAX blocks several).
+ * Blocks in transit are in scratch, at their numbers. Blocks that start in a later round, in a
+ * message with others, are first copied there. So in place, nothing of IN is overwritten before it
+ * was sent. Blocks that arrive before the last round are copied to OUT at the end. The blocks of a
+ * message form a listed span (plan.h), or several for more than RCMI_SPAN_MAX blocks.
  *
- * Cost: with radix r, ceil(log_r p) rounds of up to r - 1 messages; each block is sent as often as
- * its number has digits other than 0: half of ceil(log2 p) times with radix 2, on the average. Good
- * for small blocks, the smaller the lower the radix.
+ * Cost: with radix r, ceil(log_r p) rounds of up to r - 1 messages. A block is sent once per
+ * nonzero digit of its number: with radix 2 on average half of ceil(log2 p) times. Good for small
+ * blocks; the smaller the block, the lower the best radix.
  */
 #include "algorithm.h"
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
-/* Of all p blocks, those whose digit at a place of that unit is `digit`. */
-struct place {
+/* A digit place of the block numbers 0..p-1: its unit is a power of the radix. */
+struct digit_place {
     uint32_t p, radix, unit;
 };
 
-static uint32_t first_block(const struct place *place, uint32_t digit) {
+static uint32_t first_block(const struct digit_place *place, uint32_t digit) {
     return digit * place->unit;
 }
 
-/* The next one; p or more: none. */
-static uint32_t next_block(const struct place *place, uint32_t i) {
+/* The next block with the same digit; p or more: none. */
+static uint32_t next_block(const struct digit_place *place, uint32_t i) {
     const uint32_t next = i + 1;
     return next % place->unit == 0 ? next + (place->radix - 1) * place->unit : next;
 }
 
-static uint32_t count_blocks(const struct place *place, uint32_t digit) {
+static uint32_t count_blocks(const struct digit_place *place, uint32_t digit) {
     const uint32_t cycle = place->unit * place->radix, rest = place->p % cycle;
     const uint32_t first = first_block(place, digit);
     const uint32_t more = rest <= first ? 0 : rest - first;
@@ -52,14 +52,15 @@ static uint32_t mod(uint32_t x, uint32_t p) {
     return x >= p ? x - p : x;
 }
 
-/* The chunk that is a rank's block i before the round of a place: it has gone its lower digits. */
-static uint32_t chunk_at(const struct place *place, uint32_t rank, uint32_t i) {
+/* The chunk that is a rank's block i before the round of this place. The block has moved by its
+ * lower digits already. */
+static uint32_t chunk_at(const struct digit_place *place, uint32_t rank, uint32_t i) {
     const uint32_t source = mod(rank + place->p - i % place->unit, place->p);
     return source * place->p + mod(source + i, place->p);
 }
 
-/* The blocks of a span from *at on, which goes on behind them, as `rank` has them. */
-static uint32_t span_list(const struct place *place, uint32_t rank, uint32_t *at,
+/* Lists the blocks of a span that `rank` has, from *at on; advances *at behind them. */
+static uint32_t span_list(const struct digit_place *place, uint32_t rank, uint32_t *at,
                           struct rcmi_listed *list) {
     uint32_t n = 0;
     for (; *at < place->p && n < RCMI_SPAN_MAX; *at = next_block(place, *at))
@@ -67,15 +68,16 @@ static uint32_t span_list(const struct place *place, uint32_t rank, uint32_t *at
     return n;
 }
 
-/* Have all blocks of a span not been sent yet? Then they go from IN. */
-static bool span_sets_out(const struct place *place, const struct rcmi_listed *list, uint32_t n) {
+/* Are all blocks of the span still unsent? Then they are sent from IN. */
+static bool span_sets_out(const struct digit_place *place, const struct rcmi_listed *list,
+                          uint32_t n) {
     uint32_t k = 0;
     while (k < n && list[k].scratch % place->unit == 0)
         k++;
     return k == n;
 }
 
-static void send_span(struct rcmi_builder *b, const struct place *place, uint32_t rank,
+static void send_span(struct rcmi_builder *b, const struct digit_place *place, uint32_t rank,
                       uint32_t digit, uint32_t at) {
     struct rcmi_listed list[RCMI_SPAN_MAX];
     const uint32_t n = span_list(place, rank, &at, list);
@@ -86,7 +88,7 @@ static void send_span(struct rcmi_builder *b, const struct place *place, uint32_
     rcmi_span_list(b, 0, list, n);
 }
 
-static void receive_span(struct rcmi_builder *b, const struct place *place, uint32_t rank,
+static void receive_span(struct rcmi_builder *b, const struct digit_place *place, uint32_t rank,
                          uint32_t digit, uint32_t at) {
     struct rcmi_listed list[RCMI_SPAN_MAX];
     const uint32_t from = mod(rank + place->p - first_block(place, digit), place->p);
@@ -98,8 +100,8 @@ static void receive_span(struct rcmi_builder *b, const struct place *place, uint
     rcmi_span_list(b, 0, list, n);
 }
 
-/* Message k of each digit: all are sent before one is waited for. */
-static bool round_messages(struct rcmi_builder *b, const struct place *place, uint32_t rank,
+/* Message k of each digit: all are sent before the first receive. */
+static bool round_messages(struct rcmi_builder *b, const struct digit_place *place, uint32_t rank,
                            uint32_t *at) {
     bool any = false;
     for (uint32_t d = 1; d < place->radix; d++)
@@ -118,7 +120,7 @@ static bool round_messages(struct rcmi_builder *b, const struct place *place, ui
 
 #define RADIX_MAX 8
 
-static void round_steps(struct rcmi_builder *b, const struct place *place, uint32_t rank) {
+static void round_steps(struct rcmi_builder *b, const struct digit_place *place, uint32_t rank) {
     uint32_t at[RADIX_MAX];
     for (uint32_t d = 1; d < place->radix; d++)
         at[d] = first_block(place, d);
@@ -128,7 +130,7 @@ static void round_steps(struct rcmi_builder *b, const struct place *place, uint3
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* Blocks that are copied in one step, of this rank's IN into scratch, or of scratch to its OUT. */
+/* Blocks that one step copies: from this rank's IN into scratch, or from scratch to its OUT. */
 struct copies {
     struct rcmi_builder *b;
     uint32_t p;
@@ -154,8 +156,8 @@ static void copies_add(struct copies *c, uint32_t chunk, uint32_t block) {
         copies_flush(c);
 }
 
-/* Of those that a round sends together with blocks that have come by then. */
-static void copy_in(struct copies *c, const struct place *place, uint32_t rank) {
+/* Copies the blocks that this round sends together with received ones. */
+static void copy_in(struct copies *c, const struct digit_place *place, uint32_t rank) {
     for (uint32_t d = 1; d < place->radix; d++) {
         for (uint32_t at = first_block(place, d); at < place->p;) {
             struct rcmi_listed list[RCMI_SPAN_MAX];
@@ -175,10 +177,9 @@ static uint32_t last_unit(uint32_t p, uint32_t radix) {
     return unit;
 }
 
-/* Blocks of the longest message, of all rounds. */
 static uint32_t longest_message(uint32_t p, uint32_t radix) {
     uint32_t longest = 1;
-    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
+    for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
         const uint32_t n = count_blocks(&place, 1); /* no digit has more */
         longest = n > longest ? n : longest;
     }
@@ -190,10 +191,10 @@ static void bruck_steps(struct rcmi_builder *b, uint32_t p, uint32_t radix, uint
     struct copies in = {.b = b, .p = p, .most = most};
     struct copies out = {.b = b, .p = p, .most = most, .out = true};
     rcmi_plan_spans(b, most);
-    for (struct place place = {p, radix, radix}; place.unit < p; place.unit *= radix)
+    for (struct digit_place place = {p, radix, radix}; place.unit < p; place.unit *= radix)
         copy_in(&in, &place, rank);
     copies_flush(&in);
-    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
+    for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
         round_steps(b, &place, rank);
     const uint32_t last = last_unit(p, radix);
     for (uint32_t i = 1; i < last; i++)
@@ -216,7 +217,7 @@ static rcm_status bruck_emit(const struct rcmi_algorithm *row, const struct rcmi
 
 /* ---- Formula and count ----------------------------------------------------------------------- */
 
-/* Of all rounds: in a row, by a rank in all, and their blocks. */
+/* Totals over all rounds: messages in a row, messages of a rank, and their blocks. */
 struct totals {
     uint32_t rounds, messages;
     uint64_t blocks;
@@ -224,7 +225,7 @@ struct totals {
 
 static struct totals bruck_totals(uint32_t p, uint32_t radix) {
     struct totals totals = {0};
-    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
+    for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix) {
         totals.rounds += rcmi_spans(count_blocks(&place, 1)); /* no digit has more */
         for (uint32_t d = 1; d < radix; d++) {
             const uint32_t n = count_blocks(&place, d);
@@ -243,10 +244,11 @@ static struct rcmi_formula bruck_formula(const struct rcmi_algorithm *row,
     return (struct rcmi_formula){.rounds = totals.rounds, .chunks_sent = totals.blocks};
 }
 
-/* Its own, those that wait in scratch for their round, and those that arrive there. */
+/* The rank's own block, blocks that wait in scratch for their round, and blocks that arrive in
+ * scratch. */
 static uint32_t blocks_copied(uint32_t p, uint32_t radix) {
     uint32_t copied = last_unit(p, radix);
-    for (struct place place = {p, radix, radix}; place.unit < p; place.unit *= radix) {
+    for (struct digit_place place = {p, radix, radix}; place.unit < p; place.unit *= radix) {
         for (uint32_t d = 1; d < radix; d++) {
             for (uint32_t at = first_block(&place, d); at < p;) {
                 struct rcmi_listed list[RCMI_SPAN_MAX];
@@ -262,7 +264,7 @@ static uint32_t blocks_copied(uint32_t p, uint32_t radix) {
 
 static void bruck_count(struct rcmi_tally *t) {
     const uint32_t p = (uint32_t)t->shape->nranks, radix = t->row->parameter;
-    for (struct place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
+    for (struct digit_place place = {p, radix, 1}; place.unit < p; place.unit *= radix)
         for (uint32_t d = 1; d < radix; d++)
             for (uint32_t r = 0, n = count_blocks(&place, d); r < p && n > 0; r++)
                 rcmi_tally_spans(t, (int)r, (int)mod(r + first_block(&place, d), p), n, 1.0 / p);
@@ -272,7 +274,7 @@ static void bruck_count(struct rcmi_tally *t) {
 #define BRUCK(number, text)                                                                        \
     {                                                                                              \
         .name = text, .collective = RCM_ALL_TO_ALL, .parameter = number,                           \
-        .description = "passes blocks on digit by digit of their way, to radix " #number           \
+        .description = "moves blocks by one digit of their distance per round, radix " #number     \
                        "; for small blocks and many ranks, any hosts",                             \
         .supports = rcmi_supports_all, .emit = bruck_emit, .formula = bruck_formula,               \
         .count = bruck_count,                                                                      \

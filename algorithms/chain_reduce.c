@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce along a chain that ends at the root: each rank adds its own vector to what comes from the
- * one before it, and passes the sum on, slice by slice.
+ * Reduce along a chain that ends at the root: each rank adds its own vector to what it receives
+ * from the previous rank, and forwards the sum, slice by slice.
  *
  *      first --> ... --> next to last --> root
  *
  *      time ->   rank 1   s0 s1 s2 s3
- *                rank 2      s0 s1 s2 s3              every link carries another slice
+ *                rank 2      s0 s1 s2 s3              every link carries a different slice
  *                root           s0 s1 s2 s3
  *
- * The chain goes host by host from the rank behind the root on, as the ring does.
+ * The chain visits the ranks host by host from the rank after the root on, in ring order.
  *
  * Cost: p-1 messages in a row; each rank but the root sends the vector once. A vector of k slices
- * needs the time of p-2+k of them. Good for large vectors on any hosts.
+ * takes the time of p-2+k slices. Good for large vectors on any hosts.
  */
 #include "algorithm.h"
 
 static rcm_status chain_reduce_emit(const struct rcmi_algorithm *row,
                                     const struct rcmi_shape *shape, int rank, int root,
                                     struct rcmi_plan **ret_plan) {
-    const struct rcmi_ring_place ring = rcmi_ring_place_of(shape, rank);
+    const struct rcmi_ring_position ring = rcmi_ring_position_of(shape, rank);
     const bool first = ring.prev == root, last = rank == root;
     struct rcmi_builder *b;
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
@@ -46,9 +46,9 @@ static struct rcmi_formula chain_reduce_formula(const struct rcmi_algorithm *row
 }
 
 static void chain_reduce_count(struct rcmi_tally *t) {
-    const int first = rcmi_ring_place_of(t->shape, t->root).next;
+    const int first = rcmi_ring_position_of(t->shape, t->root).next;
     rcmi_tally_ring(t, 1, 1);
-    rcmi_tally_send(t, t->root, first, -1, -1); /* the joint */
+    rcmi_tally_send(t, t->root, first, -1, -1); /* this edge of the ring is unused */
     rcmi_tally_local_all(t, 0, 1);
     rcmi_tally_local(t, first, 0, -1);
     rcmi_tally_chain(t, t->shape->nranks - 1);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter along the chain of ranks, for any number of them, in their order: the vector goes
- * from rank 0 to the last but one block by block, and each rank adds its own to the right. From
- * there a block goes to the rank that it belongs to, as does the last rank's, which is added there.
+ * Reduce-scatter along the chain of ranks, for any number of ranks, in rank order. The vector
+ * travels from rank 0 to the last but one rank block by block, and each rank adds its own block on
+ * the right. From there a block goes to the rank that owns it. The last rank sends its blocks there
+ * as well, and they are added there.
  *
- *      p = 4     a0 --> a01 --> a012 --> 0      block a, then b, c and d the same way: every link
- *                                 a3 --> 0      carries another one
+ *      p = 4     a0 --> a01 --> a012 --> 0      block a, then b, c and d in the same way:
+ *                                 a3 --> 0      every link carries a different block
  *
- * A lane of its own receives the result, so nothing on the chain waits for it. (It is completed
- * where it is, as every result is.)
+ * A separate lane receives the result, so nothing on the chain waits for it. The last addition is
+ * done at the result's owner, as for every result.
  *
- * Cost: p - 1 messages in a row; each rank sends p blocks at most, one more than on a ring. Good
- * where operands may not be exchanged, on more ranks than direct takes.
+ * Cost: p - 1 messages in a row; each rank sends at most p blocks, one more than on a ring. Good
+ * for operators that do not commute, on more ranks than `direct` supports.
  */
 #include "algorithm.h"
 
 enum { LANE_CHAIN, LANE_RESULT };
 
-/* A block on its way through rank `self` of 0..end, `end` being the last but one of all. */
+/* The steps for one block at rank `self` of 0..end, where `end` is the last but one of all
+ * ranks. */
 static void chain_block(struct rcmi_builder *b, uint32_t block, uint32_t self, uint32_t end) {
     struct rcmi_operand srcs[3];
     int n = 0;
@@ -37,7 +39,7 @@ static void chain_block(struct rcmi_builder *b, uint32_t block, uint32_t self, u
         rcmi_reduce(b, LANE_CHAIN, block, srcs, n, rcmi_nowhere(), to);
 }
 
-/* The sum of ranks 0..end, and what the last one has. */
+/* Adds the sum of ranks 0..end and the last rank's block. */
 static void result_steps(struct rcmi_builder *b, uint32_t self, uint32_t end) {
     const bool last = self == end + 1;
     const struct rcmi_operand srcs[] = {rcmi_from(b, LANE_RESULT, (int)end, 1),
@@ -72,7 +74,7 @@ static rcm_status chain_emit(const struct rcmi_algorithm *row, const struct rcmi
     return rcmi_plan_finish(b, ret_plan);
 }
 
-/* Of two ranks one sends when it has received. */
+/* With two ranks, one sends after it has received. */
 static struct rcmi_formula chain_formula(const struct rcmi_algorithm *row,
                                          const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scan and exscan along the chain of ranks: each rank adds its own vector to what comes from the
- * one before it, and passes the sum on, slice by slice.
+ * Scan and exscan along the chain of ranks: each rank adds its own vector to what it receives from
+ * the previous rank, and forwards the sum, slice by slice.
  *
  *                rank 0       rank 1         rank 2           rank 3
  *      sent          a -->      a+b -->      a+b+c -->
@@ -9,15 +9,15 @@
  *      exscan                   a            a+b              a+b+c
  *
  *      time ->   rank 0   s0 s1 s2 s3
- *                rank 1      s0 s1 s2 s3              every link carries another slice
+ *                rank 1      s0 s1 s2 s3              every link carries a different slice
  *                rank 2         s0 s1 s2 s3
  *
- * Unlike a ring's, the order is that of ranks and not of hosts: a rank stands behind those that its
- * result holds. In place an exscan's result lies where the rank's own vector is until that was
- * added, so what is received waits in scratch; the sum goes out first, for the next rank waits.
+ * Unlike on a ring, the order is by rank, not by host: a rank comes after the ranks in its result.
+ * In place, an exscan's result lies where the rank's own vector is until that was added. So what is
+ * received waits in scratch, and the sum is sent first, because the next rank waits for it.
  *
  * Cost: p-1 messages in a row; each rank but the last sends the vector once. A vector of k slices
- * needs the time of p-2+k of them. Good for large vectors on any hosts.
+ * takes the time of p-2+k slices. Good for large vectors on any hosts.
  */
 #include "algorithm.h"
 
@@ -82,7 +82,7 @@ static void chain_sends(struct rcmi_tally *t) {
 static void scan_count(struct rcmi_tally *t) {
     chain_sends(t);
     rcmi_tally_local_all(t, 0, 1);
-    rcmi_tally_local(t, 0, 1, -1); /* the first copies instead */
+    rcmi_tally_local(t, 0, 1, -1); /* rank 0 copies instead of adding */
 }
 
 static void exscan_count(struct rcmi_tally *t) {

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce-scatter on a circulant graph (Traeff 2025), for any number of ranks without a detour, and
- * the all-reduce of which it is the first half. A rank numbers the blocks (the chunks of the
- * all-reduce) from its own on: 0 is its own, i that of the rank i after it. In each round the upper
- * half of those that are left is sent to where it is the lower one, and what comes is added there,
- * until block 0 is left and is the whole sum.
+ * Reduce-scatter on a circulant graph (Traeff 2025), for any number of ranks without folding, and
+ * the all-reduce whose first half it is. A rank numbers the blocks (for all-reduce: chunks) from
+ * its own on: 0 is its own, i that of the rank i after it. In each round it sends the upper half of
+ * the remaining blocks to a rank that has them as its lower half, and adds what it receives. At the
+ * end block 0 remains and is the whole sum.
  *
- *      p = 5           left       sent                     comes
+ *      p = 5           remaining  sent                     received
  *      distance 3      0 1 2 3 4  3 4, to rank + 3         0 1, from rank - 3
  *      distance 2      0 1 2      2, to rank + 2           0, from rank - 2
  *      distance 1      0 1        1, to rank + 1           0, from rank - 1
  *
- * Then all results travel back: the same messages with their arrows turned around, the last first.
+ * For all-reduce, the results then travel back: the same messages reversed, the last first.
  *
  *      distance 1      0          0, to rank - 1           1, from rank + 1
  *      distance 2      0 1        0, to rank - 2           2, from rank + 2
  *      distance 3      0 1 2      0 1, to rank - 3         3 4, from rank + 3
  *
- * Sums are kept in scratch, by the rank's own numbers, so they never wrap around; the blocks of IN
- * do. An all-reduce keeps them in OUT, where each is to be. Of an odd number of blocks nothing is
- * added to the middle one in the first round; it goes out in the second one, and is copied to the
- * others that do. Each result is summed by one rank, in one order on every run.
+ * Sums are kept in scratch at the rank's own numbers, so they never wrap around; the blocks of IN
+ * do. An all-reduce keeps them at their final position in OUT. With an odd number of blocks,
+ * nothing is added to the middle block in the first round. It is sent in the second round, and is
+ * copied next to the other blocks of that message. Each result is summed by one rank, in one order
+ * on every run.
  *
- * Cost: ceil(log2 p) messages in a row, for each rank as many (of more than RCMI_SPAN_MAX blocks
- * several); each rank sends p - 1 blocks, the least there is; twice that for an all-reduce. Good
+ * Cost: ceil(log2 p) messages in a row, and as many per rank (several messages for more than
+ * RCMI_SPAN_MAX blocks). Each rank sends p - 1 blocks, the minimum; twice that for all-reduce. Good
  * for small blocks, and for vectors of middle size, on many ranks, even if p is no power of two.
  */
 #include "algorithm.h"
@@ -37,7 +38,7 @@ static uint32_t block_of(uint32_t p, uint32_t rank, uint32_t i) {
     return (rank + i) % p;
 }
 
-/* Is there a middle one that is sent with others? */
+/* Is there a middle block that is sent together with others? */
 static bool copies_middle(uint32_t p) {
     return p % 2 == 1 && p > 5;
 }
@@ -53,7 +54,7 @@ static struct rcmi_operand kept(const struct circulant *c, uint32_t i) {
     return c->all ? rcmi_out(block_of(c->p, c->rank, i)) : rcmi_scratch(i);
 }
 
-/* In the first round nothing is there yet. */
+/* Where block i is now: in IN before anything was added to it. */
 static struct rcmi_operand sum_of(const struct circulant *c, uint32_t i, bool first) {
     const bool middle = c->p % 2 == 1 && i == c->p / 2 && !copies_middle(c->p);
     return first || middle ? rcmi_in(block_of(c->p, c->rank, i)) : kept(c, i);
@@ -67,7 +68,8 @@ static struct rcmi_operand from_after(const struct circulant *c, uint32_t distan
     return rcmi_from(c->b, 0, (int)((c->rank + distance) % c->p), 0);
 }
 
-/* n blocks from number `at` on, of those from `distance` on, go out, and as many come. */
+/* Sends n of the upper-half blocks, from number distance + at on, and adds as many received blocks
+ * from number `at` on. */
 static void send_and_add(const struct circulant *c, uint32_t distance, uint32_t at, uint32_t n,
                          bool first) {
     const uint32_t up = distance + at, got = block_of(c->p, c->rank, at);
@@ -91,7 +93,8 @@ static void reduce_scatter_steps(const struct circulant *c) {
     }
 }
 
-/* The round in which `left` blocks were left, turned around, after those that came after it. */
+/* The reversed round in which `left` blocks remained, after the reversed rounds that followed
+ * it. */
 static void all_gather_steps(const struct circulant *c, uint32_t left) {
     const uint32_t distance = upper_half(left), n = left - distance;
     const int to = (int)((c->rank + c->p - distance) % c->p);
@@ -133,7 +136,7 @@ static uint32_t circulant_messages(uint32_t p) {
     return messages;
 }
 
-/* The messages of a reduce-scatter, once or twice. */
+/* Passes over the messages of a reduce-scatter: one, or two for all-reduce. */
 static uint32_t halves_of(const struct rcmi_algorithm *row) {
     return row->collective == RCM_ALL_REDUCE ? 2 : 1;
 }
@@ -164,7 +167,7 @@ static void circulant_count(struct rcmi_tally *t) {
 
 const struct rcmi_algorithm rcmi_circulant = {
     .name = "circulant",
-    .description = "halves what is left to sum in every round; for small blocks and many ranks, "
+    .description = "halves the blocks left to sum in every round; for small blocks and many ranks, "
                    "any hosts",
     .collective = RCM_REDUCE_SCATTER,
     .supports = rcmi_supports_all,
@@ -176,7 +179,7 @@ const struct rcmi_algorithm rcmi_circulant = {
 
 const struct rcmi_algorithm rcmi_circulant_all_reduce = {
     .name = "circulant",
-    .description = "halves what is left to sum in every round, and passes results back; for "
+    .description = "halves the chunks left to sum in every round, then passes results back; for "
                    "vectors of middle size and many ranks, any hosts",
     .collective = RCM_ALL_REDUCE,
     .supports = rcmi_supports_all,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Direct plans of rooted collectives: the root talks to every rank itself.
+ * Direct plans of rooted collectives: the root exchanges messages with every rank.
  *
  *      scatter   root --> 1, 2, 3      block r to rank r
- *      gather    1, 2, 3 --> root      the block of each, to its position
+ *      gather    1, 2, 3 --> root      each block to its position
  *      reduce    1, 2, 3 --> root      sums all in rank order, 16 at a time
  *
- * Cost: 1 message in a row; the root sends, receives or sums p - 1 of them. No algorithm moves
- * fewer bytes through a scatter's or gather's root. Good for all sizes on few ranks.
+ * Cost: 1 message in a row; the root sends, receives or sums p - 1 blocks. No algorithm moves fewer
+ * bytes through the root of a scatter or gather. Good for all sizes on few ranks.
  */
 #include "algorithm.h"
 

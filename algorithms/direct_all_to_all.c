@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-to-all of blocks of unequal length: every rank sends each other rank its block, the nearest
- * above it first, and receives from those below it in a lane of its own.
+ * All-to-all of blocks of unequal length: every rank sends each other rank its block, to the next
+ * higher rank first, and receives from lower ranks in a separate lane.
  *
  *      p = 4, rank 1    lane 0   to 2, to 3, to 0         lane 1   copy, from 0, from 3, from 2
  *
- * The k-th message that a rank sends is the k-th that its receiver receives, so however long each
- * is, the message of the lowest k that is not through always has both its ends at work. Not in
- * place: what comes may come before what lies there has gone.
+ * The k-th message that a rank sends is the k-th that its receiver receives. Whatever the lengths,
+ * both ends of the unfinished message with the lowest k are therefore working on it. Not in place:
+ * a received block could overwrite one that was not sent yet.
  *
  * Cost: 1 message in a row; each rank sends p - 1 blocks. Good for all sizes.
  */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast and all-gather on one host by a message to each rank, which its receiver may get out of
- * the sender's memory: then data are copied once, and by their receivers at the same time, where
- * the flat forms (flat_broadcast.c, flat_blocks.c) copy them into slots and out again.
+ * Broadcast and all-gather on one host by one message to each rank, which the receiver may get out
+ * of the sender's memory. Data are then copied once, by all receivers concurrently. The flat
+ * algorithms (flat_broadcast.c, flat_blocks.c) copy them into slots and out again.
  *
  *      broadcast    root --> 1, 2, 3      the vector to each
  *      all_gather   every rank --> the next, the one after it, ...    its block to each
  *
- * Cost: 1 message in a row; the root, or every rank, sends p - 1 of them. By slots, where messages
- * are not got (transport/protocol.h), each is a copy, so that the flat forms are cheaper; that is
- * what their prices say, so these are run where they are asked for. Up to 32 ranks.
+ * Cost: 1 message in a row; the root, or every rank, sends p - 1 messages. If messages are not got
+ * (transport/protocol.h), each is a copy through slots, and the flat algorithms are cheaper. The
+ * prices assume that, so these algorithms run only on request. Up to 32 ranks.
  */
 #include "algorithm.h"
 
-/* As two_shot.c: beyond, the channels cost more memory than the speed is worth. */
+/* Above this, the channels cost more memory than the speed is worth, as in two_shot.c. */
 #define RANKS_MAX 32
 
 static bool supports(const struct rcmi_shape *shape) {
@@ -68,7 +68,7 @@ static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct
     if (status != RCM_OK)
         return status;
     rcmi_plan_gets(b, RCMI_GETS_HELD);
-    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* p channels of several slots each */
+    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* memory: p channels of several slots each */
     for (int i = 1; i < p; i++)
         rcmi_send(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_to(b, 0, (rank + i) % p, 0));
     rcmi_copy_chunk(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_out((uint32_t)rank));

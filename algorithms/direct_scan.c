@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scan and exscan in one round: each rank sends its vector to all ranks after it, and sums those of
- * the ranks before it, in rank order, 16 at a time.
+ * Scan and exscan in one round: each rank sends its vector to all ranks after it, and sums the
+ * vectors of the ranks before it, in rank order, 16 at a time.
  *
  *      rank 0        rank 1        rank 2        rank 3
  *      a --> 1 2 3   b --> 2 3     c --> 3
  *      a             a+b           a+b+c         a+b+c+d        scan
  *                    a             a+b           a+b+c          exscan
  *
- * A rank sends before it sums, for in place the result lies where its vector is; for the same
- * reason nothing may come early there.
+ * A rank sends before it sums, because in place the result overwrites its vector. For the same
+ * reason no step may count as early there.
  *
  * Cost: 1 message in a row; the first rank sends p - 1 vectors, the last one sums as many. Good for
  * small vectors on few ranks.
  */
 #include "algorithm.h"
 
-/* Beyond, the p(p-1)/2 channels cost more memory than the speed is worth, as those of
- * two_shot.c. */
+/* Above this, the p(p-1)/2 channels cost more memory than the speed is worth, as in two_shot.c. */
 #define RANKS_MAX 32
 
 static bool direct_scan_supports(const struct rcmi_shape *shape) {
     return shape->nranks <= RANKS_MAX;
 }
 
-/* The first n ranks' vectors. */
 static void sum_steps(struct rcmi_builder *b, int rank, int n) {
     if (n > 1)
         rcmi_reduce_in_rank_order(b, 0, 0, n, rank, false, rcmi_out(0), RCMI_NO_CHANNEL);

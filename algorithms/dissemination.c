@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dissemination barrier (Hensgen, Finkel and Manber 1988): in round i each rank signals the one 2^i
- * after it and waits for the one 2^i before it. After round i a rank has heard, directly or not,
- * from the 2^(i+1) - 1 ranks before it; after the last round from all.
+ * Dissemination barrier (Hensgen, Finkel and Manber 1988): in round i each rank signals the rank
+ * 2^i after it and waits for the rank 2^i before it. After round i it has received signals,
+ * directly or indirectly, from the 2^(i+1) - 1 ranks before it; after the last round from all.
  *
- *      p = 5, what rank 0 has heard of      round 0: 4     round 1: 3 2     round 2: 1
+ *      p = 5, ranks whose signals reach rank 0      round 0: 4     round 1: 3 2     round 2: 1
  *
  * Cost: ceil(log2 p) signals in a row. Good on any hosts.
  */

@@ -2,9 +2,9 @@
 /*
  * All-reduce by recursive halving and doubling (Rabenseifner; Thakur, Rabenseifner and Gropp 2005).
  * In each round a rank and its partner, whose number differs in one bit, split the chunks that both
- * have summed so far: each sends the half that it gives up, and adds what comes to the half that it
- * keeps. After log p rounds each has one chunk of p whole. Then they go back the same way, and each
- * round doubles what a rank has of the result.
+ * have summed so far. Each sends the half that it gives up, and adds what it receives to the half
+ * that it keeps. After log p rounds each has the whole sum of one chunk of p. Then the rounds are
+ * reversed, and each doubles what a rank has of the result.
  *
  *      p = 4, chunks a b c d      keeps        and then      gets back
  *      rank 0                     a b of 01    a of 0123     b from 2    c d from 1
@@ -12,17 +12,17 @@
  *      rank 2                     a b of 23    b of 0123     a from 0    c d from 3
  *      rank 3                     c d of 23    d of 0123     c from 1    a b from 2
  *
- * The nearest ranks exchange most: halves of the vector go to the neighbour, where hosts are full
- * of consecutive ranks the last and smallest chunks only from host to host. If p is no power of
- * two, the first ranks fold in pairs as in recursive_doubling.c: the even one gives its vector to
+ * The nearest ranks exchange most: halves of the vector go to the neighbour. If hosts hold
+ * consecutive ranks, only the last and smallest chunks travel between hosts. If p is no power of
+ * two, the first ranks fold in pairs as in recursive_doubling.c: the even rank sends its vector to
  * its odd neighbour, and gets the result back.
  *
- * Every chunk is summed whole by one rank, so all ranks get the same bits.
+ * Every chunk is summed by one rank, so all ranks get the same bits.
  *
- * Cost: 2 log p messages in a row, 2 more if p is no power of two (more where a half has more than
- * RCMI_SPAN_MAX chunks); each rank sends 2(p-1)/p of the vector, as little as on a ring; one that
- * folds, once more the whole. Good for vectors of middle size, for large ones where p is a power of
- * two.
+ * Cost: 2 log p messages in a row, 2 more if p is no power of two (more if a half has more than
+ * RCMI_SPAN_MAX chunks). Each rank sends 2(p-1)/p of the vector, as little as on a ring; a rank
+ * that folds also sends the whole vector once. Good for vectors of middle size, and for large ones
+ * if p is a power of two.
  */
 #include "algorithm.h"
 
@@ -37,8 +37,8 @@ static int core_rank(const struct core *c, uint32_t core) {
     return (int)rcmi_fold_rank_of(c->fold, core);
 }
 
-/* Sends chunks [send, send + n) to a rank of the core and receives [recv, recv + n) from it, to be
- * added to `have` or, where this is nowhere, to stay. */
+/* Sends chunks [send, send + n) to a rank of the core and receives chunks [recv, recv + n) from it.
+ * adds: the received chunks are added to this rank's, else they are stored. */
 static void exchange(const struct core *c, uint32_t peer, uint32_t send, uint32_t recv, uint32_t n,
                      bool from_in, bool adds) {
     const uint32_t to = rcmi_to(c->b, 0, core_rank(c, peer), 0);
@@ -56,7 +56,7 @@ static void exchange(const struct core *c, uint32_t peer, uint32_t send, uint32_
     }
 }
 
-/* Where a rank's chunks begin after the rounds of the bits below `bit`. */
+/* The first chunk that a rank holds after the rounds of the bits below `bit`. */
 static uint32_t first_chunk(const struct core *c, uint32_t bit) {
     uint32_t first = 0, half = c->n / 2;
     for (uint32_t b = 1; b < bit; b <<= 1, half /= 2)
@@ -78,7 +78,7 @@ static void core_steps(const struct core *c, bool folded) {
     }
 }
 
-/* The whole vector to, or from, the other rank of a pair. */
+/* Sends the whole vector to the other rank of a pair, or receives it from there. */
 static void whole_send(const struct core *c, struct rcmi_operand (*buffer)(uint32_t), int to) {
     for (uint32_t at = 0; at < c->n; at += RCMI_SPAN_MAX) {
         rcmi_send(c->b, 0, at, buffer(at), rcmi_to(c->b, 0, to, 0));
@@ -148,7 +148,7 @@ static struct rcmi_formula halving_doubling_formula(const struct rcmi_algorithm 
     return (struct rcmi_formula){.rounds = rounds_of(fold), .chunks_sent = sent};
 }
 
-/* What the pairs give each other; a chain goes through one message of each of the two. */
+/* Counts the messages within pairs. A chain of messages contains one message in each direction. */
 static void fold_count(struct rcmi_tally *t, struct rcmi_folding fold) {
     const double chunk = 1.0 / fold.core;
     for (int even = 0; even < 2 * (int)fold.pairs; even += 2) {
@@ -164,7 +164,7 @@ static void halving_doubling_count(struct rcmi_tally *t) {
     for (uint32_t core = 0; core < fold.core; core++) {
         const int rank = (int)rcmi_fold_rank_of(fold, core);
         for (uint32_t bit = 1, half = fold.core / 2; bit < fold.core; bit <<= 1, half /= 2)
-            for (int way = 0; way < 2; way++)
+            for (int direction = 0; direction < 2; direction++)
                 rcmi_tally_spans(t, rank, (int)rcmi_fold_rank_of(fold, core ^ bit), half, chunk);
         rcmi_tally_local(t, rank, 0, part);
     }

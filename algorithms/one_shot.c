@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce in one round through shared memory: every rank publishes its vector once, where all
- * others can read it, and everybody sums all vectors by itself, in rank order.
+ * All-reduce in one round through shared memory: every rank publishes its vector once, readable by
+ * all others, and every rank sums all vectors in rank order.
  *
  *      rank 0  publishes x0 --+--> 0 reads x1 x2: x0+x1+x2
  *      rank 1  publishes x1 --+--> 1 reads x0 x2: x0+x1+x2
  *      rank 2  publishes x2 --+--> 2 reads x0 x1: x0+x1+x2
  *
- * Everybody computes the same expression in the same order, so all get the same bits.
+ * All ranks compute the same expression in the same order, so all get the same bits.
  *
- * Cost: 1 message in a row; each rank sends its vector once, and reads and sums p of them: (p+3)
+ * Cost: 1 message in a row; each rank sends its vector once, and reads and sums p vectors: (p+3)
  * vectors through memory. Good for small vectors on one host.
  */
 #include "algorithm.h"

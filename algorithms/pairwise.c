@@ -5,10 +5,10 @@
  *
  *      p = 4     k = 0   1-3  0 2      k = 1   0-1  2-3      k = 2   0-2  1 3      k = 3   0-3  1-2
  *
- * Every pair meets once, both send before they receive, and what a rank receives from its partner
- * takes the place of what it has just sent to it: so it works in place, with one slot per channel.
- * With a window of w a rank sends in round k what it receives in round k + w - 1, so that w
- * exchanges are under way at a time, and it waits for a message once in w rounds only.
+ * Every pair meets once, and both send before they receive. A received block goes where the block
+ * just sent to the same partner was, so the algorithm works in place, with one slot per channel.
+ * With a window of w, a rank sends in round k what it receives in round k + w - 1: w exchanges are
+ * in flight, and the rank waits for a message only once in w rounds.
  *
  * Cost: p / w messages in a row; each rank sends p - 1 blocks, one to each other rank. Good for
  * large blocks; with a window for blocks of middle size between hosts.
@@ -46,7 +46,7 @@ static rcm_status pairwise_emit(const struct rcmi_algorithm *row, const struct r
         return status;
     rcmi_plan_late_in_place(b);
     rcmi_plan_gets(b, RCMI_GETS_HELD);
-    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* p channels of several slots each */
+    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* memory: p channels of several slots each */
     const uint32_t window = window_of(row, p);
     for (uint32_t k = 0; k < p + window - 1; k++) {
         if (k < p)
@@ -57,8 +57,8 @@ static rcm_status pairwise_emit(const struct rcmi_algorithm *row, const struct r
     return rcmi_plan_finish(b, ret_plan);
 }
 
-/* A chain of messages has one in every round, or every w-th, but where both ranks of two are alone
- * in one. */
+/* A chain of messages has one message in every round, or in every w-th. Exception: with two ranks,
+ * each is its own partner in one round. */
 static uint32_t pairwise_rounds(const struct rcmi_algorithm *row, uint32_t p) {
     const uint32_t window = window_of(row, p);
     return p > 2 ? (p + window - 1) / window : p - 1;
@@ -92,7 +92,7 @@ const struct rcmi_algorithm rcmi_pairwise = {
 
 const struct rcmi_algorithm rcmi_pairwise_8 = {
     .name = "pairwise_8",
-    .description = "pair by pair, with eight exchanges under way at a time; for blocks of middle "
+    .description = "pair by pair, with eight exchanges in flight; for blocks of middle "
                    "size, any ranks and hosts",
     .collective = RCM_ALL_TO_ALL,
     .parameter = 8,

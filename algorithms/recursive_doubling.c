@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce by recursive doubling (the folding to a power of two as in Thakur, Rabenseifner and
- * Gropp 2005). In round i each rank exchanges what it has with the one whose number differs in
- * bit i, so after i rounds 2^i ranks share one sum.
+ * All-reduce by recursive doubling (with folding to a power of two as in Thakur, Rabenseifner and
+ * Gropp 2005). In round i each rank exchanges its sum with the rank whose number differs in bit i,
+ * so after i rounds 2^i ranks share one sum.
  *
  *      p = 4      0 <-> 1    2 <-> 3         sums 01, 01, 23, 23
  *                 0 <---> 2  1 <---> 3       sum 0123 everywhere
@@ -11,11 +11,11 @@
  *                 (1, 3, 4, 5) as above      p' = 2^floor(log p) ranks go on
  *                 1 -> 0, 3 -> 2             the even ones get the result back
  *
- * In a pair the even rank hands its vector to its odd neighbour.
+ * In a pair the even rank sends its vector to its odd neighbour.
  *
- * A rank always stands for a run of consecutive ranks, and the lower run's sum is the left operand,
- * so every rank computes the same tree and gets the same bits. The first round reads IN directly;
- * every later one reads the sum in OUT. Each sum is sent on by the step that made it.
+ * A rank always represents a run of consecutive ranks, and the lower run's sum is the left operand.
+ * So every rank computes the same tree and gets the same bits. The first round reads IN directly;
+ * later rounds read the sum in OUT. The step that makes a sum also sends it.
  *
  * Cost: floor(log2 p) messages in a row, 1 or 2 more if p is no power of two; each carries the
  * whole vector. Good for small vectors.
@@ -31,8 +31,8 @@ static void even_emit(struct rcmi_builder *b, uint32_t rank) {
     rcmi_recv(b, 0, 0, rcmi_from(b, 0, (int)rank + 1, 0), rcmi_out(0));
 }
 
-/* Receives from each peer in turn; what the step for peer i made goes to peer i+1 with it, and the
- * last sum to `result_to` if there is such a rank. */
+/* Receives from the peers in order. The step for peer i also sends its sum to peer i+1; the last
+ * sum goes to `result_to` if there is such a rank. */
 static void core_emit(struct rcmi_builder *b, uint32_t rank, const int *peers, uint32_t npeers,
                       int result_to) {
     struct rcmi_operand have = rcmi_in(0);
@@ -61,7 +61,7 @@ static rcm_status recursive_doubling_emit(const struct rcmi_algorithm *row,
         even_emit(b, r);
     } else {
         const bool folded = r < 2 * f.pairs;
-        int peers[33]; /* the even neighbour, then one a bit */
+        int peers[33]; /* the even neighbour, then one per bit */
         uint32_t n = 0;
         if (folded)
             peers[n++] = rank - 1;
@@ -74,8 +74,8 @@ static rcm_status recursive_doubling_emit(const struct rcmi_algorithm *row,
     return rcmi_plan_finish(b, ret_plan);
 }
 
-/* The longest chain begins at an even rank that folds and crosses all bits; or it ends at one as
- * well, then it cannot have crossed more bits than the numbers of the folded pairs differ in. */
+/* The longest chain starts at an even rank that folds and crosses all bits. If it also ends at such
+ * a rank, it crosses only bits in which the numbers of the folded pairs differ. */
 static uint32_t recursive_doubling_rounds(uint32_t p) {
     const uint32_t pairs = rcmi_fold(p).pairs, bits = rcmi_log2_floor(p);
     if (pairs == 0)

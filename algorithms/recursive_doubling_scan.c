@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scan and exscan by recursive doubling (Hillis and Steele 1986). In round i each rank sends the
- * sum that it has to the rank 2^i after it, and puts that of the rank 2^i before it in front of its
- * own, so after i rounds it has that of the last 2^i ranks, or of all up to it.
+ * Scan and exscan by recursive doubling (Hillis and Steele 1986). In round i each rank sends its
+ * sum to the rank 2^i after it, and puts the sum of the rank 2^i before it in front of its own.
+ * After i rounds it has the sum of the last 2^i ranks, or of all ranks up to itself.
  *
  *      p = 5        rank 0    rank 1    rank 2    rank 3    rank 4
  *                   a         b         c         d         e
@@ -10,25 +10,26 @@
  *      distance 2   a         ab        abc       abcd      bcde
  *      distance 4   a         ab        abc       abcd      abcde
  *
- * What comes is of lower ranks always and is the left operand, so operands keep the order of ranks.
+ * A received sum is always of lower ranks and is the left operand, so operands keep rank order.
  *
- * scan: each sum is sent on by the step that made it; when nothing comes any more it is OUT that is
- * sent. exscan: a rank keeps the sum without its own vector, in scratch, for IN is needed until the
- * last message is out and OUT may be the same memory (so nothing may come early there either); with
- * its own it is added up for each message.
+ * scan: the step that makes a sum also sends it; once nothing more is received, OUT is sent.
+ * exscan: a rank keeps the sum without its own vector in scratch, because IN is needed until the
+ * last message was sent and OUT may be the same memory. For the same reason no step may count as
+ * early there. For each message the rank adds its own vector.
  *
- * Cost: ceil(log2 p) rounds. No more than floor(log2 p) messages are in a row, for each goes twice
- * as far, at least, as the one before. In round i all but the last 2^i ranks send the whole vector.
- * Good for small vectors.
+ * Cost: ceil(log2 p) rounds. At most floor(log2 p) messages are in a row, because each goes at
+ * least twice as far as the one before. In round i all but the last 2^i ranks send the whole
+ * vector. Good for small vectors.
  */
 #include "algorithm.h"
 
-/* Powers of two that are at most x: in so many rounds is there a rank up to x away. */
+/* The number of powers of two that are at most x, which is the number of rounds with a partner at
+ * most x away. */
 static uint32_t rounds_within(uint32_t x) {
     return x == 0 ? 0 : rcmi_log2_floor(x) + 1;
 }
 
-/* The rounds in which a rank receives, and in which it sends: the first ones. */
+/* The number of rounds in which a rank receives, and in which it sends; always the first rounds. */
 struct rounds {
     uint32_t from, to;
 };
@@ -89,15 +90,15 @@ static void exscan_receive(struct rcmi_builder *b, int rank, uint32_t round,
         rcmi_reduce(b, 0, 0, srcs, 2, dst, RCMI_NO_CHANNEL);
 }
 
-/* The sums with this rank's own, to the rank of the next round; kept if that is not the last
- * one. */
+/* Sends the sum including this rank's own vector to the rank of the next round; keeps it if it is
+ * sent again. */
 static void exscan_send(struct rcmi_builder *b, int rank, uint32_t round, bool again) {
     const struct rcmi_operand srcs[] = {rcmi_scratch(0), rcmi_in(0)};
     rcmi_reduce(b, 0, 0, srcs, 2, again ? rcmi_scratch(1) : rcmi_nowhere(),
                 to_round(b, rank, round));
 }
 
-/* Of a rank that gets a result. */
+/* The steps of a rank that has a result. */
 static void exscan_steps(struct rcmi_builder *b, int rank, struct rounds rounds) {
     const bool sends_last = rounds.to > rounds.from;
     send_in_rounds(b, rank, rcmi_in(0), 0, rounds.to > 0);

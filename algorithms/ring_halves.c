@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two halves of the ring (ring.c) as collectives of their own.
+ * The two halves of the ring algorithm (ring.c) as separate collectives.
  *
- *      reduce_scatter   block b starts after its rank, travels once around, every rank adds its own
- *                       part, and it ends at rank b as the whole sum
- *      all_gather       every rank's block travels once around, and all keep a copy
+ *      reduce_scatter   block b starts after its rank and travels once around; every rank adds its
+ *                       part, and the whole sum ends at rank b
+ *      all_gather       every rank's block travels once around, and all ranks keep a copy
  *
  * Each block is summed along one path, hence in one order on every run. Steps that receive and send
- * at once need two slots, see ring.c. Cost: p - 1 messages in a row; each rank sends p - 1 blocks,
- * the least there is. Good for large blocks; the ring is laid host by host.
+ * need two slots, see ring.c. Cost: p - 1 messages in a row; each rank sends p - 1 blocks, the
+ * minimum. Good for large blocks; the ring visits the ranks host by host.
  */
 #include "algorithm.h"
 #include <stdlib.h>
 
-/* Where a rank stands, and the rank at each place. */
+/* A rank's neighbours, and the rank at each ring index. */
 struct order {
-    struct rcmi_ring_place self;
-    int *rank_at; /* by place */
+    struct rcmi_ring_position self;
+    int *rank_at; /* by ring index */
 };
 
 static rcm_status order_make(const struct rcmi_shape *shape, int rank, struct order *ret_order) {
-    ret_order->self = rcmi_ring_place_of(shape, rank);
+    ret_order->self = rcmi_ring_position_of(shape, rank);
     return rcmi_ring_order(shape, &ret_order->rank_at);
 }
 
-/* The block of the rank that stands `back` places before this one. */
+/* The block of the rank `back` ring indices before this one. */
 static uint32_t block_before(const struct order *order, uint32_t p, uint32_t back) {
-    return (uint32_t)order->rank_at[(order->self.place + p - back % p) % p];
+    return (uint32_t)order->rank_at[(order->self.index + p - back % p) % p];
 }
 
 typedef void half_steps(struct rcmi_builder *b, const struct order *order, uint32_t p,
@@ -102,7 +102,7 @@ const struct rcmi_algorithm rcmi_ring_all_gather = {
 
 static void reduce_scatter_steps(struct rcmi_builder *b, const struct order *order, uint32_t p,
                                  uint32_t rank) {
-    (void)rank; /* its block is the last */
+    (void)rank; /* the rank's own block is the last */
     const struct rcmi_operand from = rcmi_from(b, 0, order->self.prev, 0);
     const uint32_t to = rcmi_to(b, 0, order->self.next, 0);
     const uint32_t first = block_before(order, p, 1);

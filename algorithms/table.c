@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of all algorithms. A new one is its file and one line here, with its collective's
- * others; among equally cheap ones the earlier line is chosen.
+ * The table of all algorithms. A new algorithm adds its file and one line here, next to the others
+ * of its collective. Among equally cheap algorithms, the earlier line wins.
  */
 #include "plan.h"
 

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All-reduce in two rounds through shared memory: rank c is responsible for chunk c of p. First
- * everybody hands chunk c of its vector to rank c, which sums them in rank order; then rank c
- * publishes the sum, and everybody reads all sums.
+ * every rank sends chunk c of its vector to rank c, which sums them in rank order. Then rank c
+ * publishes the sum, and every rank reads all sums.
  *
  *      p = 3, seen from rank 1
  *      lane 0   read the sum of c from 2, that of a from 0
  *      lane 1   send c1 to 2, a1 to 0
  *      lane 2   b0 from 0 + b1 own + b2 from 2  ->  result, and published to all
  *
- * The three parts are lanes of their own, so that a vector of several slices flows: chunks of the
- * next slice are handed over while the sums of this one are still on their way. In place, lane 0
- * overwrites chunk c, which lane 1 must have sent before, and rank c have read: it has, because it
- * could not have published the sum without it.
+ * The three parts are separate lanes, so slices overlap: chunks of the next slice are sent while
+ * sums of this one are in flight. In place, lane 0 overwrites chunk c, which lane 1 must have sent
+ * and rank c must have read before. That holds because rank c could not have published the sum
+ * otherwise.
  *
- * Between two ranks the sum goes back in the slot that the summand came in: the sender gets its
- * lines back as the other core left them, and needs no other ones.
+ * Between two ranks, the sum returns in the slot of the summand: the sender gets back the cache
+ * lines that the other core just wrote, and needs no others.
  *
- * Each chunk is summed by one rank, so all get the same bits.
+ * Each chunk is summed by one rank, so all ranks get the same bits.
  *
  * Cost: 2 messages in a row; each rank sends p-1 chunks to one rank each and 1 to all, and moves
- * (5p-2)/p vectors through memory. Good for large vectors on one host. Beyond 32 ranks the p(p-1)
+ * (5p-2)/p vectors through memory. Good for large vectors on one host. Above 32 ranks the p(p-1)
  * pair channels cost more memory than the speed is worth.
  */
 #include "algorithm.h"
 
 #define RANKS_MAX 32
 
-/* The rank that gathers says first where, so that the others' sums can go straight there. */
+/* The gathering lane is first: it posts its receives, so that the others' sums can go straight to
+ * their destination. */
 enum { LANE_GATHER, LANE_SEND, LANE_SUM };
 
 static bool two_shot_supports(const struct rcmi_shape *shape) {
     return rcmi_supports_one_host(shape) && shape->nranks <= RANKS_MAX;
 }
 
-/* Every rank begins with its right neighbour, so that they do not all turn to rank 0 at once. */
+/* Every rank starts with its right neighbour, so that not all access rank 0 at once. */
 static void two_shot_steps(struct rcmi_builder *b, const struct rcmi_shape *shape, int rank) {
     const int p = shape->nranks;
     for (int i = 1; i < p; i++) {
@@ -62,7 +63,7 @@ static rcm_status two_shot_emit(const struct rcmi_algorithm *row, const struct r
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, p, 1, &b);
     if (status != RCM_OK)
         return status;
-    /* p channels of several slots each: memory, against what overlap is worth. */
+    /* Memory: p channels of several slots each. Fewer stripes trade overlap for memory. */
     rcmi_plan_stripes(b, p <= 4 ? 2 : 1);
     rcmi_plan_halves(b);
     if (p == 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reduce in two rounds: rank c is responsible for chunk c of p. First every rank sends chunk c of
- * its vector to rank c, which sums them in rank order; then the root receives all sums. So the work
- * of the sums, all of which a root does by itself in `direct`, is spread over all ranks.
+ * its vector to rank c, which sums them in rank order. Then the root receives all sums. The
+ * summing, which `direct` leaves to the root alone, is spread over all ranks.
  *
  *      p = 3, root 0, seen from rank 1
  *      lane 1   send c1 to 2, a1 to 0
@@ -13,12 +13,12 @@
  *      lane 1   send b0 to 1, c0 to 2
  *      lane 2   a0 own + a1 from 1 + a2 from 2  -->  result
  *
- * In place, lane 0 overwrites chunk c, which lane 1 must have sent before, and rank c have read: it
- * has, because it could not have sent the sum without it.
+ * In place, lane 0 overwrites chunk c, which lane 1 must have sent and rank c must have read
+ * before. That holds because rank c could not have sent the sum otherwise.
  *
  * Cost: 2 messages in a row; each rank sends p-1 chunks, and one more if it is not the root. Good
- * for large vectors on one host. Beyond 32 ranks the p(p-1) channels cost more memory than the
- * speed is worth.
+ * for large vectors on one host. Above 32 ranks the p(p-1) channels cost more memory than the speed
+ * is worth.
  */
 #include "algorithm.h"
 
@@ -26,7 +26,7 @@
 
 enum { LANE_GATHER, LANE_SEND, LANE_SUM };
 
-/* The root is sent chunks and sums. */
+/* The root receives chunks and sums on different channels. */
 enum { CHANNEL_CHUNKS, CHANNEL_SUMS };
 
 static bool two_shot_supports(const struct rcmi_shape *shape) {
@@ -59,7 +59,7 @@ static rcm_status two_shot_emit(const struct rcmi_algorithm *row, const struct r
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, p, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* p channels of several slots each */
+    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* memory: p channels of several slots each */
     rcmi_plan_halves(b);
     if (p == 1)
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));

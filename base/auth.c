@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mutual proof of a secret. Both sides send their hello at once, and their proof as soon as
- * they have read the peer's hello; a side is done when its proof is sent and the peer's is right.
- * The bytes that came are checked again at each step, so that a failed handshake stays failed.
+ * Mutual authentication by a shared secret. Both sides send their hello at once, and their proof as
+ * soon as they have read the peer's hello. A side is done when its proof is sent and the peer's is
+ * correct. Each step checks the received bytes again, so a failed handshake stays failed.
  */
 #include "auth.h"
 
@@ -43,7 +43,7 @@ rcm_status rcmi_random(void *buf, size_t len) {
 
 #ifdef RCMI_HAVE_CRYPTO
 
-/* Loaded when the first secret is used: linking it costs each process that has none a millisecond
+/* Loaded when the first secret is used: linking it would cost each process without a secret 1 ms
  * and half a megabyte of relocated pages. */
 #ifdef OPENSSL_SHLIB_VERSION
 #define TEXT_OF(number) #number
@@ -53,7 +53,7 @@ rcm_status rcmi_random(void *buf, size_t len) {
 #define CRYPTO_LIBRARY "libcrypto.so." SHLIB_VERSION_NUMBER
 #endif
 
-/* The version of the headers, or another that is here, as where a wheel is installed: the three
+/* The version of the headers, or another installed one (for example with a wheel): the three
  * functions are the same since 1.1. */
 static const char *const crypto_libraries[] = {CRYPTO_LIBRARY, "libcrypto.so.3",
                                                "libcrypto.so.1.1"};
@@ -62,7 +62,7 @@ static struct {
     __typeof__(HMAC) *hmac;
     __typeof__(EVP_sha256) *sha256;
     __typeof__(CRYPTO_memcmp) *compare;
-    char why_not[200]; /* empty: it is loaded */
+    char why_not[200]; /* empty: loaded */
 } crypto;
 
 static void crypto_fails(void) {
@@ -70,7 +70,7 @@ static void crypto_fails(void) {
     snprintf(crypto.why_not, sizeof crypto.why_not, "%s", text ? text : CRYPTO_LIBRARY);
 }
 
-/* It has exit handlers of its own and is not made to be unloaded. */
+/* libcrypto has its own exit handlers and does not support unloading. */
 static void *crypto_open(void) {
     void *library = NULL;
     for (size_t i = 0; !library && i < sizeof crypto_libraries / sizeof crypto_libraries[0]; i++) {
@@ -105,13 +105,14 @@ static rcm_status auth_supported(void) {
     pthread_once(&once, crypto_load);
     if (!crypto.why_not[0])
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "a secret is set, and libcrypto, which would prove it, cannot be loaded: %s",
-                     crypto.why_not);
+    return rcmi_fail(
+        RCM_ERR_UNSUPPORTED, 0,
+        "a secret is set, but libcrypto, which computes the proof, cannot be loaded: %s",
+        crypto.why_not);
 }
 
-/* HMAC(secret, label || role || nonce || the other's nonce), where the first two are as they
- * stand in the hello of the side that is proved. */
+/* HMAC(secret, label || role || nonce || the other's nonce). The role and first nonce are those in
+ * the hello of the proving side. */
 rcm_status rcmi_auth_proof(const char *secret, const uint8_t *hello, const uint8_t *other,
                            uint8_t ret_mac[RCMI_AUTH_MAC]) {
     static const char label[] = "ringcomm-auth-1";
@@ -124,12 +125,12 @@ rcm_status rcmi_auth_proof(const char *secret, const uint8_t *hello, const uint8
     size_t secret_len = strlen(secret);
     if (!crypto.hmac(crypto.sha256(), secret, (int)secret_len, text, sizeof text, ret_mac, &len) ||
         len != RCMI_AUTH_MAC)
-        return rcmi_fail(RCM_ERR_INTERNAL, 0, "libcrypto computes no HMAC-SHA256");
+        return rcmi_fail(RCM_ERR_INTERNAL, 0, "libcrypto cannot compute HMAC-SHA256");
     return RCM_OK;
 }
 
 static bool mac_equal(const uint8_t *a, const uint8_t *b) {
-    return crypto.compare(a, b, RCMI_AUTH_MAC) == 0; /* in a time that tells nothing */
+    return crypto.compare(a, b, RCMI_AUTH_MAC) == 0; /* constant time */
 }
 
 #else
@@ -195,15 +196,16 @@ static rcm_status auth_send(struct rcmi_auth *auth, int fd) {
     return RCM_OK;
 }
 
-/* As soon as a wrong byte came, not only when all are there: an unidentified peer may send few. */
+/* Fails at the first wrong byte, not only once all bytes are there: an unauthenticated peer may
+ * send few. */
 static rcm_status auth_check_hello(const struct rcmi_auth *auth) {
     size_t have = auth->in_done < MAGIC ? auth->in_done : MAGIC;
     if (memcmp(auth->in, magic, have) != 0)
         return rcmi_fail(RCM_ERR_AUTH, 0,
-                         "the peer did not begin to prove the secret; does it have one?");
+                         "the peer did not start to prove the secret. Is its secret set?");
     char expected = auth->initiator ? 'A' : 'I';
     if (auth->in_done > ROLE_AT && auth->in[ROLE_AT] != expected)
-        return rcmi_fail(RCM_ERR_AUTH, 0, "the peer plays our own part of the proof");
+        return rcmi_fail(RCM_ERR_AUTH, 0, "the peer uses this side's role in the proof");
     return RCM_OK;
 }
 
@@ -222,7 +224,7 @@ static rcm_status auth_receive(struct rcmi_auth *auth, int fd) {
         size_t got = 0;
         rcm_status status = rcmi_fd_read(fd, auth->in + auth->in_done, TOTAL - auth->in_done, &got);
         if (status == RCM_ERR_PEER)
-            return rcmi_fail_context("the peer left before it proved the secret");
+            return rcmi_fail_context("the peer closed the connection before it proved the secret");
         if (status != RCM_OK)
             return status;
         auth->in_done += got;
@@ -255,8 +257,8 @@ rcm_status rcmi_auth_step(struct rcmi_auth *auth, int fd) {
     rcm_status received = auth_receive(auth, fd);
     if (received < 0)
         return received;
-    /* Our proof leaves before the peer's is judged, so that each side can tell a wrong secret
-     * from a lost connection. */
+    /* Sends this side's proof before judging the peer's, so that each side can distinguish a wrong
+     * secret from a lost connection. */
     rcm_status proved = auth_add_proof(auth);
     if (proved != RCM_OK)
         return proved;
@@ -276,10 +278,10 @@ rcm_status rcmi_auth_step(struct rcmi_auth *auth, int fd) {
 enum { SECRET_FILE_MAX = 4096 };
 
 static rcm_status secret_copy(const char *text, size_t len, const char *origin, char **ret_secret) {
-    if (len == 0) /* never "no secret": whoever set it expects that it protects */
+    if (len == 0) /* not "no secret": the user expects protection */
         return rcmi_fail(RCM_ERR_CONFIG, 0, "%s is set but the secret is empty", origin);
     if (memchr(text, '\0', len))
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s holds a zero byte", origin);
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s contains a zero byte", origin);
     char *copy = strndup(text, len);
     if (!copy)
         return rcmi_fail(RCM_ERR_NOMEM, ENOMEM, "cannot copy %s", origin);
@@ -287,7 +289,7 @@ static rcm_status secret_copy(const char *text, size_t len, const char *origin, 
     return RCM_OK;
 }
 
-/* Up to len bytes of a file; -1 with errno. */
+/* Reads up to len bytes of a file; -1 with errno. */
 static ssize_t file_read(int fd, char *buf, size_t len) {
     size_t have = 0;
     while (have < len) {
@@ -315,7 +317,7 @@ static rcm_status secret_from_file(const char *path, char **ret_secret) {
         return status;
     }
     if (fstat(fd, &info) == 0 && (info.st_mode & S_IROTH))
-        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_SECRET_FILE=%s can be read by every user", path);
+        rcmi_log(RCMI_LOG_WARN, "RINGCOMM_SECRET_FILE=%s is readable by every user", path);
     rcmi_fd_close(&fd);
     if (len > SECRET_FILE_MAX)
         return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SECRET_FILE=%s is longer than %d bytes", path,

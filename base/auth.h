@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mutual proof that both ends of a stream socket know the same secret, before any other byte is
- * read: challenge and response with HMAC-SHA256 (RFC 2104, FIPS 180-4). It proves identity; data
- * that follow are neither encrypted nor signed.
+ * Mutual authentication: both ends of a stream socket prove that they have the same secret, before
+ * any other byte is read. Challenge and response with HMAC-SHA256 (RFC 2104, FIPS 180-4). It proves
+ * identity; later data are neither encrypted nor signed.
  *
  *   both:  "RCMAUTH1", role byte ('I' initiator, 'A' acceptor), 32 random bytes    41 bytes
  *   both:  HMAC(secret, "ringcomm-auth-1" || own role || own nonce || peer nonce)  32 bytes
  *
- * The roles differ, so a reflected message proves nothing; nonces are fresh, so neither does a
- * recorded one. Without a secret no byte is exchanged and every step says RCM_OK at once.
+ * The roles differ, so a reflected message proves nothing. Nonces are fresh, so a replayed message
+ * proves nothing. Without a secret no byte is exchanged and every step returns RCM_OK at once.
  */
 #ifndef RCMI_AUTH_H
 #define RCMI_AUTH_H
@@ -20,8 +20,7 @@
 
 #define RCMI_AUTH_NONCE 32
 #define RCMI_AUTH_MAC   32
-#define RCMI_AUTH_ROLE                                                                             \
-    8 /* where in the hello the role stands; before it the magic, then the nonce */
+#define RCMI_AUTH_ROLE  8 /* offset of the role in the hello: after the magic, before the nonce */
 #define RCMI_AUTH_HELLO (RCMI_AUTH_ROLE + 1 + RCMI_AUTH_NONCE)
 #define RCMI_AUTH_TOTAL (RCMI_AUTH_HELLO + RCMI_AUTH_MAC) /* bytes that each side sends */
 
@@ -36,28 +35,29 @@ struct rcmi_auth {
 /* RCM_ERR_UNSUPPORTED if a secret is given and the library was built without libcrypto,
  * RCM_ERR_INVALID if it is empty. */
 rcm_status rcmi_auth_start(struct rcmi_auth *auth, const char *secret, bool initiator);
-/* The same with a nonce of the caller's, for tests: one that is used twice proves nothing. */
+/* The same with a given nonce, for tests: a reused nonce proves nothing. */
 rcm_status rcmi_auth_start_with(struct rcmi_auth *auth, const char *secret, bool initiator,
                                 const uint8_t nonce[RCMI_AUTH_NONCE]);
 
-/* Goes as far as the non-blocking socket allows, never reading past the handshake. RCM_OK when
- * both sides are proved, RCM_AGAIN (poll for POLLIN, and POLLOUT if rcmi_auth_wants_write),
- * RCM_ERR_AUTH if the peer does not know the secret or speaks something else (told at its first
- * wrong byte), RCM_ERR_PEER if it left before it proved anything. The caller keeps the deadline. */
+/* Goes as far as the non-blocking socket allows, and never reads past the handshake. RCM_OK when
+ * both sides have proved the secret. RCM_AGAIN: poll for POLLIN, and POLLOUT if
+ * rcmi_auth_wants_write. RCM_ERR_AUTH: the peer has another secret or another protocol (detected at
+ * its first wrong byte). RCM_ERR_PEER: it closed the connection before it proved anything. The
+ * caller keeps the deadline. */
 rcm_status rcmi_auth_step(struct rcmi_auth *auth, int fd);
 bool rcmi_auth_wants_write(const struct rcmi_auth *auth);
 
-/* The proof of the side whose hello this is, to the side whose hello is other; both in out and in.
- * Secrets are supported: one was started. */
+/* The proof of the side with `hello`, sent to the side with `other`; both are in out and in.
+ * Requires that a handshake with a secret was started. */
 rcm_status rcmi_auth_proof(const char *secret, const uint8_t *hello, const uint8_t *other,
                            uint8_t ret_mac[RCMI_AUTH_MAC]);
 
 /* len random bytes from the kernel. */
 rcm_status rcmi_random(void *buf, size_t len);
 
-/* The secret: RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE without its last newline;
- * *ret_secret is malloc'd, NULL if neither is set; both set, or set but empty, is
- * RCM_ERR_CONFIG. */
+/* The secret: RINGCOMM_SECRET, or the content of RINGCOMM_SECRET_FILE without its last newline.
+ * *ret_secret is malloc'd; NULL if neither is set. RCM_ERR_CONFIG if both are set, or one is set
+ * but empty. */
 rcm_status rcmi_secret(char **ret_secret);
 
 #endif

@@ -44,7 +44,7 @@ int rcmi_deadline_left_ms(rcmi_deadline deadline) {
     int64_t now = rcmi_now_ns();
     if (deadline <= now)
         return 0;
-    /* now is positive, so the difference cannot overflow; rounded up without adding first */
+    /* now is positive, so the difference cannot overflow; rounds up without an addition */
     int64_t left = deadline - now;
     int64_t ms = left / NS_PER_MS + (left % NS_PER_MS != 0);
     return ms > INT_MAX ? INT_MAX : (int)ms;

@@ -7,14 +7,13 @@
 #include <stdint.h>
 
 typedef int64_t rcmi_deadline;
-#define RCMI_NEVER INT64_MAX /* the deadline of a wait that the user asked to be endless */
+#define RCMI_NEVER INT64_MAX /* deadline of a wait without limit, on the user's request */
 
 int64_t rcmi_now_ns(void);
-/* The same clock as it was at the kernel's last tick, which is up to 10 ms behind, and far
- * cheaper. */
+/* The same clock at the kernel's last tick, up to 10 ms ago; far cheaper. */
 int64_t rcmi_tick_ns(void);
 
-/* Nanoseconds since 1970, which may jump: only to compare the clocks of two processes. */
+/* Nanoseconds since 1970. May jump: use only to compare the clocks of two processes. */
 int64_t rcmi_clock_day_ns(void);
 
 /* Deadline timeout_ms from now; negative means RCMI_NEVER; saturates. */

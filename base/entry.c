@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Code of the program's that the library calls: see entry.h. */
+/* User code that the library calls: see entry.h. */
 #include "entry.h"
 
 #if defined(__x86_64__)
@@ -32,7 +32,8 @@ static void x87_begin(struct rcmi_foreign *foreign) {
 static void x87_end(const struct rcmi_foreign *foreign) {
     if (!x87_differs(x87_get(), foreign->x87))
         return;
-    /* A flag that an unmasked exception of the word finds raised is a signal. */
+    /* Restoring a control word with an unmasked exception whose flag is raised would cause a
+     * signal. */
     if ((foreign->x87 & X87_MASKS) != X87_MASKS)
         __asm__ volatile("fnclex" ::: "memory");
     x87_set(foreign->x87);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of a thread of the program's while it is inside the library, and the way back:
+ * The state of a user's thread inside the library, and its restoration:
  *
- *   floating point   the default environment: nearest, no flush to zero, exceptions masked. So
- *                    results and prices have the same bits on every rank
- *   cancellation     disabled: a thread that ended while it drives would leave locks behind
+ *   floating point   the default environment: round to nearest, no flush to zero, exceptions
+ *                    masked. Results and prices thus have the same bits on every rank
+ *   cancellation     disabled: a cancelled thread that drives would leave locks held
  *
- * Whoever drives a communicator has both, by its lock (comm.h). Other functions that wait, compute
- * or do system calls begin with RCMI_ENTRY. Entries nest. Threads of the library have the default
- * environment from their start (thread.h).
+ * A thread that drives a communicator has both, through its lock (comm.h). Other functions that
+ * wait, compute or make system calls begin with RCMI_ENTRY. Entries nest. Threads of the library
+ * start in the default environment (thread.h).
  *
- * Code of the program's runs between rcmi_foreign_begin and _end, where it may change the
- * environment: operators' functions, and callbacks on the loop thread.
+ * User code runs between rcmi_foreign_begin and _end, where it may change the environment: operator
+ * functions, and callbacks on the loop thread.
  *
- * Not here: exception flags. Those raised inside stay, but where the control bits differed.
+ * Not here: exception flags. Flags raised inside the library stay set, unless the control bits
+ * differed.
  */
 #ifndef RCMI_ENTRY_H
 #define RCMI_ENTRY_H
@@ -24,8 +25,8 @@
 #include <stdint.h>
 
 #if defined(__x86_64__)
-/* Of MXCSR: denormals are zero, exception masks, rounding, flush to zero. The x87 unit, which our
- * code does not use, is left to rcmi_foreign_begin. */
+/* Control bits of MXCSR: denormals are zero, exception masks, rounding, flush to zero. The library
+ * does not use the x87 unit; rcmi_foreign_begin handles it. */
 typedef uint32_t rcmi_fp_state;
 #define RCMI_FP_CONTROL UINT32_C(0xFFC0)
 #define RCMI_FP_DEFAULT UINT32_C(0x1F80)
@@ -41,7 +42,7 @@ static inline bool rcmi_fp_differs(rcmi_fp_state state) {
     return (state & RCMI_FP_CONTROL) != RCMI_FP_DEFAULT;
 }
 #elif defined(__aarch64__)
-/* FPCR: all of it is control, the default is 0. */
+/* FPCR: all bits are control bits, the default is 0. */
 typedef uint64_t rcmi_fp_state;
 #define RCMI_FP_DEFAULT UINT64_C(0)
 static inline rcmi_fp_state rcmi_fp_get(void) {
@@ -56,7 +57,7 @@ static inline bool rcmi_fp_differs(rcmi_fp_state state) {
     return state != RCMI_FP_DEFAULT;
 }
 #else
-/* Not known: the environment stays the thread's. */
+/* Unknown CPU: keeps the thread's environment. */
 typedef int rcmi_fp_state;
 #define RCMI_FP_DEFAULT 0
 static inline rcmi_fp_state rcmi_fp_get(void) {
@@ -71,11 +72,12 @@ static inline bool rcmi_fp_differs(rcmi_fp_state state) {
 #endif
 
 struct rcmi_entered {
-    rcmi_fp_state own; /* the thread's */
-    int cancel;        /* likewise */
+    rcmi_fp_state own; /* saved state of the thread */
+    int cancel;        /* saved cancel state */
 };
 
-/* Calls of functions behind it are not moved before it, arithmetic on arguments may be. */
+/* The compiler does not move later function calls before this, but may move arithmetic on
+ * arguments. */
 static inline void rcmi_entry_begin(struct rcmi_entered *entry) {
     entry->own = rcmi_fp_get();
     if (__builtin_expect(rcmi_fp_differs(entry->own), 0))
@@ -95,28 +97,28 @@ static inline struct rcmi_entered rcmi_entry_begun(void) {
     return entry;
 }
 
-/* From here to the end of the block. */
+/* Sets up the environment until the end of the block. */
 #define RCMI_ENTRY                                                                                 \
     const struct rcmi_entered entry_ __attribute__((cleanup(rcmi_entry_end), unused)) =            \
         rcmi_entry_begun()
 
-/* ---- Code of the program's ------------------------------------------------------------------- */
+/* ---- User code ------------------------------------------------------------------------------- */
 
 struct rcmi_foreign {
     rcmi_fp_state own;
     uint16_t x87; /* its control word */
 };
 
-/* By a thread in the default environment, which is the default one for x87 as well then. _end:
- * the environment is as it was before _begin. */
+/* Call in the default environment; _begin then saves it and sets the x87 default as well. _end
+ * restores the state before _begin. */
 void rcmi_foreign_begin(struct rcmi_foreign *foreign);
 void rcmi_foreign_end(const struct rcmi_foreign *foreign);
 
-/* Around an operator's function, beside these: a communicator is driven meanwhile. */
+/* Called around an operator function, in addition: a communicator is being driven. */
 void rcmi_operator_call_begin(void);
 void rcmi_operator_call_end(void);
-/* Does this thread run an operator's function? */
-extern _Atomic int rcmi_operator_calls; /* in all threads. Relaxed: a thread sees its own */
+/* Is this thread running an operator function? */
+extern _Atomic int rcmi_operator_calls; /* running, all threads. Relaxed: a thread sees its own */
 bool rcmi_operator_call_is_here(void);
 static inline bool rcmi_in_operator(void) {
     return __builtin_expect(atomic_load_explicit(&rcmi_operator_calls, memory_order_relaxed), 0) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread's last error. It prints nothing; log.c does that, where a communicator fails. */
+/* The thread's last error. Prints nothing: log.c does when a communicator fails. */
 #include "error.h"
 
 #include <errno.h>
@@ -9,12 +9,12 @@
 #include <sys/resource.h>
 
 static _Thread_local struct rcmi_error records[2] = {{.origin = -1}, {.origin = -1}};
-/* Which of them is the thread's; and whether the other one is kept, by rcmi_errors_begin. */
+/* The index of the thread's record; and whether rcmi_errors_begin saved the other one. */
 static _Thread_local int current;
 static _Thread_local bool keeps;
 #define last_error (records[current])
 
-/* As much of `more` as has room behind text, which is as long as a record's. */
+/* Appends as much of `more` as fits; text has the size of a record's text. */
 static void text_append(char *text, const char *more) {
     size_t room = sizeof records[0].text - 1, used = strlen(text), len = strlen(more);
     len = len < room - used ? len : room - used;
@@ -22,7 +22,6 @@ static void text_append(char *text, const char *more) {
     text[used + len] = '\0';
 }
 
-/* Of open files of this process. */
 static const char *limit_text(char *text, size_t cap) {
     struct rlimit limit = {.rlim_cur = 0};
     (void)getrlimit(RLIMIT_NOFILE, &limit);
@@ -30,7 +29,7 @@ static const char *limit_text(char *text, size_t cap) {
     return text;
 }
 
-/* Formats into a buffer of its own first: the arguments may point into the record. */
+/* Formats into a local buffer first: the arguments may point into the record. */
 static void error_set(rcm_status status, int sys_errno, int origin, const char *format,
                       va_list args) {
     char text[sizeof records[0].text];
@@ -110,8 +109,8 @@ rcm_status rcmi_status_of_errno(int sys_errno) {
     case ENOBUFS:
     case ETOOMANYREFS:
     case EDQUOT:
-    case EFBIG:  /* a limit on files, not on how large one may be made */
-    case EAGAIN: /* of pthread_create, fork and the like; sockets turn theirs into RCM_AGAIN */
+    case EFBIG:  /* a limit on files, not on their size */
+    case EAGAIN: /* of pthread_create, fork; sockets return RCM_AGAIN instead */
         return RCM_ERR_RESOURCE;
     case ETIMEDOUT:
         return RCM_ERR_TIMEOUT;

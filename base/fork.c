@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The number of a process: see fork.h. */
+/* The generation number of a process: see fork.h. */
 #include "fork.h"
 #include <pthread.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 
 static _Atomic uint32_t plain_word;
 _Atomic uint32_t *_Atomic rcmi_fork_word = &plain_word;
-static _Atomic uint32_t last; /* number of this process and its parents; a child counts on */
-static _Atomic pid_t maker;   /* the process of the current number */
+static _Atomic uint32_t last; /* number of this process or its parent; a child increments it */
+static _Atomic pid_t maker;   /* the process with the current number */
 
 static void fork_in_child(void) {
     atomic_store_explicit(rcmi_fork_word, 0, memory_order_relaxed);

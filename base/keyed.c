@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Items by key: see keyed.h. */
+/* A hash multimap: see keyed.h. */
 #include "keyed.h"
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static struct rcmi_keyed_item **keyed_bucket(struct rcmi_keyed *keyed, struct rc
     return keyed->buckets ? &keyed->buckets[key_hash(key) & keyed->mask] : &keyed->bucket;
 }
 
-/* Where the chain has the first item of a key, or its end. */
+/* The link to the first item of a key, or to the end of the chain. */
 static struct rcmi_keyed_item **keyed_at(struct rcmi_keyed *keyed, struct rcmi_key key) {
     struct rcmi_keyed_item **at = keyed_bucket(keyed, key);
     while (*at && !key_equals((*at)->key, key))
@@ -69,10 +69,10 @@ void rcmi_keyed_add(struct rcmi_keyed *keyed, struct rcmi_key key, struct rcmi_k
 }
 
 struct rcmi_keyed_item *rcmi_keyed_find(const struct rcmi_keyed *keyed, struct rcmi_key key) {
-    return *keyed_at((struct rcmi_keyed *)keyed, key); /* looks only */
+    return *keyed_at((struct rcmi_keyed *)keyed, key); /* does not modify */
 }
 
-/* The second of a key becomes the first. */
+/* The second item of a key becomes the first. */
 static void keyed_remove_first(struct rcmi_keyed *keyed, struct rcmi_keyed_item **at) {
     const struct rcmi_keyed_item *first = *at;
     struct rcmi_keyed_item *second = first->next;

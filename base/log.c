@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines on stderr, each with one write() so that lines of several ranks do not mix; or to a
- * function of the program's. */
+/* Log lines on stderr, each with one write() so that lines of several ranks do not mix; or passed
+ * to a function of the program. */
 #include "log.h"
 
 #include <errno.h>
@@ -22,13 +22,13 @@ enum { LOG_LEVELS = RCMI_LOG_DEBUG + 1, LEVEL_UNREAD = -1 };
 static const char *const level_setting[LOG_LEVELS] = {"error", "warn", "info", "debug"};
 static const char *const level_shown[LOG_LEVELS] = {"error", "warning", "info", "debug"};
 
-/* A cache of the environment: all writers write the same value, nothing is ordered by it. */
+/* A cache of the environment. All writers store the same value, and it orders nothing. */
 static _Atomic int threshold = LEVEL_UNREAD;
 
 static _Thread_local int thread_rank = -1;
 
-/* A program's streams are not close-on-exec, connections and files that got their numbers mostly
- * are. Once it was closed, what is there may be anything. */
+/* A program's stderr is not close-on-exec; connections and files that reuse descriptor 2 mostly
+ * are. Once stderr was closed, descriptor 2 may be anything. */
 bool rcmi_log_has_stderr(void) {
     static _Atomic bool closed;
     const int saved_errno = errno;
@@ -39,7 +39,7 @@ bool rcmi_log_has_stderr(void) {
     return !atomic_load_explicit(&closed, memory_order_relaxed) && !(flags & FD_CLOEXEC);
 }
 
-/* What cannot be written (closed, full) is lost: a log must not stop the work. */
+/* Output that cannot be written (closed, full) is lost: logging must not stop the work. */
 static void log_out(const char *text, size_t len) {
     if (!rcmi_log_has_stderr())
         return;
@@ -47,16 +47,16 @@ static void log_out(const char *text, size_t len) {
         ;
 }
 
-/* ---- A program's own function ---------------------------------------------------------------- */
+/* ---- The program's log function -------------------------------------------------------------- */
 
 static struct {
-    pthread_mutex_t lock; /* guards the others, and is held while function runs */
+    pthread_mutex_t lock; /* guards the other members; held while function runs */
     rcm_log_function function;
     void *arg;
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
-/* Is there a function? A hint, which keeps lines for stderr from waiting for each other. */
+/* Is there a function? A hint that keeps lines for stderr from waiting for each other. */
 static _Atomic bool sink_is_set;
-/* This thread is in the function: it has the lock. */
+/* This thread is in the function and holds the lock. */
 static _Thread_local bool in_sink;
 
 static void sink_lock(void) {
@@ -69,12 +69,12 @@ static void sink_unlock(void) {
         pthread_mutex_unlock(&sink.lock);
 }
 
-/* A child has no thread that would give the lock back. */
+/* A forked child has no thread that would release the lock. */
 static void sink_watch_forks(void) {
     (void)pthread_atfork(sink_lock, sink_unlock, sink_unlock);
 }
 
-/* text: without the head of a line. False: the line is for stderr. */
+/* text: a line without its head. False: the line goes to stderr. */
 static bool sink_takes(enum rcmi_log_level level, const char *text) {
     if (!atomic_load_explicit(&sink_is_set, memory_order_relaxed) || in_sink)
         return false;
@@ -102,7 +102,7 @@ rcm_status rcm_log_set(rcm_log_function function, void *arg) {
 rcm_status rcm_log_set_level(enum rcm_log_level level) {
     if ((int)level < 0 || (int)level >= LOG_LEVELS)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "level is %d, none of RCM_LOG_ERROR, _WARN, _INFO and _DEBUG", (int)level);
+                         "level is %d. Use RCM_LOG_ERROR, _WARN, _INFO or _DEBUG", (int)level);
     atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
     return RCM_OK;
 }
@@ -147,7 +147,7 @@ static int log_threshold_read(void) {
     for (int i = 0; i < LOG_LEVELS; i++)
         if (strcmp(text, level_setting[i]) == 0)
             return i;
-    log_line(RCMI_LOG_WARN, "RINGCOMM_LOG=%s is none of error, warn, info, debug; using warn",
+    log_line(RCMI_LOG_WARN, "RINGCOMM_LOG=%s is not one of error, warn, info, debug; using warn",
              text);
     return RCMI_LOG_WARN;
 }
@@ -172,7 +172,6 @@ void rcmi_log(enum rcmi_log_level level, const char *format, ...) {
     errno = saved_errno;
 }
 
-/* Each for itself. */
 static void log_each(enum rcmi_log_level level, const char *lines) {
     while (*lines) {
         const size_t len = strcspn(lines, "\n");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A piece of a user's memory, as it travels from the front doors to the transports: where, how
- * long, of which kind, and what the transports know of it. Not here: registering
- * (transport/channel/allocation.c), and what can be done with a kind (mem_kind.h).
+ * A piece of a user's memory, as passed from the public calls to the transports: address, length,
+ * kind and registration. Not here: registering (transport/channel/allocation.c), operations of a
+ * kind (mem_kind.h).
  */
 #ifndef RCMI_MEM_H
 #define RCMI_MEM_H
@@ -11,7 +11,7 @@
 
 enum rcmi_mem_kind {
     RCMI_MEM_HOST,
-    RCMI_MEM_DEVICE, /* the CPU may not touch it */
+    RCMI_MEM_DEVICE, /* the CPU must not touch it */
     RCMI_MEM_KINDS
 };
 
@@ -21,8 +21,8 @@ struct rcmi_mem {
     void *bytes; /* NULL only if len is 0 */
     size_t len;
     enum rcmi_mem_kind kind;
-    int device; /* of device memory: the number of the device that has it */
-    const struct rcmi_registration *registration; /* it lies in it; NULL: in none */
+    int device;                                   /* for device memory: the number of its device */
+    const struct rcmi_registration *registration; /* that contains it; NULL: none */
 };
 
 /* len bytes of mem, from byte `at` on. */
@@ -33,8 +33,7 @@ static inline struct rcmi_mem rcmi_mem_part(const struct rcmi_mem *mem, size_t a
     return part;
 }
 
-/* Memory of the library's own, and of tests. Reading only is the caller's promise where bytes are
- * const. */
+/* Memory of the library, and of tests. For const bytes, the caller must only read. */
 static inline struct rcmi_mem rcmi_mem_host(const void *bytes, size_t len) {
     return (struct rcmi_mem){.bytes = (void *)bytes, .len = len, .kind = RCMI_MEM_HOST};
 }

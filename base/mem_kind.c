@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of kinds of memory: see mem_kind.h. */
+/* The table of memory kinds: see mem_kind.h. */
 #include "mem_kind.h"
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@ _Atomic int rcmi_mem_specials;
 
 /* ---- Host memory ----------------------------------------------------------------------------- */
 
-/* MS_ASYNC does nothing but look whether the pages are mapped. */
+/* msync with MS_ASYNC only checks that the pages are mapped. */
 static rcm_status host_identify(const void *memory, size_t bytes, uint64_t *ret_identity) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t from = (uintptr_t)memory / page * page;
@@ -22,7 +22,7 @@ static const struct rcmi_mem_row host_row = {
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* Release in _add pairs with the acquire loads: the row is complete. */
+/* The release in _add pairs with the acquire loads: the entry is complete. */
 static _Atomic(const struct rcmi_mem_row *) rows[RCMI_MEM_KINDS] = {&host_row};
 
 void rcmi_mem_kind_add(enum rcmi_mem_kind kind, const struct rcmi_mem_row *row) {
@@ -44,7 +44,7 @@ rcm_status rcmi_mem_kind_of(const void *address, enum rcmi_mem_kind *ret_kind, i
     for (int kind = RCMI_MEM_HOST + 1; kind < RCMI_MEM_KINDS; kind++) {
         const struct rcmi_mem_row *row = rcmi_mem_kind_row((enum rcmi_mem_kind)kind);
         if (row && row->has(address, &has, ret_device) != RCM_OK)
-            return rcmi_fail_context("whether %p is %s", address, row->name);
+            return rcmi_fail_context("cannot determine whether %p is %s", address, row->name);
         if (has) {
             *ret_kind = (enum rcmi_mem_kind)kind;
             return RCM_OK;

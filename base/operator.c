@@ -7,9 +7,9 @@
 #include "error.h"
 
 static struct {
-    pthread_mutex_t lock; /* of all of this */
+    pthread_mutex_t lock; /* guards the whole table */
     struct rcmi_keyed live;
-    rcm_op last; /* given */
+    rcm_op last; /* number given last */
     struct gone {
         rcm_op op;
         struct rcmi_operator_identity identity;
@@ -24,7 +24,7 @@ static void table_unlock(void) {
     pthread_mutex_unlock(&table.lock);
 }
 
-/* A child has a whole table, which no thread has locked. */
+/* Keeps the table consistent and unlocked in a forked child. */
 static void table_survive_forks(void) {
     pthread_atfork(table_lock, table_unlock, table_unlock);
 }
@@ -33,7 +33,7 @@ static struct rcmi_key table_key(rcm_op op) {
     return (struct rcmi_key){{(uint64_t)op, 0}};
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static struct rcmi_operator *table_find(rcm_op op) {
     struct rcmi_keyed_item *item = rcmi_keyed_find(&table.live, table_key(op));
     return item ? (struct rcmi_operator *)(void *)((char *)item -
@@ -67,10 +67,10 @@ rcm_status rcmi_operator_add(const struct rcmi_operator *given, rcm_op *ret_op) 
 }
 
 static rcm_status operator_fail(rcm_op op) {
-    return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator, or was freed", (int)op);
+    return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is not an operator, or was freed", (int)op);
 }
 
-/* One that was not freed gets another holder; or its creator's goes. Under the lock. */
+/* Finds an operator that was not freed. The caller holds the lock. */
 static struct rcmi_operator *table_find_valid(rcm_op op) {
     struct rcmi_operator *o = table_find(op);
     return o && !o->freed ? o : NULL;

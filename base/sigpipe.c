@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing without the signal that some failures of it raise, SIGPIPE and SIGXFSZ: it is blocked
- * meanwhile, and taken back if it came by what we did.
+ * Writes without SIGPIPE and SIGXFSZ: blocks the signal meanwhile, and discards it if this write
+ * raised it.
  */
 #include "sigpipe.h"
 
@@ -26,7 +26,7 @@ static void quiet_begin(struct quiet *quiet) {
     pthread_sigmask(SIG_BLOCK, &both, &quiet->before);
 }
 
-static void take_back(int signal) {
+static void signal_discard(int signal) {
     const struct timespec at_once = {0, 0};
     sigset_t raised;
     sigemptyset(&raised);
@@ -35,7 +35,7 @@ static void take_back(int signal) {
         ;
 }
 
-/* Keeps errno, which says what was raised. */
+/* Keeps errno, which identifies the raised signal. */
 static void quiet_end(const struct quiet *quiet, bool failed) {
     const int saved_errno = errno;
     const int raised = !failed                ? 0
@@ -43,7 +43,7 @@ static void quiet_end(const struct quiet *quiet, bool failed) {
                        : saved_errno == EFBIG ? SIGXFSZ
                                               : 0;
     if (raised && sigismember(&quiet->pending, raised) != 1)
-        take_back(raised);
+        signal_discard(raised);
     pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
     errno = saved_errno;
 }

@@ -34,7 +34,7 @@ const char *rcm_status_text(rcm_status status) {
         return text;
         RCM_STATUS_MAP(STATUS_TEXT)
     }
-    return "a number that is no status";
+    return "unknown status";
 }
 
 struct named_number {
@@ -42,7 +42,7 @@ struct named_number {
     char name[16]; /* the longest type has 13 letters */
 };
 
-/* The names stand here in capitals as the X-macros have them; names_lower changes that, once. */
+/* The X-macros give names in capitals; names_lower converts them once. */
 static struct named_number dtypes[] = {
 #define DTYPE_ROW(name, number, bytes, ctype) {number, #name},
     RCM_DTYPE_MAP(DTYPE_ROW)};
@@ -92,7 +92,7 @@ static const struct named_number *number_find(const struct named_number *table, 
 #define OPAQUE_NAME "opaque"
 enum { OPAQUE_NAMES = 4, OPAQUE_NAME_BYTES = 16 };
 
-/* 0: it is none. */
+/* 0: not an opaque type. */
 static size_t opaque_size(rcm_dtype dtype) {
     const size_t bytes = (size_t)dtype - RCM_OPAQUE;
     return dtype > RCM_OPAQUE && bytes <= RCM_OPAQUE_MAX ? bytes : 0;
@@ -116,7 +116,7 @@ rcm_status rcm_dtype_opaque(size_t bytes, rcm_dtype *ret_dtype) {
     return RCM_OK;
 }
 
-/* The inverse of opaque_name; 0: it is none. */
+/* The inverse of opaque_name; 0: not an opaque name. */
 static size_t opaque_parse(const char *name) {
     const size_t head = strlen(OPAQUE_NAME);
     size_t bytes = 0;
@@ -160,7 +160,7 @@ rcm_status rcm_dtype_from_name(const char *name, rcm_dtype *ret_dtype) {
     if (!row && opaque_parse(name) > 0)
         return rcm_dtype_opaque(opaque_parse(name), ret_dtype);
     if (!row)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no type", name);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is not a type", name);
     *ret_dtype = (rcm_dtype)row->number;
     return RCM_OK;
 }
@@ -170,7 +170,7 @@ rcm_status rcm_op_from_name(const char *name, rcm_op *ret_op) {
     if (!name || !ret_op)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", name ? "ret_op" : "name");
     if (!row)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is no operator", name);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "'%s' is not an operator", name);
     *ret_op = (rcm_op)row->number;
     return RCM_OK;
 }

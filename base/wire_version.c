@@ -7,7 +7,7 @@
 #include "error.h"
 #include "process.h"
 
-#define TELLS_FROM 8 /* the first version that members tell */
+#define PUBLISHED_FROM 8 /* the first version whose members publish it */
 
 void rcmi_wire_head(char head[RCMI_WIRE_HEAD]) {
     struct rcmi_process self;
@@ -22,8 +22,7 @@ rcm_status rcmi_wire_head_check(const void *bytes, size_t len, int r, int own_ra
     memcpy(head, bytes, len < sizeof(head) ? len : sizeof(head) - 1);
     if (sscanf(head, "wire=%9d host=%64s", &version, host) != 2 || version < 1)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, r,
-                                "what rank %d published (%zu bytes) does not tell its wire version",
-                                r, len);
+                                "rank %d published %zu bytes without its wire version", r, len);
     if (version == RCMI_WIRE_VERSION)
         return RCM_OK;
     rcmi_text_clean(host);
@@ -35,9 +34,10 @@ rcm_status rcmi_wire_differs(int rank, const char *who, int theirs, int own_rank
     struct rcmi_process self;
     char version[24];
     rcmi_process_self(&self);
-    snprintf(version, sizeof(version), theirs ? "%d" : "below %d", theirs ? theirs : TELLS_FROM);
+    snprintf(version, sizeof(version), theirs ? "%d" : "below %d",
+             theirs ? theirs : PUBLISHED_FROM);
     return rcmi_fail_origin(RCM_ERR_MISMATCH, rank,
-                            "%s has wire version %s, rank %d on %s has %d: all ranks need the same "
-                            "version of libringcomm",
+                            "%s has wire version %s, rank %d on %s has %d: use the same version "
+                            "of libringcomm on all ranks",
                             who, version, own_rank, self.host, RCMI_WIRE_VERSION);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives of equal blocks, and those of objects, each as short as it gets, on any number of
- * ranks. Objects are text here; a program serialises what it likes. Not here: messages
- * (point_to_point.c, any_source.c), groups (groups.c), and scans.
+ * The collectives of equal blocks and of objects, each in a few lines, on any number of ranks.
+ * Objects are text here. Not here: messages (point_to_point.c, any_source.c), groups (groups.c),
+ * and scans.
  *
  *     ringcomm-run -n 2 -- ./all_operations
  */
@@ -22,8 +22,8 @@ static void check(rcm_status status) {
         errx(1, "rank %d: %s: %s", rank, rcm_status_name(status), rcm_last_error());
 }
 
-/* "[Rank 1] Broadcast result: [1, 2, 3]", in one call of printf, so that lines stay whole. */
-static void say(const char *what, const float *values, size_t n) {
+/* "[Rank 1] Broadcast result: [1, 2, 3]", in one call of printf, so lines stay whole. */
+static void show(const char *what, const float *values, size_t n) {
     char text[4096];
     size_t used = 0;
     for (size_t i = 0; i < n && used < sizeof(text) - 32; i++)
@@ -32,7 +32,7 @@ static void say(const char *what, const float *values, size_t n) {
     printf("[Rank %d] %s: [%.*s]\n", rank, what, (int)used, text);
 }
 
-static void say_objects(const char *what, const struct rcm_bytes *objects) {
+static void show_objects(const char *what, const struct rcm_bytes *objects) {
     char text[4096] = "";
     size_t used = 0;
     for (size_t i = 0; objects && i < objects->n && used < sizeof(text) - 64; i++)
@@ -50,23 +50,23 @@ static void broadcasts(rcm_comm *comm, float *tensor) {
     for (int i = 0; i < N; i++)
         tensor[i] = rank == 0 ? (float)(i + 1) : 0;
     check(rcm_broadcast(comm, tensor, N, RCM_FLOAT32, 0, NULL, NULL));
-    say("Broadcast result", tensor, N);
+    show("Broadcast result", tensor, N);
     const int length = snprintf(object, sizeof(object), "{rank: %d}", rank);
     check(rcm_broadcast_bytes(comm, object, (size_t)length, 0, &objects, NULL, NULL));
     if (rank == 0) /* has them already */
         printf("[Rank 0] Broadcast objects: [%s]\n", object);
     else
-        say_objects("Broadcast objects", objects);
+        show_objects("Broadcast objects", objects);
     free(objects);
 }
 
 static void reductions(rcm_comm *comm, float *tensor) {
     float largest[N];
     check(rcm_all_reduce(comm, tensor, tensor, N, RCM_FLOAT32, RCM_SUM, NULL, NULL));
-    say("All_reduce SUM", tensor, N);
+    show("All_reduce SUM", tensor, N);
     check(rcm_reduce(comm, tensor, largest, N, RCM_FLOAT32, RCM_MAX, 0, NULL, NULL));
     if (rank == 0)
-        say("Reduce MAX result", largest, N);
+        show("Reduce MAX result", largest, N);
 }
 
 static void gathers(rcm_comm *comm, const float *tensor) {
@@ -81,18 +81,18 @@ static void gathers(rcm_comm *comm, const float *tensor) {
         counts[r] = N;
     }
     check(rcm_all_gather_list(comm, tensor, N, list, counts, RCM_FLOAT32, NULL, NULL));
-    say("All_gather results, of the last rank", each[size - 1], N);
+    show("All_gather results, of the last rank", each[size - 1], N);
     check(rcm_all_gather(comm, tensor, all, N, RCM_FLOAT32, NULL, NULL));
-    say("All_gather_into_tensor", all, (size_t)size * N);
+    show("All_gather_into_tensor", all, (size_t)size * N);
     check(rcm_all_gather_bytes(comm, object, (size_t)length, &objects, NULL, NULL));
-    say_objects("All_gather_object", objects);
+    show_objects("All_gather_object", objects);
     free(objects);
     check(rcm_gather_list(comm, tensor, N, list, counts, RCM_FLOAT32, 0, NULL, NULL));
     if (rank == 0)
-        say("Gather results, of the last rank", each[size - 1], N);
+        show("Gather results, of the last rank", each[size - 1], N);
     check(rcm_gather_bytes(comm, object, (size_t)length, 0, &objects, NULL, NULL));
     if (rank == 0)
-        say_objects("Gather_object results", objects);
+        show_objects("Gather_object results", objects);
     free(objects);
 }
 
@@ -110,9 +110,9 @@ static void scatters(rcm_comm *comm) {
         list[r] = texts[r];
     }
     check(rcm_scatter(comm, blocks, mine, N, RCM_FLOAT32, 0, NULL, NULL));
-    say("Scatter received", mine, N);
+    show("Scatter received", mine, N);
     check(rcm_scatter_bytes(comm, list, lengths, 0, &object, NULL, NULL));
-    say_objects("Scatter_object received", object);
+    show_objects("Scatter_object received", object);
     free(object);
 }
 
@@ -132,9 +132,9 @@ static void reduce_scatters(rcm_comm *comm) {
         }
     }
     check(rcm_reduce_scatter_list(comm, list, counts, mine, N, RCM_FLOAT32, RCM_SUM, NULL, NULL));
-    say("Reduce_scatter result", mine, N);
+    show("Reduce_scatter result", mine, N);
     check(rcm_reduce_scatter(comm, all, mine, N, RCM_FLOAT32, RCM_SUM, NULL, NULL));
-    say("Reduce_scatter_tensor result", mine, N);
+    show("Reduce_scatter_tensor result", mine, N);
 }
 
 static void all_to_alls(rcm_comm *comm) {
@@ -145,7 +145,7 @@ static void all_to_alls(rcm_comm *comm) {
     for (int i = 0; i < size * N; i++)
         in[i] = (float)i;
     check(rcm_all_to_all(comm, in, out, N, RCM_FLOAT32, NULL, NULL));
-    say("All_to_all_single output", out, (size_t)size * N);
+    show("All_to_all_single output", out, (size_t)size * N);
     for (int r = 0; r < size; r++) {
         to[r] = (float)(10 * rank + r);
         send[r] = &to[r];
@@ -153,7 +153,7 @@ static void all_to_alls(rcm_comm *comm) {
         counts[r] = 1;
     }
     check(rcm_all_to_all_list(comm, send, counts, recv, counts, RCM_FLOAT32, NULL, NULL));
-    say("All_to_all output", from, (size_t)size);
+    show("All_to_all output", from, (size_t)size);
 }
 
 static void asynchronous(rcm_comm *comm) {
@@ -164,7 +164,7 @@ static void asynchronous(rcm_comm *comm) {
     /* ... whatever else there is to do ... */
     check(rcm_work_wait(work, -1));
     rcm_work_free(work);
-    say("Async op result", sum, N);
+    show("Async op result", sum, N);
 }
 
 int main(void) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A farm: rank 0 hands out numbers to be squared, to whichever rank asks for the next one, and adds
- * up what comes back. It receives from any source, and learns from the message who asked:
+ * A task farm. Rank 0 sends numbers to be squared and adds up the results. It receives from any
+ * source; the message contains the rank that needs the next number.
  *
  *     ringcomm-run -n 4 -- ./any_source
  *
- * At the end rcm_probe finds out how long a message is before it is received.
+ * At the end rcm_probe returns the length of a message before it is received.
  */
 #include <ringcomm.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ static rcm_status hand_out(rcm_comm *comm, int64_t *ret_sum) {
     return status;
 }
 
-/* The first result, 0, only asks for a job. */
+/* The first result is 0: it only requests a job. */
 static rcm_status work(rcm_comm *comm) {
     int64_t job = 0;
     rcm_status status = RCM_OK;
@@ -50,7 +50,7 @@ static rcm_status report(rcm_comm *comm) {
     return rcm_send(comm, text, strlen(text) + 1, RCM_UINT8, 0, TAG_REPORT, NULL, NULL);
 }
 
-static rcm_status hear_reports(rcm_comm *comm) {
+static rcm_status receive_reports(rcm_comm *comm) {
     rcm_status status = RCM_OK;
     for (int r = 1; r < rcm_size(comm) && status == RCM_OK; r++) {
         struct rcm_message message = RCM_MESSAGE_INIT;
@@ -77,7 +77,7 @@ int main(void) {
     else if (status == RCM_OK)
         status = work(comm);
     if (status == RCM_OK)
-        status = rcm_rank(comm) == 0 ? hear_reports(comm) : report(comm);
+        status = rcm_rank(comm) == 0 ? receive_reports(comm) : report(comm);
     if (status == RCM_OK && rcm_rank(comm) == 0 && rcm_size(comm) > 1)
         printf("the sum of %d squares is %lld\n", JOBS, (long long)sum);
     if (status != RCM_OK)

@@ -74,8 +74,8 @@ static int program_folder(char folder[FOLDER_MAX]) {
     return 0;
 }
 
-/* The digits lie in the source tree this was built from, or near the program: beside it, in the
- * source tree above a build folder, or where an installation puts them. */
+/* The digits are in the source tree of the build, next to the program, in the source tree above a
+ * build folder, or in the folder of an installation. */
 static int own_folder_find(char folder[FOLDER_MAX], char *error, size_t error_len) {
     static const char *const near[] = {"mnist", "../../examples/mnist",
                                        "../share/ringcomm/examples/mnist"};

@@ -15,13 +15,13 @@ struct digits {
 
 struct data_set {
     struct digits train, test;
-    char source[5000];   /* in words, for people: where the data are from */
+    char source[5000];   /* of the data, as text for the user */
     struct idx files[4]; /* what the pointers point into */
 };
 
 /*
- * With a folder: the full set in it. With NULL: the t10k files that come with the examples, the
- * last `held_back` of them as the test set. Returns 0, or -1 with a sentence in error.
+ * With a folder: the full set in it. With NULL: the t10k files of the examples, the last
+ * `held_back` of them as the test set. Returns 0, or -1 and an error text.
  */
 int data_set_read(struct data_set *set, const char *folder, size_t held_back, char *error,
                   size_t error_len);

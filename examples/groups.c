@@ -22,14 +22,14 @@ static int sum(rcm_comm *group, const char *which) {
     return 0;
 }
 
-/* Every rank may call, as with new_group of torch.distributed: those that are not in the list get a
- * handle on which nothing happens. */
+/* Every rank can call it, like new_group of torch.distributed. Ranks that are not in the list get a
+ * handle without effect. */
 static int first_two(rcm_comm *world) {
     const int ranks[] = {0, 1};
     rcm_comm *group;
     if (rcm_comm_subset(world, ranks, 2, 0, NULL, &group) != RCM_OK)
         return fail("rcm_comm_subset");
-    if (rcm_barrier(group, NULL, NULL) != RCM_OK) /* nothing on the others */
+    if (rcm_barrier(group, NULL, NULL) != RCM_OK) /* no effect on the others */
         return fail("barrier");
     if (rcm_rank(group) < 0)
         printf("rank %d is not in it\n", rcm_rank(world));
@@ -38,7 +38,7 @@ static int first_two(rcm_comm *world) {
     return rcm_destroy(group) == RCM_OK ? 0 : fail("destroy");
 }
 
-/* Rows and columns of a grid, say for data and tensor parallelism. */
+/* Rows and columns of a grid, for example for data and tensor parallelism. */
 static int grid(rcm_comm *world, int columns) {
     const int row = rcm_rank(world) / columns, column = rcm_rank(world) % columns;
     rcm_comm *across, *down;

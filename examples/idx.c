@@ -49,7 +49,7 @@ static int reader_open(struct reader *reader, const char *path) {
     return 0;
 }
 
-/* What zlib says, without the name of the file, which it puts before most of its sentences. */
+/* zlib's error text, without the file name that zlib puts before most texts. */
 static const char *reader_reason(struct reader *reader, int *ret_code) {
     const char *text = gzerror(reader->file, ret_code);
     const size_t len = strlen(reader->path);
@@ -100,8 +100,8 @@ static int reader_header(struct reader *reader, int ndims, struct idx *idx) {
     return 0;
 }
 
-/* The buffer grows with what the file really holds, so that a damaged header that announces
- * gigabytes costs nothing. The read past the end is also when zlib compares the checksum. */
+/* The buffer grows with the bytes of the file, so a damaged header with a size of gigabytes costs
+ * nothing. The read past the end makes zlib compare the checksum. */
 static int reader_body(struct reader *reader, struct idx *idx) {
     const size_t piece = (size_t)16 << 20;
     size_t have = 0, got = 0;

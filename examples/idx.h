@@ -16,9 +16,9 @@ struct idx {
 };
 
 /*
- * Reads `path` or, if that does not exist, path + ".gz", which must have ndims dimensions and not
- * one byte more or less than its header announces. Returns 0, or -1 with a sentence in error that
- * names file and value; *ret_idx is set only on success.
+ * Reads `path` or, if it does not exist, path + ".gz". The file must have ndims dimensions and
+ * exactly the bytes of its header's sizes. Returns 0, or -1 and an error text with file and value;
+ * *ret_idx is set only on success.
  */
 int idx_read(const char *path, int ndims, struct idx *ret_idx, char *error, size_t error_len);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which ranks do not come? Before an expensive step, say a checkpoint, all ranks meet in a
- * monitored barrier; if some do not come in time, each rank that is there learns which:
+ * Which ranks are missing? Before an expensive step such as a checkpoint, all ranks call a
+ * monitored barrier. If some do not arrive before the deadline, each other rank gets the list of
+ * them.
  *
- *     ringcomm-run -n 4 -- ./missing          # all come
+ *     ringcomm-run -n 4 -- ./missing          # all arrive
  *     ringcomm-run -n 4 -- ./missing 1 3      # ranks 1 and 3 do something else
  *
- * Exit status 0 if all came, or if exactly those are missing that were told to be.
+ * Exit status 0 if no rank is missing, or only ranks that the arguments name.
  */
 #include <ringcomm.h>
 #include <stdio.h>
@@ -20,14 +21,14 @@ static int fail(const char *what) {
     return 1;
 }
 
-static int is_told(int rank, int argc, char **argv) {
+static int is_named(int rank, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (atoi(argv[i]) == rank)
             return 1;
     return 0;
 }
 
-/* Does not come until the others have given up, of which it hears too. */
+/* Does not arrive until the barrier has failed, an error that this rank gets too. */
 static rcm_status do_something_else(rcm_comm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     const struct timespec nap = {0, 10000000};
@@ -36,7 +37,7 @@ static rcm_status do_something_else(rcm_comm *comm) {
     return error.status;
 }
 
-/* Prints the missing ranks; how many of them were not told to be. */
+/* Prints the missing ranks. Returns how many of them the arguments do not name. */
 static int list_missing(rcm_comm *comm, int argc, char **argv) {
     int ranks[RANKS_MAX], wrong = 0;
     size_t count = 0;
@@ -45,7 +46,7 @@ static int list_missing(rcm_comm *comm, int argc, char **argv) {
     printf("rank %d: %zu of %d ranks are missing:", rcm_rank(comm), count, rcm_size(comm));
     for (size_t i = 0; i < count && i < RANKS_MAX; i++) {
         printf(" %d", ranks[i]);
-        wrong += !is_told(ranks[i], argc, argv);
+        wrong += !is_named(ranks[i], argc, argv);
     }
     printf("\n");
     return wrong;
@@ -60,7 +61,7 @@ int main(int argc, char **argv) {
         return fail("init");
     if (rcm_barrier(comm, NULL, NULL) != RCM_OK) /* all have started */
         return fail("barrier");
-    const rcm_status status = is_told(rcm_rank(comm), argc, argv)
+    const rcm_status status = is_named(rcm_rank(comm), argc, argv)
                                   ? do_something_else(comm)
                                   : rcm_monitored_barrier(comm, 0, &call, NULL);
     if (status == RCM_OK)
@@ -69,6 +70,6 @@ int main(int argc, char **argv) {
         wrong = list_missing(comm, argc, argv);
     else
         wrong = fail("monitored barrier");
-    (void)!rcm_destroy(comm); /* says again why it failed */
+    (void)!rcm_destroy(comm); /* returns the same error */
     return wrong != 0;
 }

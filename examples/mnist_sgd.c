@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Synchronous data-parallel training: every rank holds the whole network and takes its share of
- * each batch; the gradients of all ranks are summed by rcm_all_reduce, so that all take the same
- * step and stay equal.
+ * Synchronous data-parallel training. Every rank holds the whole network and computes its share of
+ * each batch. rcm_all_reduce sums the gradients, so all ranks take the same step and stay equal.
  *
  *     ringcomm-run -n 4 -- ./mnist_sgd
  *
- * What is worth copying: the gradient of the upper layer is given to an asynchronous all-reduce
- * before that of the lower layer is computed, so the one travels while the other is being made.
+ * Overlap: an asynchronous all-reduce sends the gradient of the upper layer while the gradient of
+ * the lower layer is computed.
  *
  *     compute   forward | backward upper | backward lower | .............. | update | update
  *     network                            |== upper ==|    |===== lower =====|
  *
- * The mathematics do not depend on the number of ranks: the batch is that of all ranks together,
- * its samples and their order come from the seed alone, and each rank divides by the size of the
- * whole batch (so a rank with fewer samples weighs less). Only rounding differs.
+ * Except for rounding, the result does not depend on the number of ranks. The samples of a batch
+ * and their order follow from the seed. Each rank divides by the size of the whole batch, so a rank
+ * with fewer samples has less weight.
  *
- * The network is in net.c, the files are read by digits.c and idx.c.
+ * net.c has the network, digits.c and idx.c read the files.
  */
 #include <argp.h>
 #include <errno.h>
@@ -62,7 +61,7 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* A failed operation ends this rank; the library has told the others, which end likewise. */
+/* A failed operation ends this rank. The library has sent the error to the others. */
 static void check(const struct trainer *trainer, rcm_status status, const char *what) {
     if (status == RCM_OK)
         return;
@@ -71,8 +70,8 @@ static void check(const struct trainer *trainer, rcm_status status, const char *
 }
 
 /*
- * Tells all ranks whether something went well on all of them. Where it did not, the lowest such
- * rank alone says why (all usually have the same reason), and all get 0.
+ * Returns 1 on all ranks if a step succeeded on all of them, else 0. The lowest failed rank prints
+ * its reason; the others usually have the same.
  */
 static int agree(struct trainer *trainer, int well, const char *why) {
     int32_t mine = well ? trainer->size : trainer->rank, lowest;
@@ -123,7 +122,7 @@ static int trainer_allocate(struct trainer *t, char *error, size_t error_len) {
     return 0;
 }
 
-/* 0 if any rank cannot go on; the reason has been printed then. */
+/* Returns 0 if any rank has failed; the reason is printed then. */
 static int trainer_prepare(struct trainer *t) {
     char error[6000] = "";
     int well = data_set_read(&t->data, t->options.data, HELD_BACK, error, sizeof error) == 0 &&
@@ -234,7 +233,7 @@ static double trainer_epoch(struct trainer *t) {
     return loss / (double)begin;
 }
 
-/* How many of the test digits are told right; each rank looks at its share. */
+/* How many of the test digits are classified correctly; each rank tests its share. */
 static int64_t trainer_test(struct trainer *t) {
     const size_t n = (size_t)t->size, r = (size_t)t->rank, count = t->data.test.count;
     int64_t right = 0;

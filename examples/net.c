@@ -46,7 +46,7 @@ void net_init(struct net *net, uint64_t seed) {
     weights_init(&net->upper.weight[0][0], NET_HIDDEN * NET_OUT, NET_HIDDEN, &seed);
 }
 
-/* Four fifths of the pixels of a digit are 0 and change nothing, so they are left out. */
+/* Skips pixels of 0, which are four fifths of a digit. */
 static void lower_forward(const struct net_lower *lower, const uint8_t *pixels, float *hidden) {
     float sum[NET_HIDDEN];
     memcpy(sum, lower->bias, sizeof sum);
@@ -68,7 +68,7 @@ static void upper_forward(const struct net_upper *upper, const float *hidden, fl
             out[j] += hidden[k] * upper->weight[k][j];
 }
 
-/* Turns out into probabilities and returns the logarithm of that of `label`. */
+/* Replaces out by probabilities and returns the logarithm of the probability of `label`. */
 static float softmax(float *out, int label) {
     float largest = out[0], sum = 0;
     for (size_t j = 1; j < NET_OUT; j++)
@@ -112,7 +112,7 @@ void net_backward_upper(const struct net_batch *batch, struct net_upper_gradient
     }
 }
 
-/* hidden becomes the derivative by the inputs of the ReLU: 0 where the ReLU gave 0. */
+/* Replaces hidden by the derivative by the ReLU inputs: 0 where the ReLU returned 0. */
 static void hidden_backward(const struct net_upper *upper, const float *delta, float *hidden) {
     for (size_t k = 0; k < NET_HIDDEN; k++) {
         float sum = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A network of two layers for 28 x 28 digits: 784 pixels -> 128 hidden (ReLU) -> 10 classes
- * (softmax, cross-entropy). It knows nothing of ranks: the gradients it computes are sums over the
- * samples given, already divided by the size of the whole (global) batch, so that adding those of
- * all ranks gives the mean over the global batch however unevenly it is split.
+ * (softmax, cross-entropy). It does not use ranks. Its gradients are sums over the given samples,
+ * divided by the size of the whole (global) batch. The sum over all ranks is therefore the mean of
+ * the global batch, also if the shares differ.
  *
- * Backward comes in two halves, so that the sum over all ranks of the upper layer's gradient can be
- * on its way while the lower layer's is computed.
+ * Backward has two halves, so an all-reduce can sum the upper layer's gradient while the lower
+ * layer's is computed.
  */
 #ifndef EXAMPLE_NET_H
 #define EXAMPLE_NET_H
@@ -18,8 +18,8 @@
 #define NET_HIDDEN 128
 #define NET_OUT    10
 
-/* Weights are stored input by input, so that the inner loops run over neighbouring floats. Each
- * struct is nothing but floats: one array for an all-reduce. */
+/* Weights are stored input by input, so the inner loops run over neighbouring floats. Each struct
+ * consists of floats only: one array for an all-reduce. */
 struct net_lower {
     float weight[NET_IN][NET_HIDDEN];
     float bias[NET_HIDDEN];
@@ -33,7 +33,7 @@ struct net {
     struct net_upper upper;
 };
 
-/* The upper gradient takes the loss along, which saves an all-reduce of its own. */
+/* The loss is part of the upper gradient, which saves an all-reduce. */
 struct net_upper_gradient {
     struct net_upper layer;
     float loss; /* cross-entropy of the samples divided by the size of the global batch */
@@ -41,13 +41,13 @@ struct net_upper_gradient {
 
 #define FLOATS(type) (sizeof(type) / sizeof(float))
 
-/* Samples of one step and what forward keeps of them for backward. */
+/* The samples of one step, and what forward stores for backward. */
 struct net_batch {
     size_t capacity, count;
     const uint8_t **pixels; /* NET_IN bytes each; the caller's */
     uint8_t *labels;
     float (*hidden)[NET_HIDDEN]; /* after ReLU */
-    float (*delta)[NET_OUT];     /* derivative of the loss by the inputs of the softmax */
+    float (*delta)[NET_OUT];     /* derivative of the loss by the softmax inputs */
 };
 
 /* 0, or -1 if there is no memory. */

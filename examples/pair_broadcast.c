@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between neighbours as broadcasts of groups of two, which is how pipelines were written
- * where a library has no send and receive (DeepSpeed's p2p.py with can_send_recv() false):
+ * Messages between neighbours as broadcasts in groups of two. Programs do this for libraries
+ * without send and receive (DeepSpeed's p2p.py with can_send_recv() false).
  *
  *     ringcomm-run -n 4 -- ./pair_broadcast
  *
- * An array goes down the pipeline, each stage adds its number, and comes back up.
+ * An array goes down the pipeline and back up. Each stage adds its number.
  */
 #include <ringcomm.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct stage {
     int number;
 };
 
-/* Ranks i and i + 1 make pair i: nobody else waits for them. */
+/* Ranks i and i + 1 make pair i. No other rank takes part. */
 static rcm_status pair_make(rcm_comm *world, int first, rcm_comm **ret_pair) {
     const int ranks[] = {first, first + 1};
     return rcm_comm_subset(world, ranks, 2, (uint64_t)first, NULL, ret_pair);
@@ -38,7 +38,7 @@ static rcm_status stage_make(struct stage *stage) {
     return status;
 }
 
-/* A send is a broadcast of which the sender is the root; a receive, of which the other rank is. */
+/* The root of the broadcast is the sender. */
 static rcm_status pair_send(rcm_comm *pair, float *data) {
     return rcm_broadcast(pair, data, COUNT, RCM_FLOAT32, rcm_rank(pair), NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The patterns of communication, on text: a pipeline of stages that each adds its letter and hands
- * the text on, then what each collective does with blocks of two characters, "letter of the rank,
- * number of the block". The pictures of many a tutorial, as output of rank 0 and of the last rank.
+ * Patterns of communication, on text. In a pipeline each stage adds its letter and sends the text
+ * on. Then each collective runs on blocks of two characters: the letter of the rank and the number
+ * of the block. Rank 0 and the last rank print the results.
  *
  *     ringcomm-run -n 4 -- ./patterns
  */
@@ -30,12 +30,12 @@ static void fill(void) {
     }
 }
 
-static void say(const char *pattern, int blocks) {
+static void show(const char *pattern, int blocks) {
     if (rank == 0 || rank == size - 1)
         printf("%s, rank %d: %.*s\n", pattern, rank, BLOCK * blocks, out);
 }
 
-/* Each stage receives from the one before, and sends to the one behind. */
+/* Each stage receives from the stage before it and sends to the stage after it. */
 static void pipeline(rcm_comm *comm) {
     struct rcm_call call = RCM_CALL_INIT;
     char text[RANKS_MAX + 1] = "";
@@ -53,31 +53,31 @@ static void one_and_all(rcm_comm *comm) {
     fill();
     memcpy(out, in, BLOCK);
     check(rcm_broadcast(comm, out, BLOCK, RCM_UINT8, 0, NULL, NULL));
-    say("broadcast", 1);
+    show("broadcast", 1);
     fill();
     check(rcm_scatter(comm, in, out, BLOCK, RCM_UINT8, 0, NULL, NULL));
-    say("scatter", 1);
+    show("scatter", 1);
     fill();
     check(rcm_gather(comm, in, out, BLOCK, RCM_UINT8, 0, NULL, NULL));
-    say("gather", size);
+    show("gather", size);
     fill();
     check(rcm_reduce(comm, in, out, BLOCK, RCM_UINT8, RCM_MAX, 0, NULL, NULL));
-    say("reduce, max", 1);
+    show("reduce, max", 1);
 }
 
 static void all_and_all(rcm_comm *comm) {
     fill();
     check(rcm_all_gather(comm, in, out, BLOCK, RCM_UINT8, NULL, NULL));
-    say("all_gather", size);
+    show("all_gather", size);
     fill();
     check(rcm_all_reduce(comm, in, out, BLOCK, RCM_UINT8, RCM_MIN, NULL, NULL));
-    say("all_reduce, min", 1);
+    show("all_reduce, min", 1);
     fill();
     check(rcm_reduce_scatter(comm, in, out, BLOCK, RCM_UINT8, RCM_MAX, NULL, NULL));
-    say("reduce_scatter, max", 1);
+    show("reduce_scatter, max", 1);
     fill();
     check(rcm_all_to_all(comm, in, out, BLOCK, RCM_UINT8, NULL, NULL));
-    say("all_to_all", size);
+    show("all_to_all", size);
     check(rcm_barrier(comm, NULL, NULL));
 }
 

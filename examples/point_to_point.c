@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between two ranks, blocking and not, and the ways by which ranks find each other: from
- * the environment, or by a URL. (ring_all_reduce.c and mnist_sgd.c go on from here.)
+ * Messages between two ranks, blocking and asynchronous. The ranks find each other by the
+ * environment or by a URL. Next programs: ring_all_reduce.c and mnist_sgd.c.
  *
  *     ringcomm-run -n 2 -- ./point_to_point
  *     RANK=0 WORLD_SIZE=2 ./point_to_point tcp://node1:23456 &      and RANK=1 elsewhere
@@ -29,7 +29,7 @@ static void blocking(rcm_comm *comm) {
     printf("Rank %d has data %g\n", rank, tensor);
 }
 
-/* Until it is complete, neither rank touches its tensor. */
+/* Neither rank uses its tensor before the work is complete. */
 static void not_blocking(rcm_comm *comm) {
     float tensor = 0;
     rcm_work *work = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An all-reduce of one's own, from rcm_isend and rcm_irecv: the ring (Patarasuk and Yuan 2009),
- * checked and timed against rcm_all_reduce.
+ * An all-reduce made of rcm_isend and rcm_irecv: the ring (Patarasuk and Yuan 2009), compared with
+ * rcm_all_reduce in results and time.
  *
  *     ringcomm-run -n 4 -- ./ring_all_reduce [MEGABYTES]
  *
@@ -11,15 +11,15 @@
  *
  *     step   rank 0 sends   rank 1 sends   rank 2 sends   rank 3 sends
  *      0         c0             c1             c2             c3
- *      1         c3             c0             c1             c2          (what came in step 0,
- *      2         c2             c3             c0             c1           with one's own added)
+ *      1         c3             c0             c1             c2          (received in step 0,
+ *      2         c2             c3             c0             c1           own data added)
  *
  * then n-1 steps of "receive and keep" pass the finished chunks on. Each rank sends and receives
- * 2 (n-1)/n of the array, which is the least possible, whatever n is.
+ * 2 (n-1)/n of the array, the least possible for any n.
  *
- * It cannot deadlock: a step posts its receives and its sends before it waits for any of them, and
- * a send needs only the neighbour's receive of the same step. Chunks go as SLICES messages, so
- * that one slice is added while the next is on its way.
+ * There is no deadlock: a step posts its receives and sends before it waits for any of them, and a
+ * send needs only the neighbour's receive of the same step. A chunk is SLICES messages, so one
+ * slice is added while the next arrives.
  */
 #include <ringcomm.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ struct ring {
     float *scratch; /* one chunk: what is received before it is added */
 };
 
-/* Examples may give up at once; the other ranks are told by the library. */
+/* The library sends the error to the other ranks. */
 static void check(rcm_status status, const char *what) {
     if (status == RCM_OK)
         return;
@@ -97,7 +97,7 @@ static void ring_all_reduce(struct ring *ring, float *data, size_t count) {
         ring_step(ring, data, count, (r + 1 - step + n) % n, (r - step + n) % n, 0);
 }
 
-/* Small whole numbers, so that every order of additions gives the same sum. */
+/* Small whole numbers: every order of additions gives the same sum. */
 static void fill(float *data, size_t count, int rank) {
     for (size_t i = 0; i < count; i++)
         data[i] = (float)((i + (size_t)rank * 7) % 1000);

@@ -19,7 +19,7 @@ static void check(rcm_status status) {
         errx(1, "rank %d: %s: %s", rank, rcm_status_name(status), rcm_last_error());
 }
 
-static void say(const char *what, const float *values, int n) {
+static void show(const char *what, const float *values, int n) {
     char text[RANKS_MAX * 8] = "";
     for (int i = 0; i < n; i++) {
         const size_t used = strlen(text);
@@ -31,21 +31,21 @@ static void say(const char *what, const float *values, int n) {
 static void do_reduce(rcm_comm *comm) {
     float data = 1;
     check(rcm_reduce(comm, &data, &data, 1, RCM_FLOAT32, RCM_SUM, 0, NULL, NULL));
-    say("reduce", &data, 1); /* only rank 0 has the sum */
+    show("reduce", &data, 1); /* only rank 0 has the sum */
 }
 
 static void do_all_reduce(rcm_comm *comm) {
     float data = 1;
     check(rcm_all_reduce(comm, &data, &data, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL));
-    say("all_reduce", &data, 1);
+    show("all_reduce", &data, 1);
 }
 
 static void do_scatter(rcm_comm *comm) {
     float list[RANKS_MAX], data;
-    for (int i = 0; i < size; i++) /* of rank 0; the others' list is not looked at */
+    for (int i = 0; i < size; i++) /* of rank 0; the lists of other ranks are not used */
         list[i] = (float)(i + 1);
     check(rcm_scatter(comm, list, &data, 1, RCM_FLOAT32, 0, NULL, NULL));
-    say("scatter", &data, 1);
+    show("scatter", &data, 1);
 }
 
 static void do_gather(rcm_comm *comm) {
@@ -53,20 +53,20 @@ static void do_gather(rcm_comm *comm) {
     float list[RANKS_MAX];
     check(rcm_gather(comm, &data, list, 1, RCM_FLOAT32, 0, NULL, NULL));
     if (rank == 0)
-        say("gather", list, size);
+        show("gather", list, size);
 }
 
 static void do_all_gather(rcm_comm *comm) {
     const float data = (float)rank;
     float list[RANKS_MAX];
     check(rcm_all_gather(comm, &data, list, 1, RCM_FLOAT32, NULL, NULL));
-    say("all_gather", list, size);
+    show("all_gather", list, size);
 }
 
 static void do_broadcast(rcm_comm *comm) {
     float data = (float)rank;
     check(rcm_broadcast(comm, &data, 1, RCM_FLOAT32, 0, NULL, NULL));
-    say("broadcast", &data, 1);
+    show("broadcast", &data, 1);
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that starts its ranks itself: four processes that run one function, with parameters of
- * the parent's, send each other a tensor, blocking and not, and call the collectives.
+ * A program that starts its own ranks: four processes run one function with parameters of the
+ * parent. They send a tensor, blocking and asynchronous, and call the collectives.
  *
  *     ./spawn
  */
@@ -24,7 +24,7 @@ static void check(rcm_status status) {
 }
 
 /* "rank 1 after: [1, 2, 3]", in one call of printf. */
-static void say(const char *what, const float *values, int n) {
+static void show(const char *what, const float *values, int n) {
     char text[256] = "";
     for (int i = 0; i < n; i++) {
         const size_t used = strlen(text);
@@ -33,7 +33,7 @@ static void say(const char *what, const float *values, int n) {
     printf("rank %d %s: [%s]\n", rank, what, text);
 }
 
-/* From rank 0 to rank 1, blocking, then not. */
+/* From rank 0 to rank 1, blocking, then asynchronous. */
 static void messages(rcm_comm *comm) {
     float tensor[4] = {0};
     rcm_work *work = NULL;
@@ -41,15 +41,15 @@ static void messages(rcm_comm *comm) {
         const float values[4] = {0.5f, 1, 1.5f, 2};
         check(rcm_send(comm, values, 4, RCM_FLOAT32, 1, 0, NULL, NULL));
         check(rcm_isend(comm, values, 4, RCM_FLOAT32, 1, 0, &work));
-        check(rcm_work_wait(work, -1)); /* values are the program's again */
+        check(rcm_work_wait(work, -1)); /* now the program can use the values */
     } else if (rank == 1) {
-        say("before", tensor, 4);
+        show("before", tensor, 4);
         check(rcm_recv(comm, tensor, 4, RCM_FLOAT32, 0, 0, NULL, NULL));
-        say("after", tensor, 4);
+        show("after", tensor, 4);
         memset(tensor, 0, sizeof(tensor));
         check(rcm_irecv(comm, tensor, 4, RCM_FLOAT32, 0, 0, &work));
         check(rcm_work_wait(work, -1));
-        say("after, not blocking", tensor, 4);
+        show("after, not blocking", tensor, 4);
     }
     rcm_work_free(work);
 }
@@ -57,9 +57,9 @@ static void messages(rcm_comm *comm) {
 static void from_one(rcm_comm *comm) {
     float tensor[2] = {(float)rank, (float)rank}, parts[RANKS] = {10, 20, 30, 40}, mine;
     check(rcm_broadcast(comm, tensor, 2, RCM_FLOAT32, 0, NULL, NULL));
-    say("broadcast", tensor, 2);
+    show("broadcast", tensor, 2);
     check(rcm_scatter(comm, parts, &mine, 1, RCM_FLOAT32, 0, NULL, NULL));
-    say("scatter", &mine, 1);
+    show("scatter", &mine, 1);
 }
 
 static void to_one(rcm_comm *comm) {
@@ -68,8 +68,8 @@ static void to_one(rcm_comm *comm) {
     check(rcm_reduce(comm, ones, sum, 2, RCM_FLOAT32, RCM_SUM, 0, NULL, NULL));
     check(rcm_gather(comm, &mine, all, 1, RCM_FLOAT32, 0, NULL, NULL));
     if (rank == 0) {
-        say("reduce", sum, 2);
-        say("gather", all, RANKS);
+        show("reduce", sum, 2);
+        show("gather", all, RANKS);
     }
 }
 
@@ -77,17 +77,17 @@ static void to_all(rcm_comm *comm) {
     const float mine = (float)rank, row[RANKS] = {0, 1, 2, 3};
     float sum, largest, all[RANKS], part;
     check(rcm_all_reduce(comm, &mine, &sum, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL));
-    say("all_reduce, sum", &sum, 1);
+    show("all_reduce, sum", &sum, 1);
     check(rcm_all_reduce(comm, &mine, &largest, 1, RCM_FLOAT32, RCM_MAX, NULL, NULL));
-    say("all_reduce, max", &largest, 1);
+    show("all_reduce, max", &largest, 1);
     check(rcm_all_gather(comm, &mine, all, 1, RCM_FLOAT32, NULL, NULL));
-    say("all_gather", all, RANKS);
+    show("all_gather", all, RANKS);
     check(rcm_reduce_scatter(comm, row, &part, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL));
-    say("reduce_scatter", &part, 1);
+    show("reduce_scatter", &part, 1);
     check(rcm_barrier(comm, NULL, NULL));
 }
 
-/* Of each process; what it returns is its exit status. */
+/* Runs in each process. The return value is the exit status. */
 static int run(int number, void *arg) {
     const struct parameters *p = arg;
     rcm_comm *comm;

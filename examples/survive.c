@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job that outlives its ranks: when one dies, the others make a communicator of those that are
- * left and go on. The launcher must let them:
+ * A job that survives dead ranks: the others make a new communicator of the survivors and continue.
+ * The launcher must not stop them:
  *
  *     ringcomm-run -n 4 --keep-going -- ./survive
  *
@@ -18,20 +18,20 @@ static int fail(const char *what) {
     return 1;
 }
 
-/* What all ranks must agree on after a failure: the round of whoever is furthest behind. */
+/* After a failure all ranks continue with the lowest round of any rank. */
 static rcm_status find_round(rcm_comm *comm, int32_t *round) {
     return rcm_all_reduce(comm, round, round, 1, RCM_INT32, RCM_MIN, NULL, NULL);
 }
 
-/* Replaces comm by one of the survivors, until one holds. */
+/* Replaces comm by a communicator of the survivors, until one works. */
 static rcm_status survive(rcm_comm **comm, int32_t *round) {
     rcm_comm *rest;
     rcm_status status;
     do {
         status = rcm_comm_shrink(*comm, NULL, &rest);
         if (status != RCM_OK)
-            return status;         /* the others went on without us, or never came */
-        (void)!rcm_destroy(*comm); /* says again why it failed */
+            return status;         /* the others continued without this rank, or did not arrive */
+        (void)!rcm_destroy(*comm); /* returns the same error */
         *comm = rest;
         status = find_round(*comm, round);
     } while (status != RCM_OK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fences: see fence.h. One that is dropped before it has ended is kept until then. */
+/* Fences: see fence.h. A fence that is dropped before it has ended is kept until then. */
 #include "fence.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@ struct fence {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fence *dropped; /* under the lock: those that had not ended */
+static struct fence *dropped; /* those that had not ended; under the lock */
 
-/* What looks at the operations that come after it is the kind. */
+/* No wake-up is needed: the kind itself checks operations that come after a fence. */
 static void wake_none(void *arg) {
     (void)arg;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations that finish later: see operation.h. */
+/* Asynchronous operations: see operation.h. */
 #include "operation.h"
 #include <sched.h>
 #include "error.h"
@@ -31,14 +31,14 @@ static rcm_status operation_failed(const struct rcmi_operation *o, rcm_status st
     char why[200];
     row->explain(o->code, why, sizeof why);
     if (o->nresults == 0)
-        return rcmi_fail(status, 0, "what is enqueued on the stream of %s failed: %s", row->name,
+        return rcmi_fail(status, 0, "the work enqueued on the stream of %s failed: %s", row->name,
                          why);
     return rcmi_fail(status, 0, "%s of %zu bytes in %s failed: %s",
                      o->reduces ? "a reduction" : "a copy", o->bytes, row->name, why);
 }
 
 rcm_status rcmi_operation_look(const struct rcmi_operation *o) {
-    /* Pairs with the release in _end: what it wrote is there. */
+    /* Pairs with the release in _end: results are visible. */
     const rcm_status status = (rcm_status)atomic_load_explicit(&o->status, memory_order_acquire);
     if (status == RCM_PENDING)
         return RCM_AGAIN;
@@ -50,13 +50,13 @@ void rcmi_operation_end(struct rcmi_operation *o, rcm_status status, int code) {
     atomic_fetch_add_explicit(&all->waking, 1, memory_order_relaxed);
     o->code = code;
     atomic_store_explicit(&o->status, status, memory_order_release);
-    /* Release: where none is seen to run, or to wake, what was written before is seen. */
+    /* Release: a thread that sees none running, or waking, also sees what was written before. */
     atomic_fetch_sub_explicit(&all->running, 1, memory_order_release);
     all->wake(all->arg);
     atomic_fetch_sub_explicit(&all->waking, 1, memory_order_release);
 }
 
-/* What it comes after may be gone once its owner has given up. */
+/* Checks given_up first: `after` may be gone once the owner has given up. */
 rcm_status rcmi_operation_may_run(const struct rcmi_operation *o, int *ret_code) {
     *ret_code = 0;
     if (atomic_load_explicit(&o->all->given_up, memory_order_relaxed))

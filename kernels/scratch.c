@@ -18,9 +18,9 @@ struct rcmi_scratch {
     size_t bytes;
     void (*wake)(void *arg);
     void *arg;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards all members below */
     void *memory;
-    rcm_status status; /* RCM_AGAIN: the job is to allocate it */
+    rcm_status status; /* RCM_AGAIN: allocation in progress */
     struct rcmi_error why;
     bool ended;
 };
@@ -73,7 +73,7 @@ static rcm_status scratch_begin(const struct rcmi_scratches *all, const struct r
     return RCM_OK;
 }
 
-/* Out of the pool; NULL. */
+/* Takes suitable memory out of the pool; NULL: none. */
 static struct rcmi_scratch *spare_take(struct rcmi_scratches *all, const struct rcmi_device *device,
                                        size_t bytes) {
     struct rcmi_scratch **at = &all->spare;
@@ -85,8 +85,8 @@ static struct rcmi_scratch *spare_take(struct rcmi_scratches *all, const struct 
     return scratch;
 }
 
-/* To a power of two, so that what grows takes new memory seldom, and together at most twice the
- * most. */
+/* Rounds up to a power of two, so that growing requests allocate rarely, and the total is at most
+ * twice the largest. */
 static size_t scratch_round(size_t bytes) {
     size_t rounded = SCRATCH_LEAST;
     while (rounded < bytes && rounded <= SIZE_MAX / 2)
@@ -114,7 +114,7 @@ rcm_status rcmi_scratch_look(struct rcmi_scratch *scratch, void **ret_memory) {
     const rcm_status status = scratch->status;
     pthread_mutex_unlock(&scratch->lock);
     if (status == RCM_OK)
-        *ret_memory = scratch->memory; /* final, as all of it from here on */
+        *ret_memory = scratch->memory; /* final from here on */
     else if (status != RCM_AGAIN)
         *rcmi_last_error() = scratch->why;
     return status;

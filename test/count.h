@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a process has, counted from /proc, to be compared with what it had before. */
+/* Counts entries of folders such as /proc/self/fd, to compare with an earlier count. */
 #ifndef TEST_COUNT_H
 #define TEST_COUNT_H
 
@@ -17,8 +17,8 @@ static inline int count_entries(const char *folder) {
     return n;
 }
 
-/* Threads there are more than `before`. A joined one is counted for a moment more: the joiner is
- * told before it is off the list. */
+/* Threads in excess of `before`. A joined thread stays in the list for a moment, so this waits for
+ * up to 1 s. */
 static inline int count_threads_more(int before) {
     for (int i = 0; i < 200 && count_entries("/proc/self/task") > before; i++)
         usleep(5000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TEST_SANITIZED: 1 in a build with a sanitizer, which is slower and lives in more memory. */
+/* TEST_SANITIZED: 1 in a build with a sanitizer, which is slower and needs more memory. */
 #ifndef TEST_SANITIZED_H
 #define TEST_SANITIZED_H
 

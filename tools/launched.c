@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a launcher told this process: see launched.h. */
+/* Rank and size from a launcher; see launched.h. */
 #include "launched.h"
 #include <stddef.h>
 #include <stdint.h>

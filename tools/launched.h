@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a launcher told this process (rcm_launch_at), for tools that start no rank by themselves: a
- * word that is missing or no number counts as not told.
+ * Rank and size from a launcher (rcm_launch_at), for tools that do not call rcm_init. A value that
+ * is missing or not a number counts as not set.
  */
 #ifndef RINGCOMM_TOOLS_LAUNCHED_H
 #define RINGCOMM_TOOLS_LAUNCHED_H
 
-/* This process's rank and the number of ranks; of one if none was told. */
+/* This process's rank and the number of ranks; 0 of 1 if not set. */
 void launched_job(int *ret_rank, int *ret_nranks);
-/* Its number on this host; 0 if none was told. */
+/* Its rank on this host; 0 if not set. */
 int launched_local_rank(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs gnuplot on a script in an unnamed file: see plot.h. */
+/* Runs gnuplot on a script in a memory file; see plot.h. */
 #include "plot.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* Single quotes of gnuplot: everything literal, a quote is doubled. */
+/* Single quotes of gnuplot: all characters are literal, a quote is doubled. */
 static void script_write_string(FILE *script, const char *text) {
     fputc('\'', script);
     for (const char *c = text; *c; c++) {
@@ -29,7 +29,7 @@ static void script_write_string(FILE *script, const char *text) {
     fputc('\'', script);
 }
 
-/* One named data block for each run of points with the same series; returns how many. */
+/* Writes one named data block per series; returns the number of blocks. */
 static size_t script_write_data(FILE *script, const struct plot_point *points, size_t npoints) {
     size_t blocks = 0;
     const char *series = NULL;
@@ -131,7 +131,7 @@ bool plot_write(const char *path, const char *title, const struct plot_point *po
     }
     bool ok = false;
     if (script_write(script, path, title, points, npoints) == 0) {
-        tool_error("no plot '%s': there is no result with a size above 0 bytes", path);
+        tool_error("no plot '%s': no result has a size above 0 bytes", path);
     } else if (fflush(script) != 0 || lseek(fileno(script), 0, SEEK_SET) != 0) {
         tool_error("no plot '%s': %s", path, strerror(errno));
     } else {

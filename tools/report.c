@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Table, CSV and JSON output: see report.h. */
+/* Table, CSV and JSON output; see report.h. */
 #include "report.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ struct report {
     size_t ncolumns;
     FILE *table, *csv, *json; /* each may be NULL; at most one of them is stdout */
     const char *csv_name, *json_name;
-    const char *last_name, *last; /* line; NULL: there is none */
+    const char *last_name, *last; /* the last line; NULL: none */
     size_t notes, rows;
 };
 
@@ -169,7 +169,7 @@ void report_note(struct report *report, const char *name, const char *format, ..
     report->notes++;
 }
 
-/* What stands between the notes and the rows. */
+/* Writes the text between notes and rows. */
 static void report_begin_rows(struct report *report) {
     if (report->json)
         fputs("},\n \"rows\": [", report->json);
@@ -226,7 +226,7 @@ void report_last(struct report *report, const char *name, const char *text) {
     report->last = text;
 }
 
-/* What stands behind the rows. */
+/* Writes the text after the rows. */
 static void report_end_rows(struct report *report) {
     if (report->table && report->last)
         fprintf(report->table, "%s\n", report->last);
@@ -242,7 +242,7 @@ static void report_end_rows(struct report *report) {
     fputs("}\n", report->json);
 }
 
-/* Flushes, closes what is not stdout, and says if something was lost on the way. */
+/* Flushes the file, closes it unless it is stdout, and reports a failed write. */
 static bool report_finish_file(FILE *file, const char *name) {
     if (!file)
         return true;
@@ -250,7 +250,7 @@ static bool report_finish_file(FILE *file, const char *name) {
     if (file != stdout)
         ok = fclose(file) == 0 && ok;
     if (!ok)
-        tool_error("could not write everything to %s",
+        tool_error("cannot write all results to %s",
                    name && strcmp(name, "-") != 0 ? name : "stdout");
     return ok;
 }

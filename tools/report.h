@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Results of a tool: lines of notes, then one row per result, as a table for people on stdout,
- * as CSV and as JSON. Rows go out as they come. CSV is the header line and the rows, without
- * notes; JSON is {"info": {note: text, ...}, "rows": [{column: value, ...}, ...]}, and a member
- * more where there is a last line.
+ * The results of a tool: notes, then one row per result, as a table on stdout, as CSV and as JSON.
+ * Each row is written immediately. CSV has the header line and the rows, but no notes. JSON is
+ * {"info": {note: text, ...}, "rows": [{column: value, ...}, ...]}, and one more member if there
+ * is a last line.
  */
 #ifndef RINGCOMM_TOOLS_REPORT_H
 #define RINGCOMM_TOOLS_REPORT_H
@@ -30,29 +30,30 @@ struct report_cell {
 struct report_cell report_text(const char *text);
 struct report_cell report_int(int64_t value);
 struct report_cell report_real(double value, int decimals);
-/* "-" in the table (as is an empty text), empty in CSV, null in JSON. */
+/* "-" in the table (like an empty text), empty in CSV, null in JSON. */
 struct report_cell report_missing(void);
 
 struct report;
 
 /* csv, json: a file's name, "-" (stdout, instead of the table), or NULL for none. columns and the
- * names must live as long as the report. Complains on stderr and returns false if a file cannot
- * be opened. */
+ * names must live as long as the report. Prints an error and returns false if a file cannot be
+ * opened. */
 bool report_open(const struct report_column *columns, size_t ncolumns, const char *csv,
                  const char *json, struct report **ret_report);
 
-/* "# name: text" above the table. Before the first row. */
+/* Writes "# name: text" above the table. Call it before the first row. */
 void report_note(struct report *report, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* One cell per column. */
+/* Writes a row of one cell per column. */
 void report_row(struct report *report, const struct report_cell *cells);
 
-/* The last line of the table, and in JSON a member of that name behind the rows; CSV has none. NULL
- * is fine. Both texts must live until the report is closed. */
+/* Sets the last line of the table; in JSON a member of that name after the rows; not in CSV. report
+ * may be NULL. Both texts must live until the report is closed. */
 void report_last(struct report *report, const char *name, const char *text);
 
-/* Completes and frees; false, after a complaint, if anything could not be written. NULL is fine. */
+/* Completes and frees the report. Prints an error and returns false if a write failed. report may
+ * be NULL. */
 bool report_close(struct report *report);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-store: serves a TCP store, or looks into and changes one (tcp or file, ours or torch's)
- * from a shell. Uses only ringcomm.h.
+ * ringcomm-store: serves a TCP store, or reads and changes a store (tcp or file, of this library or
+ * of torch) from a shell. Uses only ringcomm.h.
  */
 #include <argp.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #define STDIN_MAX (8 * 1024 * 1024 + 1)
 
 static const char doc[] =
-    "Serves a store, in which ranks find each other, or looks into one.\v"
+    "Serves a store, through which ranks find each other, or reads and changes one.\v"
     "Commands:\n"
     "  serve             serve a TCP store until SIGINT or SIGTERM\n"
     "  get KEY           wait for KEY and print its value\n"
@@ -39,8 +39,8 @@ static const char doc[] =
     "  ringcomm-store add -- counter -1\n"
     "  ringcomm-store --url file:///tmp/rendezvous count\n"
     "\n"
-    "With RINGCOMM_SECRET or RINGCOMM_SECRET_FILE both sides prove that they know the secret. "
-    "Exit status: 0 if it went well, 1 if not, 2 for a wrong command line.";
+    "With RINGCOMM_SECRET or RINGCOMM_SECRET_FILE both sides prove that they have the secret. "
+    "Exit status: 0 success, 1 failure, 2 invalid command line.";
 
 static const struct argp_option options[] = {
     {"url", 'u', "URL", 0, "the store (default: RINGCOMM_URL)", 0},
@@ -86,7 +86,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case 't':
         if (!parse_seconds(arg, &s->timeout_ms))
-            argp_error(state, "--timeout %s is no duration, in seconds or as 90s, 10m", arg);
+            argp_error(state, "--timeout %s is not a duration, in seconds or as 90s, 10m", arg);
         return 0;
     case 'H':
         s->host = arg;
@@ -113,7 +113,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* Says what went wrong; the exit status. */
+/* Prints the library's error; returns the exit status. */
 static int failed(const char *command) {
     fprintf(stderr, "ringcomm-store: %s: %s\n", command, rcm_last_error());
     return 1;
@@ -121,7 +121,7 @@ static int failed(const char *command) {
 
 /* ---- Serving ------------------------------------------------------------------------------- */
 
-/* What other commands are given in --url, serve takes as options. */
+/* serve has options for its address instead of --url or arguments. */
 static int serve_misused(const struct settings *s) {
     fprintf(stderr, "ringcomm-store: serve takes no argument '%s'; use --host and --port\n",
             s->args[1]);
@@ -172,7 +172,7 @@ static bool value_read(const char *text, char **ret_data, size_t *ret_len) {
     char *data = malloc(STDIN_MAX);
     if (!data)
         return false;
-    *ret_len = fread(data, 1, STDIN_MAX, stdin); /* one byte too many makes the store refuse it */
+    *ret_len = fread(data, 1, STDIN_MAX, stdin); /* one byte too many: the store rejects it */
     *ret_data = data;
     return true;
 }
@@ -199,7 +199,7 @@ static int run_get(rcm_store *store, const struct settings *s) {
     bool good = fwrite(value, 1, len, stdout) == len;
     free(value);
     if (isatty(STDOUT_FILENO))
-        putchar('\n'); /* for people; a program gets the value's bytes and no others */
+        putchar('\n'); /* for a terminal; a program gets exactly the value's bytes */
     if (fflush(stdout) != 0 || !good) {
         fprintf(stderr, "ringcomm-store: get: cannot write the value: %s\n", strerror(errno));
         return 1;
@@ -248,7 +248,7 @@ static int run_count(rcm_store *store, const struct settings *s) {
 
 static const struct command {
     const char *name, *arguments;
-    size_t min, max; /* arguments behind the name */
+    size_t min, max; /* number of arguments after the name */
     int (*run)(rcm_store *store, const struct settings *s);
 } commands[] = {
     {"get", "KEY", 1, 1, run_get},
@@ -260,7 +260,7 @@ static const struct command {
     {"count", "", 0, 0, run_count},
 };
 
-/* A URL that a rank would serve (rank=0) is one that we only ask. */
+/* Makes a client's URL: with rank=0 in it, the store would be served instead. */
 static char *client_url(const char *url) {
     char *copy;
     bool tcp = strncmp(url, "tcp://", 6) == 0 && !strstr(url, "server=");
@@ -279,8 +279,8 @@ static int command_run(const struct command *command, const struct settings *s) 
         return USAGE;
     }
     if (!from || !from[0]) {
-        fprintf(stderr, "ringcomm-store: which store? give --url URL or set RINGCOMM_URL, as in "
-                        "tcp://127.0.0.1:29500\n");
+        fprintf(stderr, "ringcomm-store: no store given; use --url URL or set RINGCOMM_URL, for "
+                        "example tcp://127.0.0.1:29500\n");
         return USAGE;
     }
     char *url = client_url(from);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Units of durations, the same for all tools. */
+/* Units of durations, for all tools. */
 #ifndef RINGCOMM_TOOLS_UNITS_H
 #define RINGCOMM_TOOLS_UNITS_H
 
 #include <math.h>
 #include <string.h>
 
-/* Seconds of a unit; "" is seconds, what is no unit is no number. */
+/* Seconds of a unit; "" is seconds; NAN for an unknown unit. */
 static inline double tool_unit_seconds(const char *unit) {
     static const struct {
         const char *name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes: making and ending them, their doorbell and status page, their turn on the loop. */
+/* Nodes: creation and end, doorbell and status page, the tick of the loop. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,20 +16,21 @@
 
 enum { TURNS = 16, HEAD_BYTES = RCMI_STATUS_PAGE_AT + RCMI_STATUS_PAGE_BYTES };
 
-/* ---- The loop's turn ------------------------------------------------------------------------- */
+/* ---- The loop's tick ------------------------------------------------------------------------- */
 
-/* Does what other threads and callbacks left for the loop thread. True if there was anything. */
+/* Does the work that other threads and callbacks left for the loop thread. True if there was work.
+ */
 static bool node_turn(struct rcmi_node *node) {
     bool any = rcmi_links_take_failed(node);
     any = rcmi_links_take_changed(node) || any;
     any = rcmi_planes_take_device(node) || any;
     any = rcmi_outbox_flush(node) || any;
     any = rcmi_control_loopback(node) || any;
-    any = rcmi_links_tell_lost(node) || any;
+    any = rcmi_links_report_lost(node) || any;
     return any;
 }
 
-/* Answers the farewells of peers that have left before us. */
+/* Answers the farewells of peers that leave before us. */
 static void node_answer_byes(struct rcmi_node *node) {
     node->unanswered = false;
     for (int i = 0; i < node->config.nranks; i++) {
@@ -53,14 +54,14 @@ static rcmi_deadline node_tick(void *arg) {
     if (node->config.tick)
         until = node->config.tick(node->config.arg);
     if (node->closing > 0) {
-        /* What was committed to channels that are closed by now still has to leave. */
+        /* Committed messages of closed channels still have to be sent. */
         rcmi_node_progress(node);
         rcmi_node_arm(node);
     }
     return node_turn(node) ? 0 : until;
 }
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static rcm_status copy_string(const char **string, const char *otherwise) {
     const char *from = *string ? *string : otherwise;
@@ -81,7 +82,7 @@ static rcm_status node_copy_config(struct rcmi_node *node, const struct rcmi_nod
         if (status == RCM_OK)
             status = copy_string(strings[i], otherwise[i]);
         else
-            *strings[i] = NULL; /* not ours to free */
+            *strings[i] = NULL; /* owned by the caller */
     }
     return status;
 }
@@ -90,7 +91,7 @@ static rcm_status node_check_config(const struct rcmi_node_config *config) {
     if (config->nranks < 1 || config->rank < 0 || config->rank >= config->nranks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "rank %d of %d ranks", config->rank, config->nranks);
     if (!config->lookup)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "a node without a look-up function");
+        return rcmi_fail(RCM_ERR_INVALID, 0, "a node requires a look-up function");
     if (config->slot_bytes < 64 || config->slot_bytes > ((size_t)1 << 30) || config->slots < 1 ||
         config->slots > 65536)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%u slots of %zu bytes per channel", config->slots,
@@ -117,7 +118,7 @@ static rcm_status node_init_domains(struct rcmi_node *node) {
     return status;
 }
 
-/* Where no transport placed doorbell and status page, only tools want to read them. */
+/* If no backend placed doorbell and status page, only tools read them. */
 static rcm_status node_init_head(struct rcmi_node *node) {
     if (node->doorbell)
         return RCM_OK;
@@ -253,18 +254,17 @@ rcm_status rcmi_node_start(struct rcmi_node *node) {
     return RCM_OK;
 }
 
-/* ---- Ending ---------------------------------------------------------------------------------- */
+/* ---- End ------------------------------------------------------------------------------------- */
 
-enum { UNLINKED_MS = 200 }; /* for peers that would find no process, and take that for the reason */
+enum { UNLINKED_MS = 200 }; /* else such peers would report a missing process as the reason */
 
 struct drain {
     struct rcmi_node *node;
     bool done;
-    bool unlinked; /* there are peers without a link; they may be about to make one */
+    bool unlinked; /* some peers have no link; they may be about to make one */
 };
 
-/* On the loop thread: is anything still to be told, or a link still to be made that will carry
- * it? */
+/* Loop thread. Are messages still queued, or links being made that will carry them? */
 static void node_look_drained(void *arg) {
     struct drain *drain = arg;
     drain->done = !rcmi_outbox_flush(drain->node);
@@ -295,8 +295,8 @@ void rcmi_node_drain(struct rcmi_node *node, rcmi_deadline deadline) {
 /* On the loop thread: everything but the loop itself. */
 static void node_close(void *arg) {
     struct rcmi_node *node = arg;
-    /* Why it ends is told before the connections close, or peers would take the end for the reason.
-     * A forked child says nothing on its parent's connections. */
+    /* The reason is sent before the connections close; otherwise peers would report the end itself.
+     * A forked child sends nothing on its parent's connections. */
     if (rcmi_fork_is_maker(node->generation))
         rcmi_outbox_flush(node);
     node->closed = true;
@@ -328,7 +328,7 @@ void rcmi_node_destroy(struct rcmi_node *node) {
         node_close(node);
     rcmi_loop_destroy(node->loop);
     rcmi_frames_clear(&node->outbox);
-    rcmi_frames_clear(&node->said);
+    rcmi_frames_clear(&node->kept);
     pthread_cond_destroy(&node->changed);
     pthread_mutex_destroy(&node->lock);
     free((void *)(uintptr_t)node->config.host_id);
@@ -347,7 +347,7 @@ void rcmi_node_destroy(struct rcmi_node *node) {
     free(node);
 }
 
-/* ---- Small things ---------------------------------------------------------------------------- */
+/* ---- Accessors ------------------------------------------------------------------------------- */
 
 void rcmi_node_address(const struct rcmi_node *node, const void **ret_blob, size_t *ret_len) {
     *ret_blob = node->address;

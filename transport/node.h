@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the floors of the framework share: a node and its links. Transports do not see it: what they
- * may use is row.h. Each floor has a header beside it, and calls those below it; what a floor calls
- * of the one above goes through a table that the node is made with:
+ * The shared state of the framework: a node and its links. Backends do not include it; they use
+ * backend.h. Each layer has its own header and calls the layers below it. Calls to the layer above
+ * go through a table that the node is made with:
  *
  *   node.c, registry.c      nodes, and which transports they use
- *     channel/channel.h     FIFOs between ranks, memory that transports know
+ *     channel/channel.h     FIFOs between ranks, registered memory
  *     link/link.h           one per peer; calls channels by struct rcmi_link_above
- *     net/net.h             sockets until both sides know each other; calls links by
+ *     net/net.h             sockets until both sides are identified; calls links by
  *                           struct rcmi_net_above
  *
- * Everything here but what is marked otherwise belongs to the loop thread; other threads come in
- * through rcmi_loop_call or the node's outbox. Links are never freed before the node, so that a
- * callback may lose any link at any time: what follows a callback looks at the state again.
+ * Everything here belongs to the loop thread unless marked otherwise. Other threads use
+ * rcmi_loop_call or the node's outbox. Links are never freed before the node, because any callback
+ * may lose any link: code after a callback checks the state again.
  *
  *   a connection's life:  connect or accept -> authentication -> HELLO, REPLY -> handed to its link
  *   a link's life:        NONE -> DIALING or WAITING -> SETUP -> UP -> ENDED (farewell) or LOST
  *   a plane's life:       NONE -> SETUP -> UP -> OVER, or SETUP -> DECLINED
  *   a channel's life:     open -> links UP -> OPEN frames -> ACK frames -> ready -> CLOSE frames
  *
- * Setting up a link, once its control connection stands, is in setup.c; a transport that declines
- * leads from SETUP back to DIALING.
+ * setup.c sets up a link once its control connection is established. If a transport declines, the
+ * link returns from SETUP to DIALING.
  */
 #ifndef RCMI_TRANSPORT_NODE_H
 #define RCMI_TRANSPORT_NODE_H
@@ -33,14 +33,14 @@
 #include "fd.h"
 #include "interfaces.h"
 #include "log.h"
-#include "row.h"
+#include "backend.h"
 #include "transport.h"
 
 #define RCMI_LISTENERS_MAX 16
 #define RCMI_ADDRESS_MAX   1536 /* bytes of an address blob */
 #define RCMI_UNIX_NAME_MAX 100
 #define RCMI_LACKS_MAX     160
-#define RCMI_DECLINE_MAX   480 /* bytes of the sentence */
+#define RCMI_DECLINE_MAX   480 /* bytes of the reason */
 
 struct rcmi_conn;
 struct rcmi_channel_end;
@@ -53,11 +53,11 @@ struct rcmi_registration;
 
 struct rcmi_domain {
     const struct rcmi_transport *transport;
-    uint32_t number; /* of the transport: rcmi_transport_number */
+    uint32_t number; /* rcmi_transport_number */
     void *data;
 };
 
-/* In order of addresses. reach: the largest end up to it. */
+/* Sorted by address. reach: the largest end address among the entries up to this one. */
 struct rcmi_registrations {
     struct {
         struct rcmi_registration *registration;
@@ -69,9 +69,9 @@ struct rcmi_registrations {
 struct rcmi_listener {
     struct rcmi_node *node;
     struct rcmi_watch watch;
-    struct rcmi_timer timer; /* pause after a failed accept */
-    rcmi_deadline told;      /* the log has heard of it until then */
-    bool same_host;          /* a Unix socket */
+    struct rcmi_timer timer;       /* pause after a failed accept */
+    rcmi_deadline log_quiet_until; /* log rate limit: suppressed until then */
+    bool same_host;                /* a Unix socket */
     bool loopback;
 };
 
@@ -80,7 +80,7 @@ struct rcmi_frames {
 };
 
 struct rcmi_node {
-    struct rcmi_node_config config; /* strings are ours */
+    struct rcmi_node_config config; /* the node owns the strings */
     const struct rcmi_net_above *net_above;
     const struct rcmi_link_above *link_above;
     /* Of ranks of this host, and of those of them that are near; see rcmi_node_set_near. */
@@ -89,122 +89,122 @@ struct rcmi_node {
     enum rcmi_sharing sharing;
     int64_t peer_timeout_ms;
     bool checks_memory;  /* RINGCOMM_CHECK_MEMORY */
-    uint32_t generation; /* of the process that made it: base/fork.h */
+    uint32_t generation; /* of the process that created the node: base/fork.h */
     struct rcmi_loop *loop;
-    /* Those that may be used, in order of preference, and what of it works here. */
-    const struct rcmi_transport *rows[RCMI_TRANSPORTS_MAX];
-    int nrows;
-    const struct rcmi_transport *own_row; /* the listed row that loops back, NULL if none is */
-    /* In order of rows; the last is of the row that loops back. */
+    /* The configured backends, in order of preference. */
+    const struct rcmi_transport *backends[RCMI_TRANSPORTS_MAX];
+    int nbackends;
+    const struct rcmi_transport *own_backend; /* the listed backend that loops back; NULL: none */
+    /* Those that work here, in the same order; the last one loops back. */
     struct rcmi_domain domains[RCMI_TRANSPORTS_MAX + 1];
     int ndomains;
-    char lacks[RCMI_LACKS_MAX]; /* why not the others, for people */
-    size_t channel_size;        /* the largest of the domains' */
+    char lacks[RCMI_LACKS_MAX]; /* why others do not work, for texts */
+    size_t channel_size;        /* the largest of all domains */
     /* Release store in rcmi_node_use_device pairs with the acquire load in rcmi_node_device. */
     _Atomic(struct rcmi_device *) device;
     struct rcmi_doorbell *doorbell;
     int poller_fd; /* wakes the thread that polls, see sleep.c */
-    /* There is one. Exchange by a thread that is to be it, cleared by it; seq_cst, no other data go
-     * with it. */
+    /* A thread polls. That thread sets it by exchange and clears it; seq_cst, guards no other data.
+     */
     _Atomic bool polled;
     void *status_page;
-    void *own_head; /* memory of the two where no transport placed them */
-    int own_fd;     /* of that, -1 */
+    void *own_head; /* doorbell and status page if no backend placed them */
+    int own_fd;     /* memory file of own_head, -1 */
     uint8_t address[RCMI_ADDRESS_MAX];
     size_t address_len;
     char unix_name[RCMI_UNIX_NAME_MAX + 1];
     struct rcmi_listener listeners[RCMI_LISTENERS_MAX];
     int nlisteners;
-    struct rcmi_conn *conns; /* the youngest first */
+    struct rcmi_conn *conns; /* youngest first */
     int nunidentified;       /* see rcmi_conn_is_unidentified; at most max_unidentified */
     int max_unidentified;
-    int pending_fds; /* descriptors of channels opened ahead of us */
-    bool at_home;    /* there is a listener for each address, see rcmi_listen_narrow */
+    int pending_fds; /* descriptors of channels that peers opened before us */
+    bool at_home;    /* one listener per address, see rcmi_listen_narrow */
     bool attended;
-    bool waiting; /* attended, not started: peers are not answered yet */
+    bool waiting; /* attended but not started: peers are not answered yet */
     struct rcmi_log_rate log_rate[2];
-    /* By rank, NULL where none was needed yet. Release store on the loop thread pairs with the
-     * acquire load in rcmi_node_link of other threads. */
+    /* By rank; NULL if not needed yet. Release store on the loop thread pairs with the acquire load
+     * in rcmi_node_link of other threads. */
     _Atomic(struct rcmi_link *) *links;
     int *sets;                           /* see rcmi_node_set_sharing; NULL: not set */
-    struct rcmi_link *lost;              /* to be told to peer_lost */
+    struct rcmi_link *lost;              /* to be reported by peer_lost */
     struct rcmi_channel_end *ends;       /* all channel ends */
     struct rcmi_frames loopback;         /* frames of the link to ourselves */
     uint32_t serial;                     /* of the last channel opened for writing */
     struct rcmi_timer beat;              /* heartbeats, while a link needs them */
-    bool device_seen;                    /* planes that waited for it have begun */
-    int closing;                         /* writer ends closed here, not yet by all readers */
+    bool device_seen;                    /* planes that waited for the device have started */
+    int closing;                         /* writer ends closed here but not yet by all readers */
     size_t slot_memory, slot_memory_max; /* bytes of all ends' slots */
-    bool leaving;                        /* farewell said */
-    bool hurries;                        /* ... and that of peers is not waited for */
-    bool unanswered;                     /* some peer's farewell may still have to be answered */
+    bool leaving;                        /* the farewell was sent */
+    bool hurries;                        /* ... and the peers' farewells are not waited for */
+    bool unanswered;                     /* a peer's farewell may still need an answer */
     bool closed;                         /* rcmi_node_destroy has begun */
-    bool broken;                         /* broken.c; loop thread */
+    bool broken;                         /* closed_descriptors.c; loop thread */
 
     pthread_mutex_t lock; /* outbox, and the state that rcmi_node_farewell waits for */
     pthread_cond_t changed;
     struct rcmi_frames outbox;
-    struct rcmi_frames said; /* to all; loop thread */
-    int nsaid;
+    struct rcmi_frames kept; /* broadcast messages, see kept_frames.c; loop thread */
+    int nkept;
     struct rcmi_link *failed;
     struct rcmi_link *changed_links;
-    bool settled;                            /* every peer has said farewell or is gone */
+    bool settled;                            /* every peer has sent its farewell or is gone */
     struct rcmi_registrations registrations; /* under lock */
 };
 
 enum rcmi_link_state {
     RCMI_LINK_NONE,
-    RCMI_LINK_DIALING, /* our connection is on its way */
-    RCMI_LINK_WAITING, /* the peer said that its own is */
-    RCMI_LINK_SETUP,   /* one was agreed on; offers, data sockets */
+    RCMI_LINK_DIALING, /* our connection is being made */
+    RCMI_LINK_WAITING, /* the peer replied that it is dialling us */
+    RCMI_LINK_SETUP,   /* a connection was accepted; offers, data sockets */
     RCMI_LINK_UP,
     RCMI_LINK_ENDED, /* after the peer's farewell */
     RCMI_LINK_LOST,
 };
 
-/* A way to reach a peer. */
+/* One way to connect to a peer. */
 struct rcmi_target {
     struct rcmi_domain *domain;
     bool same_host;
     bool patient; /* no answer yet, but one may still come */
-    bool refused; /* by another host, or a firewall in its name */
+    bool refused; /* by another host, or by a firewall on its behalf */
     struct rcmi_sockaddr addr;
-    char iface[RCMI_IFACE_MAX]; /* the peer's name of it */
-    char why[96];               /* why it did not work; "": not tried */
+    char iface[RCMI_IFACE_MAX]; /* the peer's name of the interface */
+    char why[96];               /* why it failed; "": not tried */
 };
 
 enum rcmi_plane_state {
     RCMI_PLANE_NONE,
     RCMI_PLANE_SETUP,    /* from its claim on */
     RCMI_PLANE_UP,       /* on both sides */
-    RCMI_PLANE_DECLINED, /* here or there; that of the host: the peer's end of control is awaited */
-    RCMI_PLANE_OVER,     /* as the link */
+    RCMI_PLANE_DECLINED, /* by either side; host plane: until the peer closes the control stream */
+    RCMI_PLANE_OVER,     /* the link is over */
 };
 
-/* A data plane of a link: what one transport carries between the two ranks in memory of one kind.
- * Its state of every kind but the host's: plane.c. */
+/* A data plane of a link: one transport that carries one kind of memory between the two ranks.
+ * For the device plane see device_plane.c. */
 struct rcmi_plane {
     struct rcmi_link *link;
     enum rcmi_mem_kind kind;
     enum rcmi_plane_state state;
     struct rcmi_domain *domain; /* from SETUP on */
-    void *data;                 /* the transport's state */
+    void *data;                 /* the transport's link state */
     bool offered, accepted;
-    bool ready, peer_ready; /* READY was said, and heard */
-    bool needed;            /* here */
-    bool held;              /* the peer has made this offer, and this side none yet: */
+    bool ready, peer_ready; /* READY was sent, and received */
+    bool needed;            /* on this side */
+    bool held;              /* the peer has made this offer, and this side has not made one yet: */
     struct rcmi_blob offer;
-    struct rcmi_timer timer;             /* end of patience, once both have offered */
-    uint64_t attached;                   /* bit i: data socket i is there */
-    char decline[RCMI_DECLINE_MAX + 40]; /* which rank did so last, and why */
+    struct rcmi_timer timer;             /* time limit once both have offered */
+    uint64_t attached;                   /* bit i: data socket i is attached */
+    char decline[RCMI_DECLINE_MAX + 40]; /* which rank declined last, and why */
 };
 
-/* What silence.c knows of a link; zero at first. */
+/* State of silence.c for a link; zero at first. */
 struct rcmi_silence {
     int probes;        /* without an answer */
-    int64_t probed_at; /* the first of them; if there is none, the last look */
-    int64_t look_at;   /* when to look again; a little earlier is as well */
-    bool excused;      /* this side was away once while it waited */
+    int64_t probed_at; /* time of the first of them, in ns; without probes: time of the last call */
+    int64_t look_at;   /* time of the next call; slightly earlier is accepted */
+    bool excused;      /* one missed heartbeat was tolerated */
 };
 
 struct rcmi_link {
@@ -214,37 +214,37 @@ struct rcmi_link {
      * pairs with the acquire loads of other threads. */
     _Atomic int state;
     struct rcmi_plane planes[RCMI_MEM_KINDS];
-    /* The names of those that are up, for rcmi_node_transport. Release store on the loop thread
+    /* Names of the planes that are up, for rcmi_node_transport. Release store on the loop thread
      * pairs with the acquire load there. */
     _Atomic(const char *) by;
     bool same_host;            /* the control stream is a Unix socket */
-    bool initiator;            /* we dialled it */
-    struct rcmi_error failing; /* the host plane is, before the link is up; RCM_OK: it is not */
-    unsigned passed_over;      /* bit i: domain i was declined, here or there */
+    bool initiator;            /* this side dialled it */
+    struct rcmi_error failing; /* failure of the host plane before the link is up; RCM_OK: none */
+    unsigned passed_over;      /* bit i: domain i was declined by either side */
     bool was_up;               /* final before it is ENDED or LOST */
     bool bye_sent, bye_acked, bye_received;
     bool excused; /* by rcmi_node_excuse */
 
     struct rcmi_target *targets;
     int ntargets, target;
-    char detour[96]; /* why the peer's Unix socket did not work; "": it was not tried, or did */
+    char detour[96]; /* why the peer's Unix socket failed; "": not tried, or it works */
     int rounds;      /* through all targets */
     int retries;
-    int pause_ms;                /* before the next try; 0: none failed yet */
-    rcmi_deadline refused_until; /* the peer may come by itself until then; 0: not refused */
-    rcmi_deadline redial_until;  /* a peer that hangs up is dialled again; 0: none did */
-    rcmi_deadline short_until;   /* until then a lack of descriptors may pass; 0: never dialled */
-    rcmi_deadline trying;        /* until then ways that gave no answer are tried again */
-    rcmi_deadline patience;      /* for a peer that is there but does not come to an end */
-    struct rcmi_timer timer;     /* retry, or end of patience, by state */
+    int pause_ms;                /* before the next attempt; 0: none failed yet */
+    rcmi_deadline refused_until; /* the peer may connect to us until then; 0: not refused */
+    rcmi_deadline redial_until;  /* a peer that hangs up is redialled until then; 0: none did */
+    rcmi_deadline short_until;   /* lack of descriptors is tolerated until then; 0: never dialled */
+    rcmi_deadline trying;        /* targets that gave no answer are retried until then */
+    rcmi_deadline patience;      /* for a peer that answers but makes no progress */
+    struct rcmi_timer timer;     /* retry, or time limit, by state */
 
-    struct rcmi_watch control; /* fd -1 until there is one */
+    struct rcmi_watch control; /* fd -1: no control stream */
     uint32_t events;
     struct rcmi_silence silence;
-    struct rcmi_frames first; /* of the set-up, which overtake the others */
+    struct rcmi_frames first; /* set-up frames and heartbeats, which overtake the others */
     struct rcmi_frames out;
-    size_t out_bytes; /* of those frames */
-    uint8_t *in;      /* one frame */
+    size_t out_bytes; /* bytes of the queued frames */
+    uint8_t *in;      /* receive buffer for one frame */
     size_t in_len;
     bool parsing;
     int in_fds[2 * RCMI_FDS_MAX];
@@ -256,18 +256,18 @@ struct rcmi_link {
     char unix_name[RCMI_UNIX_NAME_MAX + 1];
     struct rcmi_error why; /* of LOST and ENDED */
     struct rcmi_link *lost_next;
-    bool failed; /* by rcmi_node_link_failed, for this reason; both and the list under node.lock */
+    bool failed; /* reported by rcmi_node_link_failed; with reason and list under node.lock */
     struct rcmi_error failure;
     struct rcmi_link *failed_next;
-    bool changed; /* by rcmi_node_link_changed; likewise */
+    bool changed; /* reported by rcmi_node_link_changed; likewise */
     struct rcmi_link *changed_next;
     /* Release store in the transport's link_accept pairs with the acquire load in
      * rcmi_node_peer_status_page. */
     _Atomic(const void *) status_page;
-    struct rcmi_wake wake; /* the peer's, see row.h */
+    struct rcmi_wake wake; /* the peer's, see backend.h */
 };
 
-/* The plane of ranks' host memory, with which a link comes up. */
+/* The plane of host memory, with which a link comes up. */
 static inline struct rcmi_plane *rcmi_host_plane(struct rcmi_link *link) {
     return &link->planes[RCMI_MEM_HOST];
 }
@@ -283,7 +283,7 @@ static inline enum rcmi_link_state rcmi_link_state(const struct rcmi_link *link)
     return (enum rcmi_link_state)atomic_load_explicit(&link->state, memory_order_acquire);
 }
 
-/* The link if there is one. Any thread. */
+/* The link; NULL if there is none. Any thread. */
 static inline struct rcmi_link *rcmi_node_link(const struct rcmi_node *node, int peer) {
     /* Pairs with the store in link_get. */
     return atomic_load_explicit(&node->links[peer], memory_order_acquire);

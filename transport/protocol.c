@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The constants by which a way is chosen: the built-in table, and reading and writing them as text.
- * See protocol.h. */
+/* Protocol thresholds: the built-in table, and conversion from and to text. See protocol.h. */
 #include "protocol.h"
 
 #include <errno.h>
@@ -23,8 +22,9 @@
 #define FROM_TO(a, b)  {(a), (b)}
 
 /*
- * One row for each family. An entry is the one that loses least in its worse state: cores that share a
- * cache or do not, inputs that are written anew or are the same. Figures: algorithms/PERFORMANCE.md.
+ * Thresholds per CPU family. Each value is the one that loses least in its worse case: cores that
+ * share a cache or do not; inputs that are written anew or are the same. Figures:
+ * algorithms/PERFORMANCE.md.
  */
 static const struct rcmi_protocols built_in[] = {
     [RCMI_CPU_OTHER] = {{
@@ -48,20 +48,22 @@ static const struct rcmi_protocols built_in[] = {
     [RCMI_CPU_INTEL] = {{
         [RCMI_ROOMY] = {
             .eager = UP_TO(KIB(32)),
-            /* 32 KiB 9.2 to 5.3 us, with new inputs 9.5 to 8.8; 64 MiB 11.2 to 8.3 ms; 16 KiB with new
-             * inputs 5.3 to 6.4 us, so not below */
+            /* 32 KiB: 9.2 to 5.3 us, with new inputs 9.5 to 8.8 us. 64 MiB: 11.2 to 8.3 ms. 16 KiB
+             * with new inputs: 5.3 to 6.4 us, so not below. */
             .get = FROM(KIB(32)),
-            /* 64 KiB in slots of 16 KiB: temporal 13.4 us, non-temporal 15.4; 64 MiB 11.1 and 13.9 ms */
+            /* 64 KiB in slots of 16 KiB: temporal 13.4 us, non-temporal 15.4 us; 64 MiB 11.1 and
+             * 13.9 ms */
             .slot_non_temporal = NEVER,
-            /* all_reduce of 1 MiB 249 to 208 us, with new inputs 296 to 246; 512 KiB slower */
+            /* all_reduce of 1 MiB: 249 to 208 us, with new inputs 296 to 246 us; 512 KiB: slower */
             .sum_non_temporal = FROM(MIB(1)),
-            /* broadcast of 2 MiB 345 to 315 us, with new inputs 399 to 372 */
+            /* broadcast of 2 MiB: 345 to 315 us, with new inputs 399 to 372 us */
             .copy_non_temporal = FROM(MIB(2)),
             .copy_vectors = NEVER,
         },
         [RCMI_OVERSUBSCRIBED] = {
             .eager = UP_TO(KIB(128)),
-            /* 128 KiB 17.7 to 13.6 us with 4 ranks; from 8 MiB on by slots, 1,819 to 1,433 us */
+            /* 128 KiB: 17.7 to 13.6 us with 4 ranks; from 8 MiB on slots are faster (1,819 to
+             * 1,433 us) */
             .get = FROM_TO(KIB(128), MIB(8) - 1),
             .slot_non_temporal = NEVER,
             .sum_non_temporal = FROM(MIB(1)),
@@ -72,13 +74,13 @@ static const struct rcmi_protocols built_in[] = {
     [RCMI_CPU_ZEN] = {{
         [RCMI_ROOMY] = {
             .eager = UP_TO(KIB(32)),
-            /* a page costs 150 ns of the kernel: 64 KiB 15.9 us and 10.5 by slots */
+            /* the kernel needs 150 ns per page: 64 KiB takes 15.9 us, through slots 10.5 us */
             .get = NEVER,
-            /* near, 64 KiB temporal twice as fast; far, a tenth as fast */
+            /* 64 KiB, temporal stores: near cores twice as fast, far ones a tenth as fast */
             .slot_non_temporal = FROM(KIB(16)),
-            /* plain memory of 16 MiB 3.6 to 2.7 ms */
+            /* plain memory of 16 MiB: 3.6 to 2.7 ms */
             .sum_non_temporal = FROM(MIB(4)),
-            /* broadcast of 4 MiB temporal 305 to 214 us, 16 MiB a fifth slower */
+            /* broadcast: 4 MiB temporal 305 to 214 us, 16 MiB temporal a fifth slower */
             .copy_non_temporal = FROM(MIB(16)),
             .copy_vectors = NEVER,
         },
@@ -94,14 +96,14 @@ static const struct rcmi_protocols built_in[] = {
     [RCMI_CPU_ZEN_5] = {{
         [RCMI_ROOMY] = {
             .eager = UP_TO(KIB(32)),
-            /* 128 KiB 9 us, by slots 3.5 */
+            /* 128 KiB: 9 us, through slots 3.5 us */
             .get = NEVER,
-            /* by the string instruction temporal stores are as fast wherever the reader is */
+            /* with the string instruction, temporal stores are as fast wherever the reader is */
             .slot_non_temporal = NEVER,
             .sum_non_temporal = FROM(MIB(4)),
             .copy_non_temporal = FROM(MIB(16)),
-            /* by the string instruction 1 MiB takes 20 or 55 us, 8 MiB 170 or 400; by vectors 22 and
-             * 180 always */
+            /* string instruction: 1 MiB takes 20 or 55 us, 8 MiB 170 or 400 us; vectors: always
+             * 22 us and 180 us */
             .copy_vectors = FROM(MIB(1)),
         },
         [RCMI_OVERSUBSCRIBED] = {
@@ -110,7 +112,7 @@ static const struct rcmi_protocols built_in[] = {
             .slot_non_temporal = NEVER,
             .sum_non_temporal = FROM(MIB(4)),
             .copy_non_temporal = FROM(MIB(16)),
-            /* 512 KiB to 4 MiB by vectors 3 to 30 % slower with 4 and 8 ranks */
+            /* 512 KiB to 4 MiB: vectors are 3 to 30 % slower with 4 and 8 ranks */
             .copy_vectors = NEVER,
         },
     }},
@@ -121,7 +123,7 @@ const struct rcmi_protocols *rcmi_protocols_of(enum rcmi_cpu cpu) {
     return &built_in[cpu];
 }
 
-/* ---- As text --------------------------------------------------------------------------------- */
+/* ---- Conversion from and to text ------------------------------------------------------------- */
 
 static const struct {
     const char *name, *help;
@@ -139,7 +141,7 @@ static struct rcmi_range *field_range(struct rcmi_protocols *protocols, size_t f
     return (struct rcmi_range *)(void *)((char *)&protocols->of[sharing] + fields[field].at);
 }
 
-/* "64K", for what is a whole number of K, M or G. */
+/* Writes "64K" for a whole number of K, M or G. */
 static void size_write(size_t bytes, char text[24]) {
     static const char suffixes[] = {'\0', 'K', 'M', 'G'};
     int i = 0;
@@ -194,7 +196,7 @@ bool rcmi_range_read(const char *text, size_t len, struct rcmi_range *ret_range)
     return true;
 }
 
-/* Which field an item names; FIELDS: none. *ret_sharing: -1 for both. */
+/* The field that an item names; FIELDS: none. *ret_sharing: -1 for both. */
 static size_t field_find(const struct rcmi_item *item, int *ret_sharing) {
     const char *suffix = NULL;
     size_t len = 0, field = 0;
@@ -229,7 +231,7 @@ rcm_status rcmi_item_unknown(const struct rcmi_item *item, const char *origin) {
                      origin, (int)(item->len < 80 ? item->len : 80), item->text);
 }
 
-/* `lenient`: leaves out what is not of here. */
+/* lenient: ignores items of other modules. */
 static rcm_status text_read(const char *text, const char *origin, bool lenient,
                             struct rcmi_protocols *protocols) {
     struct rcmi_item item;
@@ -248,7 +250,7 @@ rcm_status rcmi_protocols_read(const char *text, const char *origin,
     return text_read(text, origin, false, protocols);
 }
 
-/* Constants are numbered by field, then by sharing. */
+/* Thresholds are numbered by field, then by sharing. */
 enum { ITEMS = FIELDS * RCMI_SHARINGS };
 
 static struct rcmi_range *item_range(struct rcmi_protocols *protocols, size_t i) {
@@ -260,7 +262,7 @@ static void item_name(size_t i, char name[RCMI_PROTOCOL_NAME]) {
              sharings[i % RCMI_SHARINGS]);
 }
 
-/* " NAME=RANGE", behind what is there. */
+/* Appends " NAME=RANGE". */
 static void text_add(char text[RCMI_PROTOCOLS_TEXT], const char *name, struct rcmi_range range) {
     char words[RCMI_RANGE_TEXT];
     const size_t used = strlen(text);
@@ -285,11 +287,11 @@ void rcmi_protocols_write(const struct rcmi_protocols *protocols, char text[RCMI
     }
 }
 
-/* ---- Of this process ------------------------------------------------------------------------- */
+/* ---- The thresholds of this process ---------------------------------------------------------- */
 
 #define TUNING_MAX 65536
 
-/* *ret_file NULL: no file is named. What may be waited for without end, as a FIFO, is refused. */
+/* *ret_file NULL: no file is set. Rejects files that could block for ever, such as a FIFO. */
 static rcm_status tuning_open(const char *path, FILE **ret_file) {
     struct stat info;
     int fd = path[0] ? rcmi_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) : -1;
@@ -321,8 +323,9 @@ rcm_status rcmi_tuning_text(char **ret_text) {
     else if (file && ferror(file))
         status = rcmi_fail(RCM_ERR_CONFIG, errno, "cannot read RINGCOMM_TUNING=%s", path);
     else if (len > TUNING_MAX || strlen(text) < len)
-        status = rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_TUNING=%s is no text of at most %d bytes",
-                           path, TUNING_MAX);
+        status =
+            rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_TUNING=%s is not a text of at most %d bytes",
+                      path, TUNING_MAX);
     if (file)
         fclose(file);
     if (status != RCM_OK) {
@@ -343,7 +346,7 @@ static rcm_status tuning_read(struct rcmi_protocols *protocols) {
     return status;
 }
 
-/* What changes the built-in row, one after the other. */
+/* Variables that override the built-in thresholds, in this order. */
 static const char *const variables[] = {"RINGCOMM_TUNING", "RINGCOMM_PROTOCOL"};
 enum { VARIABLES = sizeof variables / sizeof variables[0] };
 
@@ -362,22 +365,22 @@ rcm_status rcmi_protocols_local(struct rcmi_protocols *ret_protocols) {
 }
 
 rcm_status rcmi_protocols_item(size_t i, struct rcmi_protocol_item *ret_item) {
-    const struct rcmi_range unsaid = {2, 0}; /* no text says this */
-    struct rcmi_protocols said = *rcmi_protocols_of(rcmi_cpu());
+    const struct rcmi_range unset = {2, 0}; /* no text produces this */
+    struct rcmi_protocols result = *rcmi_protocols_of(rcmi_cpu());
     if (i >= ITEMS)
         return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there is no constant number %zu, only %d", i,
                          (int)ITEMS);
-    struct rcmi_range *at = item_range(&said, i), now = *at;
+    struct rcmi_range *at = item_range(&result, i), now = *at;
     item_name(i, ret_item->name);
     range_write(now, ret_item->built_in);
     snprintf(ret_item->origin, sizeof ret_item->origin, "built in for %s",
              rcmi_cpu_text(rcmi_cpu()));
     for (int v = 0; v < VARIABLES; v++) {
-        *at = unsaid;
-        const rcm_status status = variable_read(v, &said);
+        *at = unset;
+        const rcm_status status = variable_read(v, &result);
         if (status != RCM_OK)
             return status;
-        if (at->from == unsaid.from && at->to == unsaid.to)
+        if (at->from == unset.from && at->to == unset.to)
             continue;
         now = *at;
         snprintf(ret_item->origin, sizeof ret_item->origin, "%s", variables[v]);

@@ -5,10 +5,10 @@
 
 #include "node.h"
 
-/* Fills node->domains with what works of the configured list; no domain is initialised yet. */
+/* Fills node->domains with the configured transports that work here. Initialises no domain. */
 rcm_status rcmi_registry_select(struct rcmi_node *node);
-/* Is there a transport in both lists of names for ranks that share a host, or reach each other over
- * the network, or both? */
+/* Is there a transport in both lists that serves ranks of one host (same_host), or ranks that reach
+ * each other over the network (network)? */
 bool rcmi_registry_serves(const char *list, const char *other, bool same_host, bool network);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What went by the transports, counted: messages and bytes of payload, by row of the table of
- * transports. The framework counts (transport.h, rcmi_channel_commit and _release), so no row does;
- * the opener of a channel says where to (rcmi_channel_count). A message by multicast is sent once.
+ * Traffic counters: messages and payload bytes per transport. The framework counts (transport.h,
+ * rcmi_channel_commit and _release), so backends do not. The opener of a channel sets where
+ * (rcmi_channel_count). A multicast message counts once as sent.
  *
- * Not here: what is on the wire besides, headers of rows and control streams.
+ * Not counted: other bytes on the wire, such as headers of backends and control streams.
  */
 #ifndef RCMI_TRAFFIC_H
 #define RCMI_TRAFFIC_H
@@ -15,7 +15,7 @@
 
 #define RCMI_TRANSPORTS_MAX 8
 
-/* Of one row. Written by one thread at a time, read by any, also by other processes: relaxed. */
+/* Of one transport. One thread at a time writes; any thread or process reads: relaxed. */
 struct rcmi_traffic {
     _Atomic uint64_t sent, sent_bytes;
     _Atomic uint64_t received, received_bytes;

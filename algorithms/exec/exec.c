@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Running bound plans: see exec.h. Each lane is at a step of its plan, which is done in three:
+ * Running bound plans: see exec.h. Each lane is at one step of its plan. A step has three phases:
  *
- *      acquire   finds its sources, and how its message leaves: by a slot, by memory that the
- *                reader posted, from where its source or its result lies
- *      compute   copies or reduces; it alone minds the kind of memory: where the CPU does not
- *                touch it, operations go on while other lanes do (exec_operation.c)
- *      publish   sends the message, and gives back the slots of the sources
+ *      acquire   finds its sources and the path of its message: through a slot, into memory that
+ *                the reader posted, or straight from its source or result
+ *      compute   copies or reduces; the only phase that depends on the kind of memory: if the CPU
+ *                does not touch it, operations run while other lanes progress (exec_operation.c)
+ *      publish   sends the message and releases the slots of the sources
  *
  * Not here: binding (exec_bind.c), how a step acquires (exec_step.h).
  */
@@ -26,8 +26,7 @@ static void chunk_compute(const struct rcmi_run *run, const struct rcmi_bound_st
         run->kernels.copy[stores](target, srcs[0], bytes);
 }
 
-/* Computes both results of a step in one pass where it reduces: dst, if there is one, and what is
- * sent. */
+/* Computes dst (if there is one) and the sent copy; a reduction makes both in one pass. */
 static void chunk_compute_both(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                                void *dst, void *sent, enum rcmi_twice how, const void *const *srcs,
                                size_t bytes) {
@@ -44,8 +43,8 @@ static void chunk_compute_both(const struct rcmi_run *run, const struct rcmi_bou
                       srcs, bytes);
 }
 
-/* Fills the slot, and dst if there is one. A slot whose message will be answered is written by both
- * sides, and its lines cost little: temporal stores. */
+/* Fills the slot, and dst if there is one. Both sides write the slot of a message that will be
+ * answered, so its cache lines are cheap: temporal stores. */
 static void chunk_fill(const struct rcmi_run *run, const struct rcmi_bound_step *step,
                        const struct rcmi_channel *channel, void *dst, void *slot,
                        enum rcmi_stores better, const void *const *srcs, size_t bytes) {
@@ -63,30 +62,29 @@ static void chunk_fill(const struct rcmi_run *run, const struct rcmi_bound_step 
     }
 }
 
-/* A step, or one piece of its span; target: where its message goes, or its part of that. */
+/* Computes a step, or one piece of its span. target: the message, or the piece's part of it. */
 static HOT void chunk_do(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                          const struct rcmi_bound_step *step, const struct rcmi_step_io *io,
                          void *dst, void *target, const void *const *srcs, size_t bytes) {
     const bool non_temporal = run->results == RCMI_NON_TEMPORAL;
     const enum rcmi_stores stores = io->target.stores;
-    if (io->way == RCMI_WAY_NONE)
+    if (io->path == RCMI_PATH_NONE)
         chunk_compute(run, step, dst, run->results, srcs, bytes);
-    else if (io->way == RCMI_WAY_SLOT)
+    else if (io->path == RCMI_PATH_SLOT)
         chunk_fill(run, step, lane->ports[step->out].data, dst, target, stores, srcs, bytes);
-    else if (io->way == RCMI_WAY_POSTED)
+    else if (io->path == RCMI_PATH_POSTED)
         chunk_compute_both(run, step, dst, target,
                            non_temporal ? RCMI_BOTH_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs, bytes);
-    else if (io->way == RCMI_WAY_ANSWER)
+    else if (io->path == RCMI_PATH_ANSWER)
         chunk_compute_both(run, step, dst, lane->reply,
                            non_temporal ? RCMI_FIRST_NON_TEMPORAL : RCMI_BOTH_TEMPORAL, srcs,
                            bytes);
-    else if (io->way == RCMI_WAY_DST)
+    else if (io->path == RCMI_PATH_DST)
         chunk_compute(run, step, dst, RCMI_TEMPORAL, srcs, bytes);
-    else if (io->way == RCMI_WAY_COPY)
+    else if (io->path == RCMI_PATH_COPY)
         run->kernels.copy[step->answered ? RCMI_TEMPORAL : stores](target, dst, bytes);
 }
 
-/* All pieces of a span. */
 static void pieces_do(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                       const struct rcmi_bound_step *step, struct rcmi_step_io io,
                       const void *const *received) {
@@ -98,14 +96,14 @@ static void pieces_do(const struct rcmi_run *run, const struct rcmi_lane_state *
         if (bytes == 0)
             continue;
         for (uint32_t k = 0; k < piece->nsrcs; k++) {
-            const struct rcmi_place *src = &run->places[piece->first_src + k];
+            const struct rcmi_bound_operand *src = &run->operands[piece->first_src + k];
             srcs[k] = src->where == RCMI_CHANNEL ? (const char *)received[k] + at
                                                  : rcmi_run_address(run, lane, src, lane->offset);
         }
         void *dst = piece->dst.where != RCMI_NOWHERE
                         ? rcmi_run_address(run, lane, &piece->dst, lane->offset)
                         : NULL;
-        void *target = io.way != RCMI_WAY_NONE ? (char *)io.target.bytes + at : NULL;
+        void *target = io.path != RCMI_PATH_NONE ? (char *)io.target.bytes + at : NULL;
         chunk_do(run, lane, piece, &io, dst, target, srcs, bytes);
         at += bytes;
     }
@@ -126,20 +124,20 @@ static HOT rcm_status step_compute(const struct rcmi_run *run, const struct rcmi
 
 /* ---- Publishing ------------------------------------------------------------------------------ */
 
-/* Not inlined: what counts messages would take registers of the loop that has none to send. */
+/* Not inlined: message counting would occupy registers of the loop that has none to send. */
 static __attribute__((noinline)) void end_commit(struct rcmi_channel *channel, size_t bytes,
                                                  uint64_t meta) {
     rcmi_channel_commit(channel, bytes, meta);
 }
 
-/* The payload stands in the slot of the message that this one answers. */
+/* The payload is in the slot of the answered message. */
 static __attribute__((noinline)) void end_answer(struct rcmi_channel *channel, size_t bytes,
                                                  uint64_t meta) {
     rcmi_channel_commit(channel, 0, meta | RCMI_META_ELSEWHERE);
     rcmi_channel_sent_beside(channel, bytes);
 }
 
-/* Sends the step's result from where it lies. RCM_PENDING: it cannot be, and is to be copied. */
+/* Sends the step's result by zero-copy. RCM_PENDING: not possible, copy it instead. */
 static rcm_status step_send_dst(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step, size_t bytes) {
     const rcm_status status = step_zero_copy(run, lane, &lane->ports[step->out], &step->dst,
@@ -150,30 +148,30 @@ static rcm_status step_send_dst(struct rcmi_run *run, const struct rcmi_lane_sta
     return RCM_PENDING;
 }
 
-/* Sends what a step has computed, if it does, and releases its sources. RCM_PENDING: there is more
- * to compute first. */
+/* Sends the step's message, if it has one, and releases its sources. RCM_PENDING: the result must
+ * be copied into the slot first. */
 static HOT rcm_status step_publish(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                    const struct rcmi_bound_step *step, struct rcmi_step_io *io) {
-    struct rcmi_port *port = io->way != RCMI_WAY_NONE ? &lane->ports[step->out] : NULL;
-    if (io->way == RCMI_WAY_DST) {
+    struct rcmi_port *port = io->path != RCMI_PATH_NONE ? &lane->ports[step->out] : NULL;
+    if (io->path == RCMI_PATH_DST) {
         const rcm_status status = step_send_dst(run, lane, step, io->bytes);
-        io->way = status == RCM_PENDING ? RCMI_WAY_COPY : io->way;
+        io->path = status == RCM_PENDING ? RCMI_PATH_COPY : io->path;
         if (status != RCM_OK)
             return status;
-    } else if (io->way == RCMI_WAY_ANSWER) {
+    } else if (io->path == RCMI_PATH_ANSWER) {
         end_answer(port->end->channel, io->bytes, lane->meta);
-    } else if (port && io->way != RCMI_WAY_SENT) {
+    } else if (port && io->path != RCMI_PATH_SENT) {
         end_commit(port->data, io->bytes, lane->meta);
     }
     if (port && step->answered) {
-        const bool by_slot = io->way != RCMI_WAY_SENT && io->way != RCMI_WAY_DST;
+        const bool by_slot = io->path != RCMI_PATH_SENT && io->path != RCMI_PATH_DST;
         end_keep(run, port->end, by_slot && io->bytes > RCMI_TINY ? io->target.bytes : NULL);
     }
     step_release(run, lane, step);
     return RCM_OK;
 }
 
-/* The step's result lies where it cannot be sent from. */
+/* Fallback: the step's result is in memory that cannot be sent from. */
 static __attribute__((noinline)) rcm_status step_copy(struct rcmi_run *run,
                                                       struct rcmi_lane_state *lane,
                                                       const struct rcmi_bound_step *step,
@@ -184,7 +182,7 @@ static __attribute__((noinline)) rcm_status step_copy(struct rcmi_run *run,
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Does one step if it can be done now, or goes on with it. *bytes: what is left of its slice, then
+/* Does a step, or continues it, as far as possible now. *bytes: in: what is left of its slice; out:
  * what it moved. */
 static HOT rcm_status step_do(struct rcmi_run *run, struct rcmi_lane_state *lane,
                               const struct rcmi_bound_step *step, size_t *bytes,
@@ -230,11 +228,11 @@ static HOT rcm_status step_try(struct rcmi_run *run, struct rcmi_lane_state *lan
                            : step_do(run, lane, step, bytes, NULL, srcs, &io);
 }
 
-/* Hands on the channel ends on which this was the run's last step. */
+/* Passes on the channel ends on which this was the run's last step. */
 static HOT void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step) {
     for (int i = 0; i < step->nsrcs; i++) {
-        const struct rcmi_place *src = &run->places[step->first_src + (uint32_t)i];
+        const struct rcmi_bound_operand *src = &run->operands[step->first_src + (uint32_t)i];
         if (src->where == RCMI_CHANNEL && run->last_step[src->index] == step)
             lane->ports[src->index].end->now_served++;
     }
@@ -245,7 +243,7 @@ static HOT void step_pass_ends(const struct rcmi_run *run, const struct rcmi_lan
     }
 }
 
-/* One step, or a part of it where its slice goes by several messages. RCM_OK: it is done. */
+/* Does one step, or a part of it if its slice needs several messages. RCM_OK: the step is done. */
 static HOT rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step, bool *moved) {
     const size_t slice = rcmi_message_length(run, step, lane->offset);
@@ -264,7 +262,7 @@ static HOT rcm_status lane_step(struct rcmi_run *run, struct rcmi_lane_state *la
     return RCM_OK;
 }
 
-/* Is this slice the last one of its stripe, or in the order by step of the step? */
+/* Is this slice the last one of its stripe, or in the order by step, of the step? */
 static bool lane_at_last(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                          const struct rcmi_bound_step *step) {
     if (run->by_step)
@@ -272,8 +270,9 @@ static bool lane_at_last(const struct rcmi_run *run, const struct rcmi_lane_stat
     return lane->slice + run->stripes >= run->nslices;
 }
 
-/* All steps for the first slice of its stripe, then all for the next one, ... or by step: each step
- * for all its slices, then the next one. As far as it goes. */
+/* Does all steps for the first slice of the lane's stripe, then all for the next slice, and so on.
+ * In the order by step: each step for all its slices, then the next step. Returns where it cannot
+ * go on. */
 static HOT rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state *lane,
                                     bool *moved) {
     while (lane->slice < run->nslices) {
@@ -301,7 +300,6 @@ static HOT rcm_status lane_progress(struct rcmi_run *run, struct rcmi_lane_state
     return RCM_OK;
 }
 
-/* What readers are getting from here. */
 static void run_help(const struct rcmi_run *run, bool *moved) {
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
         if (run->ports[i].end->outgoing && rcmi_channel_help(run->ports[i].end->channel))

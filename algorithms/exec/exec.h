@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The executor: the only code that brings together a plan, channels, kernels and buffers. It knows
- * no algorithm; what to do stands in the plan. It does not wait either: rcmi_run_progress goes as
- * far as it can and says RCM_AGAIN; its driver (api/work/drive.c) waits.
+ * The executor: the only code that combines a plan, channels, kernels and buffers. It contains no
+ * algorithm; the plan has all steps. It does not wait: rcmi_run_progress goes as far as it can and
+ * returns RCM_AGAIN; its driver (api/work/drive.c) waits.
  *
  *   exec   per communicator: its channels, each opened when a plan first needs it
  *   run    one collective in flight: a plan bound to buffers, channel ends and a kernel
  *
- * Where operations on memory finish later (mem_kind.h) a step begins and completes later: then its
- * message is published, its slots are released. A run is done when nothing of it runs any more.
+ * For memory kinds with asynchronous operations (mem_kind.h), a step begins and completes later. On
+ * completion its message is published and its slots are released. A run is done when no operation
+ * of it is in progress.
  *
  * Slices are the outer loop of each lane. Runs on the same channels overlap: a channel end passes
  * to the next run, in the order of rcmi_run_start, after the earlier run's last step on it.
  *
- * No function here may be called concurrently for the same exec: the communicator's lock is held.
+ * Calls for the same exec must not be concurrent: the caller holds the communicator's lock.
  */
 #ifndef RCMI_EXEC_H
 #define RCMI_EXEC_H
@@ -34,29 +35,29 @@ struct rcmi_exec_config {
     const int *world_rank;          /* of each rank; outlives the exec */
     int rank;
     size_t slot_bytes;
-    size_t bulk_bytes; /* of the slots of a bulk channel between ranks of two hosts, or more */
+    size_t bulk_bytes; /* minimum slot size of a bulk channel between hosts */
     uint32_t slots;
-    struct rcmi_trace *trace;          /* NULL: nothing is recorded */
-    struct rcmi_device *const *device; /* of the rank, once it has one; outlives the exec */
-    struct rcmi_traffic *traffic;      /* what goes by its channels is counted there; NULL: not */
+    struct rcmi_trace *trace;          /* NULL: no recording */
+    struct rcmi_device *const *device; /* this rank's, once set; outlives the exec */
+    struct rcmi_traffic *traffic;      /* counters of its channels; NULL: not counted */
 };
 rcm_status rcmi_exec_create(const struct rcmi_exec_config *config, struct rcmi_exec **ret_exec);
 /* Closes its channels; runs must have ended. */
 void rcmi_exec_free(struct rcmi_exec *exec);
 
-/* After an error of a run, or before its channels are closed: operations of runs that wait for a
- * stream touch nothing any more. Does no other one? It is waited for: the node's doorbell is rung
- * when one ends. */
+/* Call after an error of a run, or before closing its channels: queued operations of runs that wait
+ * for a stream no longer touch memory. Returns whether no other operation is in progress. If false,
+ * wait: the node's doorbell rings when one ends. */
 bool rcmi_exec_quiesce(struct rcmi_exec *exec);
-/* Closes all channels, after which nothing that was sent without a copy is touched; no run may be
- * started or go on. */
+/* Closes all channels. Afterwards no memory sent by zero-copy is touched. No run may start or
+ * progress after this call. */
 void rcmi_exec_close_channels(struct rcmi_exec *exec);
-/* Opens the channels that a larger buffer of `bytes`, of memory of that kind, needs ahead of its
- * first run: RCM_OK when all are ready, RCM_AGAIN. */
+/* Opens in advance the channels that a run needs whose larger buffer has `bytes` in memory of
+ * `kind`. RCM_OK when all are ready, RCM_AGAIN before. */
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan,
                              enum rcmi_mem_kind kind, size_t bytes);
 
-/* A block of a buffer, where each has a length and an address of its own. */
+/* One block of a buffer whose blocks have separate lengths and addresses. */
 struct rcmi_block {
     struct rcmi_mem mem;
     size_t count; /* elements */
@@ -64,80 +65,80 @@ struct rcmi_block {
 
 struct rcmi_bind {
     const struct rcmi_plan *plan;
-    /* As it was called: the plan may be of the one that it is like. */
+    /* The called collective. The plan may belong to the collective that it is like. */
     enum rcm_collective collective;
-    struct rcmi_mem in;  /* only read */
+    struct rcmi_mem in;  /* read-only */
     struct rcmi_mem out; /* in place: see collectives.h */
-    /* Unequal blocks instead of these two: plan->in.n and then plan->out.n of them, which outlive
-     * the run; in place if the block of a buffer of one is at that block of the other buffer. NULL
-     * where blocks are equal. */
+    /* Unequal blocks, used instead of `in` and `out`: plan->in.n blocks, then plan->out.n blocks.
+     * They outlive the run. In place: the block of a one-block buffer has the address of the same
+     * block in the other buffer. NULL: equal blocks. */
     const struct rcmi_block *blocks;
-    size_t count; /* elements of a block; of unequal blocks, of the longest one known */
-    size_t told;  /* in texts: count; of unequal blocks, of all where all ranks know that, else 0 */
+    size_t count; /* elements of a block; unequal blocks: of the longest known one */
+    /* For texts: count; with unequal blocks the total if all ranks have it, else 0. */
+    size_t reported_count;
     rcm_dtype dtype;
     rcm_op op;
-    /* Travels with every message; a message with another one is a mismatch. Bit 61 is
-     * RCMI_META_DEVICE, bits 62 and 63 are the executor's. The upper one marks the last slice of a
-     * stripe, for readers that do not know the size beforehand (their plans have one stripe). */
+    /* Sent with every message; a message with a different value is a mismatch. Bit 61 is
+     * RCMI_META_DEVICE, bits 62 and 63 belong to the executor. Bit 63 marks the last slice of a
+     * stripe, for readers that do not have the size in advance (their plans have one stripe). */
     uint64_t meta;
-    /* What all that it does in memory of a kind with operations comes after, see fence.h; NULL.
-     * Outlives the run. */
+    /* All operations of the run on memory with asynchronous operations start after this one, see
+     * fence.h. NULL: none. Outlives the run. */
     struct rcmi_operation *after;
 };
 
 static inline bool rcmi_bind_is_uneven(const struct rcmi_bind *bind) {
     return bind->blocks != NULL;
 }
-/* Of unequal blocks: all of them, with their counts, where all ranks know these; else NULL, 0. */
+/* For unequal blocks: all blocks with their counts, if all ranks have these; else NULL and 0. */
 const struct rcmi_block *rcmi_bind_counts(const struct rcmi_bind *bind, uint32_t *ret_n);
 
 #define RCMI_META_LAST (UINT64_C(1) << 63)
-/* Where only pairs of ranks know counts: the sender's buffers are no host memory. The two ends of a
- * message that holds anything are of one kind; a rank that has no elements has none. */
+/* If only pairs of ranks have the counts: the sender's buffers are device memory. The two ends of a
+ * non-empty message use the same kind. A rank without elements has no kind. */
 #define RCMI_META_DEVICE (UINT64_C(1) << 61)
-/* The payload is elsewhere. The message is empty: it answers one from its reader, and the payload
- * stands in the slot of that; or it says how long the payload is that comes beside it
- * (exec_beside.c). */
+/* The payload is elsewhere. An empty message is an answer from the reader, and its payload is in
+ * the slot of the answered message. A non-empty message contains the length of an out-of-band
+ * payload (exec_out_of_band.c). */
 #define RCMI_META_ELSEWHERE (UINT64_C(1) << 62)
 
-/* Binds and takes its tickets of the channels. Does not move data yet. The run is exec's, given
- * back by rcmi_run_end. */
+/* Binds the run and takes its channel tickets. Moves no data. The exec owns the run; rcmi_run_end
+ * returns it. */
 rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
                           struct rcmi_run **ret_run);
-/* RCM_OK when done, RCM_AGAIN, or an error (thread's error set). *moved becomes true if it did
- * any step. */
+/* RCM_OK when done, RCM_AGAIN, or an error (thread's error set). Sets *moved if it did any step. */
 rcm_status rcmi_run_progress(struct rcmi_run *run, bool *moved);
-/* Driver: are its channels not all open yet? That is work of the loop threads of both ends. A rank
- * that spins for it can keep them from their cores. */
+/* For the driver: are some of its channels still opening? The loop threads of both ends do that
+ * work. A rank that spins meanwhile can occupy their cores. */
 bool rcmi_run_opens(struct rcmi_run *run);
-/* After RCM_ERR_MISMATCH: is it that the ends of a message have different counts for it? Then the
- * thread's error names both; else the calls may differ in more than this rank can see. */
+/* After RCM_ERR_MISMATCH: do the ends of a message have different counts for it? Then the thread's
+ * error names both. Else the calls may differ in ways this rank cannot see. */
 bool rcmi_run_counts_differ(const struct rcmi_run *run);
-/* When it is done: should the caller yield before it goes on, since what it does next may keep its
- * receivers from their core? */
+/* After completion: should the caller yield first, because its next work may keep its receivers
+ * from their core? */
 bool rcmi_run_yields(const struct rcmi_run *run);
-/* Runs that ended are kept for the next call of their plan. Frees those that are beyond what a
- * communicator may keep so: after runs that were several at a time; else rcmi_run_start does it. */
+/* Frees finished runs beyond what a communicator may keep for later calls of their plans. Call it
+ * after several concurrent runs; otherwise rcmi_run_start does it. */
 void rcmi_exec_trim(struct rcmi_exec *exec);
-/* After done, or an error and rcmi_exec_quiesce (then no buffer of the run is touched any more,
- * once the channels are closed). */
+/* Ends a run that is done, or that failed and was followed by rcmi_exec_quiesce. After an error,
+ * buffers of the run are no longer touched once the channels are closed. */
 void rcmi_run_end(struct rcmi_run *run);
 
-/* What a run keeps, roughly: its steps, and scratch; and all runs together, those in flight and
- * those kept for the next call. _memory: any thread. */
+/* Approximate memory of a run: its steps and scratch; and of all runs together, in flight or kept
+ * for later calls. rcmi_exec_memory: any thread. */
 size_t rcmi_run_bytes(const struct rcmi_run *run);
 size_t rcmi_exec_memory(const struct rcmi_exec *exec);
 
-/* What an unfinished run waits for, for people. */
+/* What an unfinished run waits for, for reports. */
 struct rcmi_run_wait {
-    int peer;     /* rank; itself: for an operation on its own memory; -1 if none */
-    bool to_send; /* waits for a free slot; else for a message */
-    size_t bytes; /* of this rank's output already done, roughly */
+    int peer;     /* rank; this rank: an operation on its own memory; -1: none */
+    bool to_send; /* for a free slot; else for a message */
+    size_t bytes; /* of this rank's output done, approximate */
     uint32_t step, nsteps;
 };
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait);
 
-/* Steps done since the exec was made: for measuring the cost of a step. */
+/* Steps done since creation, to measure the cost of a step. */
 uint64_t rcmi_exec_steps(const struct rcmi_exec *exec);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binding plans: chunks are cut into slices (exec_slices.c), channels found (exec_ends.c), steps
- * bound (exec_places.c), and there is scratch (exec_scratch.c). Done once per call; of a run that
- * ended and is used again (exec_runs.c) only the buffers change, where size and type are the same
- * too.
+ * Binding plans: cuts chunks into slices (exec_slices.c), finds channels (exec_ends.c), binds steps
+ * (exec_bind_step.c), allocates scratch (exec_scratch.c). Done once per call. A reused run
+ * (exec_runs.c) only gets new buffers if size and type are the same too.
  */
 #include "exec_internal.h"
 #include "operator.h"
@@ -14,9 +13,9 @@ static bool bind_is_by_step(const struct rcmi_bind *bind) {
     return rcmi_collective_at((int)bind->collective)->counts == RCMI_COUNTS_PAIR;
 }
 
-/* Where only pairs of ranks know counts, a rank that has no elements has no kind of memory either,
- * and sends and receives messages all the same: these go by the channels of host memory, and what
- * they hold of devices beside them (exec_beside.c). */
+/* If only pairs of ranks have the counts, a rank without elements has no memory kind, but it sends
+ * and receives messages all the same. These use host-memory channels; device payloads are
+ * out-of-band (exec_out_of_band.c). */
 static enum rcmi_mem_kind channels_kind(bool by_step, enum rcmi_mem_kind kind) {
     return by_step ? RCMI_MEM_HOST : kind;
 }
@@ -57,7 +56,7 @@ const struct rcmi_block *rcmi_bind_counts(const struct rcmi_bind *bind, uint32_t
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-/* A kept run of the same plan, if there is one. */
+/* A kept run of the same plan; NULL: none. */
 static struct rcmi_run *run_reuse(struct rcmi_exec *exec, const struct rcmi_plan *plan) {
     for (struct rcmi_run **at = &exec->idle; *at; at = &(*at)->next) {
         if ((*at)->bind.plan == plan) {
@@ -69,7 +68,7 @@ static struct rcmi_run *run_reuse(struct rcmi_exec *exec, const struct rcmi_plan
     return NULL;
 }
 
-/* Room for blocks that have each an address of their own, and their counts. */
+/* Allocates bases and counts for blocks with separate addresses. */
 static rcm_status run_bases_grow(struct rcmi_run *run, uint32_t nblocks) {
     const uint32_t n = RCMI_BASE_BLOCKS + nblocks;
     if (n <= run->nbases && run->counts)
@@ -86,7 +85,6 @@ static rcm_status run_bases_grow(struct rcmi_run *run, uint32_t nblocks) {
     return RCM_OK;
 }
 
-/* Binds to blocks of these lengths. */
 static rcm_status run_bind_blocks(struct rcmi_run *run) {
     const struct rcmi_bind *bind = &run->bind;
     const uint32_t n = bind->plan->in.n + bind->plan->out.n;
@@ -102,8 +100,8 @@ static rcm_status run_bind_blocks(struct rcmi_run *run) {
     return RCM_OK;
 }
 
-/* Each lane does all it can in all stripes before the next lane goes on: a rank that has sent
- * everything does not wait for the answer to the last of it. */
+/* Lanes are ordered so that each lane does all it can in all stripes before the next lane goes on.
+ * A rank that has sent everything then does not wait for the answer to its last message. */
 static void run_bind_lanes(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     const bool at_once = rcmi_mem_kind_row(run->bind.in.kind)->at_once;
@@ -130,7 +128,6 @@ static bool run_has_ends(const struct rcmi_run *run) {
     return true;
 }
 
-/* The channels of all stripes in use. */
 static rcm_status run_open_each(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     for (; run->open_stripes < run->stripes; run->open_stripes++) {
@@ -158,7 +155,7 @@ static void open_on_loop(void *arg) {
         opening->error = *rcmi_last_error();
 }
 
-/* Opening takes the loop thread. It is woken once for all ends, not for each. */
+/* Opening runs on the loop thread, which is woken once for all ends. */
 static rcm_status run_open(struct rcmi_run *run) {
     struct opening opening = {.run = run};
     if (run_has_ends(run))
@@ -170,7 +167,7 @@ static rcm_status run_open(struct rcmi_run *run) {
     return opening.status;
 }
 
-/* The channels that it has are those of another kind, perhaps. */
+/* If the memory kind changed, all channels must be found again. */
 static void run_bind_kind(struct rcmi_run *run) {
     const enum rcmi_mem_kind kind = channels_kind(run->by_step, run->bind.in.kind);
     if (run->kind != kind)
@@ -210,8 +207,8 @@ static enum rcmi_stores run_result_stores(const struct rcmi_run *run, bool in_pl
     return !sums && rcmi_range_has(protocol->copy_vectors, bytes) ? RCMI_VECTORS : RCMI_TEMPORAL;
 }
 
-/* The kernels of the operator, which the run holds: while it is kept its number is no other
- * one's. */
+/* Binds the kernels of the operator. The run holds a reference, so the operator's number is not
+ * reused meanwhile. */
 static void run_bind_operator(struct rcmi_run *run) {
     const struct rcmi_bind *bind = &run->bind;
     rcmi_operator_share(bind->op);
@@ -224,7 +221,7 @@ static void run_bind_operator(struct rcmi_run *run) {
         run->sums[i] = rcmi_kernels_scaled(bind->dtype, bind->op, i - RCMI_KERNEL_SUMS);
 }
 
-/* Everything that depends on size and type, not on where the buffers are. Seldom called. */
+/* Binds everything that depends on size and type, not on buffer addresses. Called rarely. */
 static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool in_place) {
     const struct rcmi_plan *plan = run->bind.plan;
     run->element_bytes = rcm_dtype_size(run->bind.dtype);
@@ -252,26 +249,27 @@ static __attribute__((noinline)) rcm_status run_bind(struct rcmi_run *run, bool 
         status = run_open(run);
     if (status != RCM_OK)
         return status;
-    run->nplaces = plan->noperands;
+    run->noperands = plan->noperands;
     run->npieces = 0;
     for (uint32_t i = 0; i < plan->nsteps; i++)
         rcmi_run_bind_step(run, i, in_place);
     run_bind_lanes(run);
     status = run_bind_blocks(run);
     if (status == RCM_OK)
-        status = rcmi_beside_open(run);
+        status = rcmi_oob_open(run);
     rcmi_run_weigh(run);
     return status;
 }
 
-/* Where both are one memory, IN begins so far behind OUT. */
+/* The offset of IN from OUT if both are the same memory. */
 static intptr_t bind_distance(const struct rcmi_bind *bind) {
     const struct rcmi_plan *plan = bind->plan;
     const intptr_t block = (intptr_t)(bind->count * rcm_dtype_size(bind->dtype));
     return ((intptr_t)plan->in.at - (intptr_t)plan->out.at) * block;
 }
 
-/* Of equal blocks, whose buffers are one memory at that distance; of unequal ones. */
+/* For equal blocks: are the buffers the same memory at that distance? (bind_blocks_meet: for
+ * unequal ones.) */
 static bool bind_at_distance(const struct rcmi_bind *bind, intptr_t distance) {
     return (intptr_t)bind->in.bytes - (intptr_t)bind->out.bytes == distance;
 }
@@ -282,8 +280,8 @@ static bool bind_blocks_meet(const struct rcmi_bind *bind) {
            bind->blocks[plan->out.at].mem.bytes == bind->blocks[plan->in.n + plan->in.at].mem.bytes;
 }
 
-/* Is b, but for where its buffers are, what the run was bound to last? Of unequal blocks, of which
- * few calls are: not inlined into all of them. */
+/* Is b, except for buffer addresses, what the run was last bound to? For unequal blocks, which are
+ * rare: not inlined into every call. */
 static __attribute__((noinline)) bool run_fits_blocks(const struct rcmi_run *run,
                                                       const struct rcmi_bind *b) {
     const uint32_t n = b->plan->in.n + b->plan->out.n;
@@ -304,13 +302,13 @@ static bool run_fits(const struct rcmi_run *run, const struct rcmi_bind *b) {
     return same && run->in_place == bind_at_distance(b, run->distance);
 }
 
-static __attribute__((noinline)) void run_place_blocks(struct rcmi_run *run,
-                                                       const struct rcmi_bind *bind) {
+static __attribute__((noinline)) void run_set_blocks(struct rcmi_run *run,
+                                                     const struct rcmi_bind *bind) {
     for (uint32_t i = 0; i < run->ncounts; i++)
         run->base[RCMI_BASE_BLOCKS + i] = bind->blocks[i].mem;
 }
 
-/* All lanes stand at their first steps, and the run has its tickets. */
+/* Resets all lanes to their first steps and takes the run's channel tickets. */
 static void run_set_out(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     for (uint32_t i = 0; i < plan->nchannels * run->stripes; i++) {
@@ -355,11 +353,11 @@ rcm_status rcmi_run_start(struct rcmi_exec *exec, const struct rcmi_bind *bind,
         }
     }
     run->bind.after = bind->after;
-    run->bind.meta = bind->meta;   /* and base is what is used of where the buffers are */
-    run->base[RCMI_IN] = bind->in; /* only read: no step writes to IN */
+    run->bind.meta = bind->meta;   /* run->base has the buffer addresses that are used */
+    run->base[RCMI_IN] = bind->in; /* read-only: no step writes to IN */
     run->base[RCMI_OUT] = bind->out;
     if (run->ncounts > 0)
-        run_place_blocks(run, bind);
+        run_set_blocks(run, bind);
     run->zero_copy = run->no_zero_copy = run->no_posts = run->counts_differ = false;
     run_set_out(run);
     *ret_run = run;
@@ -370,7 +368,7 @@ bool rcmi_run_yields(const struct rcmi_run *run) {
     return run->yields && !run->ports[0].end->channel->transport->shared_slots;
 }
 
-/* If the port's ticket is served: what the run posted is withdrawn. */
+/* If the port's ticket is served, withdraws the receives that the run posted. */
 static void port_withdraw(const struct rcmi_port *port) {
     struct rcmi_end *end = port->end;
     if (end->now_served != port->ticket || end->posted == 0)

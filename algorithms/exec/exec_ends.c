@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The channel ends of an executor: each is opened when a plan first needs it, and found again by a
- * hash of what names it, for a plan may have as many channels as there are ranks.
+ * The channel ends of an executor. Each is opened when a plan first needs it. A hash table finds it
+ * again, because a plan may have as many channels as there are ranks.
  */
 #include "exec_internal.h"
 #include <stdlib.h>
@@ -11,7 +11,6 @@ bool rcmi_exec_is_spread(const struct rcmi_exec *exec) {
            exec->config.shape->nhosts == exec->config.shape->nranks;
 }
 
-/* What names an end. */
 struct name {
     struct rcmi_plan_channel channel;
     enum rcmi_mem_kind kind;
@@ -92,28 +91,28 @@ static bool end_is(const struct rcmi_end *end, const struct name *name) {
            end->kind == name->kind;
 }
 
-/* Open addressing: where the channel's end is, or the free place for it. */
-static struct rcmi_end **end_place(struct rcmi_end **places, uint32_t nplaces,
-                                   const struct name *name) {
+/* Open addressing: the bucket of the channel's end, or the free bucket for it. */
+static struct rcmi_end **end_bucket(struct rcmi_end **buckets, uint32_t nbuckets,
+                                    const struct name *name) {
     const struct rcmi_plan_channel *channel = &name->channel;
     const uint64_t word = (uint64_t)(uint32_t)channel->peer << 32 | (uint64_t)channel->number << 3 |
                           (uint64_t)name->kind << 2 | (uint64_t)channel->multicast << 1 |
                           (uint64_t)channel->outgoing;
-    uint32_t at = (uint32_t)(word * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (nplaces - 1);
-    while (places[at] && !end_is(places[at], name))
-        at = (at + 1) & (nplaces - 1);
-    return &places[at];
+    uint32_t at = (uint32_t)(word * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (nbuckets - 1);
+    while (buckets[at] && !end_is(buckets[at], name))
+        at = (at + 1) & (nbuckets - 1);
+    return &buckets[at];
 }
 
-/* Half of the places stay free. */
+/* Half of the buckets stay free. */
 static rcm_status ends_grow(struct rcmi_exec *exec) {
-    const uint32_t n = exec->nplaces ? 2 * exec->nplaces : 16;
-    if (2 * exec->nends < exec->nplaces)
+    const uint32_t n = exec->nbuckets ? 2 * exec->nbuckets : 16;
+    if (2 * exec->nends < exec->nbuckets)
         return RCM_OK;
-    struct rcmi_end **places = calloc(n, sizeof(struct rcmi_end *));
-    if (!places)
+    struct rcmi_end **buckets = calloc(n, sizeof(struct rcmi_end *));
+    if (!buckets)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %u channels", n / 2);
-    for (uint32_t i = 0; i < exec->nplaces; i++) {
+    for (uint32_t i = 0; i < exec->nbuckets; i++) {
         const struct rcmi_end *end = exec->ends[i];
         if (!end)
             continue;
@@ -122,11 +121,11 @@ static rcm_status ends_grow(struct rcmi_exec *exec) {
                                               .outgoing = end->outgoing,
                                               .multicast = end->multicast},
                                   .kind = end->kind};
-        *end_place(places, n, &name) = exec->ends[i];
+        *end_bucket(buckets, n, &name) = exec->ends[i];
     }
     free(exec->ends);
-    exec->ends = places;
-    exec->nplaces = n;
+    exec->ends = buckets;
+    exec->nbuckets = n;
     return RCM_OK;
 }
 
@@ -143,24 +142,24 @@ rcm_status rcmi_exec_end(struct rcmi_exec *exec, const struct rcmi_plan_channel 
     rcm_status status = ends_grow(exec);
     if (status != RCM_OK)
         return status;
-    struct rcmi_end **place = end_place(exec->ends, exec->nplaces, &name);
-    if (!*place) {
-        status = end_open(exec, &name, place);
+    struct rcmi_end **bucket = end_bucket(exec->ends, exec->nbuckets, &name);
+    if (!*bucket) {
+        status = end_open(exec, &name, bucket);
         exec->nends += status == RCM_OK;
     }
-    *ret_end = *place;
+    *ret_end = *bucket;
     return status;
 }
 
 bool rcmi_exec_has_end(const struct rcmi_exec *exec, const struct rcmi_plan_channel *in_plan,
                        uint32_t stripe, enum rcmi_mem_kind kind) {
     const struct name name = name_in(in_plan, stripe, kind);
-    return exec->nplaces > 0 && *end_place(exec->ends, exec->nplaces, &name);
+    return exec->nbuckets > 0 && *end_bucket(exec->ends, exec->nbuckets, &name);
 }
 
 static void close_all(void *arg) {
     struct rcmi_exec *exec = arg;
-    for (uint32_t i = 0; i < exec->nplaces; i++) {
+    for (uint32_t i = 0; i < exec->nbuckets; i++) {
         struct rcmi_end *end = exec->ends[i];
         if (!end)
             continue;
@@ -170,10 +169,10 @@ static void close_all(void *arg) {
     }
     free(exec->ends);
     exec->ends = NULL;
-    exec->nplaces = exec->nends = 0;
+    exec->nbuckets = exec->nends = 0;
 }
 
 void rcmi_exec_close_channels(struct rcmi_exec *exec) {
-    if (exec->nplaces > 0)
-        rcmi_loop_call(rcmi_node_loop(exec->config.node), close_all, exec); /* one for all */
+    if (exec->nbuckets > 0)
+        rcmi_loop_call(rcmi_node_loop(exec->config.node), close_all, exec); /* one call for all */
 }

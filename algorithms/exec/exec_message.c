@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a step finds in the messages that it receives, beside a payload in a slot: a message that
- * does not belong there, one that answers, one that is to be got.
+ * Received messages other than a plain payload in a slot: a message that does not belong there, an
+ * answer, a message whose payload the reader gets.
  *
- * Not here: what is looked at for every message (exec_step.h).
+ * Not here: the checks on every message (exec_step.h).
  */
 #include "exec_internal.h"
 
@@ -15,7 +15,7 @@ static rcm_status run_mismatch(const struct rcmi_run *run, const struct rcmi_end
                                 "the ranks issue operations in different order or number",
                                 end->peer, (unsigned)slot->meta, (unsigned)run->bind.meta);
     return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
-                            "rank %d called something else than this rank (operation, count, "
+                            "rank %d made a different call than this rank (operation, count, "
                             "type, operator, root or algorithm differ)",
                             end->peer);
 }
@@ -44,7 +44,7 @@ rcm_status rcmi_run_other_meta(struct rcmi_run *run, const struct rcmi_lane_stat
                    ? rcmi_run_differs(run, lane, step, end, &alike)
                    : RCM_OK;
     const bool device = slot->meta & RCMI_META_DEVICE;
-    run->counts_differ = true; /* what there is to say is known */
+    run->counts_differ = true; /* the error text is complete */
     return rcmi_fail_origin(RCM_ERR_MISMATCH, end->peer,
                             "rank %d sends from %s memory to rank %d, which has %s memory for it",
                             end->peer, device ? "device" : "host", run->exec->config.rank,
@@ -54,12 +54,13 @@ rcm_status rcmi_run_other_meta(struct rcmi_run *run, const struct rcmi_lane_stat
 rcm_status rcmi_run_peek_answer(const struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step, const struct rcmi_end *from,
                                 const void **ret_bytes) {
-    const bool asked = step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL;
-    const struct rcmi_end *end = asked ? lane->ports[step->answer].end : NULL;
+    const bool receives = step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL;
+    const struct rcmi_end *end = receives ? lane->ports[step->answer].end : NULL;
     const void *bytes = end && end->nkept > 0 ? end->kept[end->kept_first] : NULL;
     if (!bytes)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, from->peer,
-                                "rank %d answered what it was not asked", from->peer);
+                                "rank %d answered a message that this rank did not send",
+                                from->peer);
     *ret_bytes = bytes;
     return RCM_OK;
 }
@@ -69,20 +70,20 @@ rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane
                         const struct rcmi_slot *slot, const void **ret_bytes) {
     if (!step->receives_into_dst || !run->gets)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
-                                "rank %d sent a message that is to be got where none may be",
+                                "rank %d sent a message to be got, which this step does not allow",
                                 end->peer);
-    const struct rcmi_mem place =
+    const struct rcmi_mem dst =
         rcmi_run_mem(run, lane, &step->dst, lane->offset + lane->part, slot->len);
-    *ret_bytes = place.bytes;
+    *ret_bytes = dst.bytes;
     if (lane->got)
         return RCM_OK;
     const rcm_status status =
-        rcmi_channel_get(end->channel, &place, slot->remote,
+        rcmi_channel_get(end->channel, &dst, slot->remote,
                          !rcmi_node_oversubscribed(run->exec->config.node), &lane->moved);
     lane->got = status == RCM_OK;
-    if (status == RCM_ERR_UNSUPPORTED) /* of a message that was peeked: it has changed since */
+    if (status == RCM_ERR_UNSUPPORTED) /* the peeked message has changed */
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
-                                "rank %d changed a message while it was got", end->peer);
+                                "rank %d changed a message while this rank got it", end->peer);
     return status;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a step computes in memory that the CPU does not touch: operations of that kind
- * (kernels/operation.h), of a span in pieces one after the other.
+ * Steps on memory that the CPU does not touch: operations of that kind (kernels/operation.h), for a
+ * span one per piece in sequence.
  *
- * A lane has one operation at a time, so a step never needs what runs; lanes and stripes overlap,
- * and so do runs. Sources and targets may be slots, which are host memory: the kind takes both.
+ * A lane has one operation at a time, so a step never depends on an unfinished one. Lanes, stripes
+ * and runs overlap. Sources and targets may be slots, which are host memory; the kind accepts both.
  *
  * Not here: where sources and targets are (exec_step.h), what follows an operation (exec.c).
  */
@@ -13,13 +13,12 @@
 
 /* ---- Operations of a step -------------------------------------------------------------------- */
 
-/* A result that is its own only source has nothing to be done. */
+/* Adds a result, unless it is its own only source. */
 static void operation_add_result(struct rcmi_operation *o, void *result) {
     if (result && (o->reduces || result != o->srcs[0]))
         o->results[o->nresults++] = result;
 }
 
-/* The copy of a result that is there. */
 static void operation_set_copy(struct rcmi_lane_operation *own) {
     struct rcmi_operation *o = &own->operation;
     o->reduces = false;
@@ -28,7 +27,7 @@ static void operation_set_copy(struct rcmi_lane_operation *own) {
     o->results[0] = own->io.target.bytes;
 }
 
-/* piece: of the step, or the step itself. Of a message, from byte own->at on. */
+/* piece: of the step, or the step itself. Its part of the message starts at own->at. */
 static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                           const struct rcmi_bound_step *piece) {
     struct rcmi_lane_operation *own = lane->operation;
@@ -41,24 +40,24 @@ static void operation_set(const struct rcmi_run *run, const struct rcmi_lane_sta
     o->nresults = 0;
     o->nsrcs = piece->nsrcs;
     for (uint32_t i = 0; i < piece->nsrcs; i++) {
-        const struct rcmi_place *src = &run->places[piece->first_src + i];
+        const struct rcmi_bound_operand *src = &run->operands[piece->first_src + i];
         o->srcs[i] = src->where == RCMI_CHANNEL ? (const char *)own->srcs[i] + own->at
                                                 : rcmi_run_address(run, lane, src, offset);
     }
     if (piece->dst.where != RCMI_NOWHERE)
         operation_add_result(o, rcmi_run_address(run, lane, &piece->dst, offset));
-    if (io->way != RCMI_WAY_NONE && io->way != RCMI_WAY_DST)
+    if (io->path != RCMI_PATH_NONE && io->path != RCMI_PATH_DST)
         operation_add_result(o, (char *)io->target.bytes + own->at);
 }
 
-/* Begins the next piece. RCM_OK: nothing of it is to be done. */
+/* Begins the operation of a piece. RCM_OK: it has nothing to do. */
 static rcm_status piece_begin(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                               const struct rcmi_bound_step *piece, size_t bytes) {
     struct rcmi_lane_operation *own = lane->operation;
     struct rcmi_operation *o = &own->operation;
     if (bytes == 0)
         return RCM_OK;
-    if (own->io.way == RCMI_WAY_COPY)
+    if (own->io.path == RCMI_PATH_COPY)
         operation_set_copy(own);
     else
         operation_set(run, lane, piece);
@@ -70,19 +69,19 @@ static rcm_status piece_begin(const struct rcmi_run *run, const struct rcmi_lane
     return status == RCM_OK ? RCM_AGAIN : status;
 }
 
-/* Begins the next one that has anything to be done. RCM_OK: none has; RCM_AGAIN: it runs. */
+/* Begins the next piece that has work. RCM_OK: none has; RCM_AGAIN: an operation is in progress. */
 static rcm_status pieces_go_on(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step) {
     struct rcmi_lane_operation *own = lane->operation;
     const bool spans = step->npieces > 0;
-    const uint32_t n = own->io.way == RCMI_WAY_SENT ? 0 : spans ? step->npieces : 1;
+    const uint32_t n = own->io.path == RCMI_PATH_SENT ? 0 : spans ? step->npieces : 1;
     while (own->piece < n) {
         const struct rcmi_bound_step *piece =
             spans ? &run->pieces[step->first_piece + own->piece] : step;
         const size_t bytes =
             spans ? rcmi_slice_length(piece, lane->offset, run->slice_bytes) : own->io.bytes;
         const rcm_status status = piece_begin(run, lane, piece, bytes);
-        if (status != RCM_OK && status != RCM_AGAIN) /* it is not done, also for a later look */
+        if (status != RCM_OK && status != RCM_AGAIN) /* a later check fails too */
             return status;
         own->piece++;
         own->at += bytes;
@@ -94,12 +93,12 @@ static rcm_status pieces_go_on(const struct rcmi_run *run, const struct rcmi_lan
     return RCM_OK;
 }
 
-/* The rank whose memory a step reads, of several the one that has failed as far as is known. */
+/* The rank whose memory a step reads; of several, one known to have failed. */
 static int step_writer(const struct rcmi_run *run, const struct rcmi_lane_state *lane,
                        const struct rcmi_bound_step *step) {
     int found = run->exec->config.rank;
     for (uint32_t i = step->nsrcs; i-- > 0;) {
-        const struct rcmi_place *src = &run->places[step->first_src + i];
+        const struct rcmi_bound_operand *src = &run->operands[step->first_src + i];
         if (src->where != RCMI_CHANNEL)
             continue;
         const struct rcmi_end *end = lane->ports[src->index].end;
@@ -110,11 +109,11 @@ static int step_writer(const struct rcmi_run *run, const struct rcmi_lane_state 
     return found;
 }
 
-/* This rank is the origin, but where memory is read of a process that has ended. */
+/* The origin is this rank, unless the memory of an ended process was read. */
 static rcm_status operation_failed(const struct rcmi_run *run, int writer) {
     struct rcmi_error why = *rcmi_last_error();
     why.origin = why.status == RCM_ERR_PEER ? writer : run->exec->config.rank;
-    *rcmi_last_error() = why; /* what was looked at may have told another error */
+    *rcmi_last_error() = why; /* the checks since may have set another error */
     return rcmi_fail_context("rank %d", why.origin);
 }
 
@@ -129,7 +128,7 @@ rcm_status rcmi_operation_compute(const struct rcmi_run *run, const struct rcmi_
 }
 
 rcm_status rcmi_run_await(struct rcmi_run *run, const struct rcmi_port *port,
-                          const struct rcmi_place *src) {
+                          const struct rcmi_bound_operand *src) {
     rcm_status status = rcmi_channel_state(port->data);
     if (status != RCM_OK)
         return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executors and the memory of their runs: a run that ended is kept, and used again for the same
- * plan, until all together have too much.
+ * Executors and the memory of their runs. A finished run is kept and reused for the same plan,
+ * until all together exceed RCMI_RUNS_MAX.
  *
  * Not here: what a run is bound to (exec_bind.c).
  */
@@ -25,7 +25,7 @@ size_t rcmi_exec_memory(const struct rcmi_exec *exec) {
     return atomic_load_explicit(&exec->run_bytes, memory_order_relaxed);
 }
 
-/* One thread at a time changes it. */
+/* Changed by one thread at a time. */
 static void exec_weigh(struct rcmi_exec *exec, size_t more) {
     atomic_store_explicit(&exec->run_bytes, rcmi_exec_memory(exec) + more, memory_order_relaxed);
 }
@@ -38,7 +38,7 @@ void rcmi_run_free(struct rcmi_run *run) {
     free(run->counts);
     free(run->lanes);
     free(run->steps);
-    free(run->places);
+    free(run->operands);
     free(run->pieces);
     free(run->ports);
     free(run->last_step);
@@ -67,16 +67,16 @@ static void *array_new(uint32_t n, size_t size) {
     return calloc(n ? n : 1, size);
 }
 
-/* Pieces that spans of a plan may be in, and places for their sources. */
-static uint32_t plan_pieces(const struct rcmi_plan *plan, uint32_t *ret_places) {
+/* The maximum number of pieces of a plan's spans, and of their sources. */
+static uint32_t plan_pieces(const struct rcmi_plan *plan, uint32_t *ret_operands) {
     uint32_t pieces = 0;
-    *ret_places = 0;
+    *ret_operands = 0;
     for (uint32_t i = 0; i < plan->nsteps; i++) {
         const struct rcmi_step *step = &plan->steps[i];
         if (step->nchunks == 1)
             continue;
         pieces += step->nchunks;
-        *ret_places += step->nchunks * step->nsrcs;
+        *ret_operands += step->nchunks * step->nsrcs;
     }
     return pieces;
 }
@@ -98,20 +98,20 @@ rcm_status rcmi_run_new(struct rcmi_exec *exec, const struct rcmi_plan *plan,
     struct rcmi_run *run = calloc(1, sizeof(*run) + nsums * sizeof(run->sums[0]));
     if (!run)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a collective");
-    uint32_t places;
+    uint32_t operands;
     run->exec = exec;
     run->nsums = nsums;
-    run->pieces = array_new(plan_pieces(plan, &places), sizeof(*run->pieces));
+    run->pieces = array_new(plan_pieces(plan, &operands), sizeof(*run->pieces));
     run->lanes = array_new(plan->nlanes * plan->stripes, sizeof(*run->lanes));
     run->steps = array_new(plan->nsteps, sizeof(*run->steps));
-    run->places = array_new(plan->noperands + places, sizeof(*run->places));
+    run->operands = array_new(plan->noperands + operands, sizeof(*run->operands));
     run->ports = array_new(plan->nchannels * plan->stripes, sizeof(*run->ports));
     run->last_step = array_new(plan->nchannels, sizeof(*run->last_step));
     if (exec->config.trace)
         run->traces = rcmi_trace_lanes(plan);
     run->nbases = RCMI_BASE_BLOCKS;
     run->base = array_new(run->nbases, sizeof(*run->base));
-    if (!run->base || !run->pieces || !run->lanes || !run->steps || !run->places || !run->ports ||
+    if (!run->base || !run->pieces || !run->lanes || !run->steps || !run->operands || !run->ports ||
         !run->last_step) {
         rcmi_run_free(run);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %u steps", plan->nsteps);
@@ -124,18 +124,18 @@ void rcmi_run_weigh(struct rcmi_run *run) {
     const struct rcmi_plan *plan = run->bind.plan;
     const size_t of_stripe =
         plan->nlanes * sizeof(*run->lanes) + plan->nchannels * sizeof(*run->ports);
-    uint32_t places;
-    const size_t pieces = plan_pieces(plan, &places);
+    uint32_t operands;
+    const size_t pieces = plan_pieces(plan, &operands);
     const size_t bytes = sizeof(*run) + run->nsums * sizeof(run->sums[0]) +
                          plan->stripes * of_stripe + run->scratch.len +
                          (plan->nsteps + pieces) * sizeof(*run->steps) +
-                         (plan->noperands + places) * sizeof(*run->places) +
+                         (plan->noperands + operands) * sizeof(*run->operands) +
                          run->nbases * (sizeof(*run->base) + sizeof(*run->counts));
     exec_weigh(run->exec, bytes - run->bytes);
     run->bytes = bytes;
 }
 
-/* The oldest ones go. */
+/* Frees the oldest runs first. */
 void rcmi_exec_trim(struct rcmi_exec *exec) {
     while (rcmi_exec_memory(exec) > RCMI_RUNS_MAX && exec->idle && exec->idle->next) {
         struct rcmi_run **last = &exec->idle->next;

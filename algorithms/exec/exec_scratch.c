@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scratch of runs: memory of the kind that a run is bound to, kept with the run. That of a device
- * is there some time after the run has begun, and no step begins before; it is the executor's until
- * its end, and goes from run to run. Where the device has no room, it is host memory, which
- * operations reach as well.
+ * Scratch of runs: memory of the kind that a run is bound to, kept with the run. Device scratch
+ * becomes available some time after the run has started; no step begins before. The executor owns
+ * it until its end and passes it from run to run. If the device has no memory left, scratch is host
+ * memory, which operations can access as well.
  *
  * Not here: which steps use it (plan.h), how it is allocated on a device (kernels/scratch.h).
  */
@@ -57,7 +57,7 @@ rcm_status rcmi_run_scratch_look(struct rcmi_run *run) {
     rcm_status status = rcmi_scratch_look(run->device_scratch, &run->scratch.bytes);
     if (status < 0) {
         const size_t bytes = run->scratch.len;
-        rcmi_log(RCMI_LOG_INFO, "%zu bytes of scratch are host memory: %s", bytes,
+        rcmi_log(RCMI_LOG_INFO, "%zu bytes of scratch are allocated in host memory: %s", bytes,
                  rcm_last_error());
         rcmi_run_scratch_free(run);
         status = scratch_host(run, bytes);

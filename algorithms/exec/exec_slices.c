@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How chunks are cut into slices, by what all ranks know alike: sizes, settings, the shape, the
- * kind of memory.
+ * Cuts chunks into slices. Depends only on values that are equal on all ranks: sizes, settings, the
+ * shape, the kind of memory.
  */
 #include "exec_internal.h"
 
-/* Bytes of the longest element that is no opaque one. */
+/* Bytes of the longest non-opaque element. */
 #define SLICE_ELEMENT ((size_t)16)
-/* No chunk begins within a cache line of another one's, where slices have room for it. */
+/* Chunks start on separate cache lines, if slices are long enough. */
 #define SLICE_LINE ((size_t)64)
 _Static_assert(RCMI_SPAN_MAX *SLICE_ELEMENT <= 1024, "RINGCOMM_SLOT_BYTES may be 1024");
 
 /* Enough slices for overlap, but none so small that its messages cost more than its bytes. */
 struct slice_rule {
     size_t most, least; /* bytes of a slice */
-    uint32_t enough;    /* no smaller slices to have more than so many */
+    uint32_t enough;    /* slices are not halved to get more than this */
     uint32_t stripes;
-    bool halving; /* a slice is `most` halved so many times, and the last one what is left; else
-                     they are of one length */
-    /* Slices are multiples of `line`, or, where that is more than `most`, of `element`. */
+    bool halving; /* slices are `most` halved repeatedly, the last one is shorter; else all slices
+                     have one length */
+    /* Slices are multiples of `line`, or if that is more than `most`, of `element`. */
     size_t element, line;
 };
 
@@ -64,7 +64,7 @@ static struct slice_rule exec_message_rule(const struct rcmi_exec *exec,
     };
 }
 
-/* Only what is reduced must not be cut: other elements are bytes. */
+/* Only reduced elements must not be cut: others are bytes. */
 static void rule_set_element(struct slice_rule *rule, const struct rcmi_plan *plan,
                              size_t element_bytes) {
     const bool reduces = rcmi_collective_at((int)plan->collective)->reduces;
@@ -74,8 +74,9 @@ static void rule_set_element(struct slice_rule *rule, const struct rcmi_plan *pl
     rule->line = low_bit < SLICE_LINE ? SLICE_LINE / low_bit * element : element;
 }
 
-/* A message has a slice of each chunk of a span: at least an element, for which a slot has room
- * (rcmi_spans_fit), but the half of the smallest one need not. */
+/* A message has a slice of each chunk of a span: at least one element, which a slot can hold
+ * (rcmi_spans_fit). Half of the smallest slot may not hold it, so lower limits are raised to an
+ * element. */
 static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const struct rcmi_plan *plan,
                                          enum rcmi_mem_kind kind, bool gets, size_t element_bytes) {
     struct slice_rule rule = exec_message_rule(exec, plan, kind, gets);
@@ -87,7 +88,7 @@ static struct slice_rule exec_slice_rule(const struct rcmi_exec *exec, const str
     return rule;
 }
 
-/* The longest slice of at most so many bytes. */
+/* The longest slice of at most `bytes`. */
 static size_t slice_round(const struct slice_rule *rule, size_t bytes) {
     return bytes - bytes % (bytes < rule->line ? rule->element : rule->line);
 }
@@ -99,13 +100,14 @@ static size_t slice_halved(const struct slice_rule *rule, size_t longest) {
     return slice_round(rule, bytes);
 }
 
-/* The shortest slice with which there are n. */
+/* The shortest slice length that gives n slices. */
 static size_t slice_of(size_t longest, size_t n, size_t unit) {
     const size_t bytes = longest / n + (longest % n != 0);
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* As many as `least` and `enough` allow, or more of `most`; begins are aligned as the vector is. */
+/* As many slices as `least` and `enough` allow, or more of at most `most` bytes; starts are aligned
+ * like the vector. */
 static size_t slice_even(const struct slice_rule *rule, size_t longest) {
     const size_t most = slice_round(rule, rule->most);
     const size_t unit = most < rule->line ? rule->element : rule->line;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a traced executor records. Called by exec.c and exec_bind.c for runs that are traced only.
+ * What a traced executor records. exec.c and exec_bind.c call this only for traced runs.
  */
 #include "exec_internal.h"
 #include <stdlib.h>
@@ -8,9 +8,8 @@
 #include <cpuid.h>
 #endif
 
-/* Where a lane of a traced run is. */
 struct rcmi_lane_trace {
-    int64_t waited; /* since then; 0: it did not */
+    int64_t waited; /* start of the wait; 0: none */
     const struct rcmi_end *waits_for;
 };
 
@@ -44,7 +43,7 @@ struct rcmi_lane_trace *rcmi_trace_lanes(const struct rcmi_plan *plan) {
     return calloc((size_t)plan->nlanes * plan->stripes, sizeof(struct rcmi_lane_trace));
 }
 
-/* Each field is written, for the event had another use before. */
+/* Writes each field: the event's memory was used before. */
 static struct rcmi_trace_event *event_next(const struct rcmi_run *run, enum rcmi_trace_kind kind,
                                            int64_t begin, int64_t end) {
     struct rcmi_trace_event *event = rcmi_trace_next(run->exec->config.trace);
@@ -57,8 +56,8 @@ static struct rcmi_trace_event *event_next(const struct rcmi_run *run, enum rcmi
     return event;
 }
 
-static void event_set_place(struct rcmi_trace_event *event, const struct rcmi_run *run,
-                            const struct rcmi_lane_state *lane, const struct rcmi_end *end) {
+static void event_set_step(struct rcmi_trace_event *event, const struct rcmi_run *run,
+                           const struct rcmi_lane_state *lane, const struct rcmi_end *end) {
     event->step = lane->pc;
     event->lane = (uint16_t)(lane - run->lanes);
     event->peer = end ? end->peer : -1;
@@ -68,23 +67,24 @@ static void trace_wait(const struct rcmi_run *run, const struct rcmi_lane_state 
                        const struct rcmi_lane_trace *at, int64_t until, bool unfinished) {
     const struct rcmi_channel *channel = at->waits_for ? at->waits_for->channel : NULL;
     struct rcmi_trace_event *event = event_next(run, RCMI_TRACE_WAIT, at->waited, until);
-    event_set_place(event, run, lane, at->waits_for);
+    event_set_step(event, run, lane, at->waits_for);
     event->to_send = at->waits_for && at->waits_for->outgoing;
     event->unfinished = unfinished;
     rcmi_trace_publish(run->exec->config.trace);
     if (channel)
-        rcmi_count(&run->exec->config.trace->waited[channel->row], (uint64_t)(until - at->waited));
+        rcmi_count(&run->exec->config.trace->waited[channel->transport_number],
+                   (uint64_t)(until - at->waited));
 }
 
-/* The end that a step moves data by; NULL. */
+/* The end through which a step moves data; NULL: none. */
 static const struct rcmi_end *step_end(const struct rcmi_run *run,
                                        const struct rcmi_lane_state *lane,
                                        const struct rcmi_bound_step *step) {
     if (step->out != RCMI_NO_CHANNEL)
         return lane->ports[step->out].end;
     for (uint32_t i = step->first_src; i < step->first_src + step->nsrcs; i++)
-        if (run->places[i].where == RCMI_CHANNEL)
-            return lane->ports[run->places[i].index].end;
+        if (run->operands[i].where == RCMI_CHANNEL)
+            return lane->ports[run->operands[i].index].end;
     return NULL;
 }
 
@@ -92,15 +92,16 @@ static void trace_moved(const struct rcmi_run *run, const struct rcmi_lane_state
                         const struct rcmi_bound_step *step, int64_t began, int64_t now) {
     const struct rcmi_end *end = step_end(run, lane, step);
     struct rcmi_trace_event *event = event_next(run, RCMI_TRACE_STEP, began, now);
-    event_set_place(event, run, lane, end);
+    event_set_step(event, run, lane, end);
     event->name = rcmi_step_name(run->bind.plan->steps[lane->pc].op);
     event->bytes = rcmi_message_length(run, step, lane->offset);
     rcmi_trace_publish(run->exec->config.trace);
     if (end)
-        rcmi_count(&run->exec->config.trace->moved[end->channel->row], (uint64_t)(now - began));
+        rcmi_count(&run->exec->config.trace->moved[end->channel->transport_number],
+                   (uint64_t)(now - began));
 }
 
-/* The first track that is free. More operations than tracks do not run at a time. */
+/* Takes the first free track. No more operations than tracks run concurrently. */
 static void run_begins(struct rcmi_run *run) {
     struct rcmi_trace *trace = run->exec->config.trace;
     run->trace_began = run->traced;
@@ -118,7 +119,7 @@ void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                      const struct rcmi_bound_step *step, rcm_status status) {
     struct rcmi_lane_trace *at = &run->traces[lane - run->lanes];
     const int64_t began = run->traced;
-    if (status == RCM_AGAIN) { /* without a look at the clock: the rank may be spinning */
+    if (status == RCM_AGAIN) { /* does not read the clock: the rank may be spinning */
         at->waited = at->waited != 0 ? at->waited : began;
         at->waits_for = lane->waits_for;
     }
@@ -131,7 +132,7 @@ void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
     trace_moved(run, lane, step, began, run->traced);
 }
 
-/* A kept run may have more stripes the next time. */
+/* Resets the waits: a reused run may have more stripes. */
 static void lanes_end(const struct rcmi_run *run, int64_t now) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         if (run->traces[i].waited != 0)
@@ -140,7 +141,7 @@ static void lanes_end(const struct rcmi_run *run, int64_t now) {
     }
 }
 
-/* After its last step, which was the last look at the clock, unless a lane waits to this moment. */
+/* The end of the last step, when the clock was last read; now, if a lane is still waiting. */
 static int64_t run_ended(const struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++)
         if (run->traces[i].waited != 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a run waits for: at its end, until its messages have gone; and for which peer, as others are
- * told.
+ * What a run waits for: at its end, until its messages were taken; and for which peer, for reports
+ * to other ranks.
  */
 #include "exec_internal.h"
 
-/* May the run end, as far as this channel goes: what was sent without a copy, and what it has to
- * carry? */
+/* Does this channel let the run end: are its zero-copy messages complete, and (if the run drains)
+ * its messages taken? */
 static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) {
     return !port->end->outgoing ||
            (rcmi_channel_completed(port->data, port->zero_copy) &&
@@ -40,8 +40,8 @@ rcm_status rcmi_run_waits(const struct rcmi_run *run) {
     return RCM_AGAIN;
 }
 
-/* A lane whose operation is under way, or waits for scratch: whatever others wait for, that is this
- * rank's own doing. */
+/* A lane whose operation is in progress, or which waits for scratch: this rank itself delays the
+ * run. */
 static const struct rcmi_lane_state *run_computes(const struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nlanes * run->stripes; i++) {
         const struct rcmi_lane_state *lane = &run->lanes[i];

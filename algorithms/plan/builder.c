@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing plans. The builder collects the steps of each lane and makes a channel on first use;
- * builder_finish.c makes a plan of that. Mistakes of an emitter (a channel end used by two lanes, a
- * chunk that does not exist) and lack of memory are remembered, and reported by rcmi_plan_finish;
- * whether the finished plans of all ranks do the right thing is the verifier's business.
+ * Building plans. The builder collects the steps of each lane and creates a channel on first use;
+ * builder_finish.c makes a plan of them. It stores mistakes of an emitter (a channel end used by
+ * two lanes, a chunk that does not exist) and lack of memory; rcmi_plan_finish returns them.
+ * Whether the finished plans of all ranks are correct is the verifier's task.
  */
 #include "builder.h"
 
@@ -18,7 +18,7 @@ static void builder_fail(struct rcmi_builder *b, const char *what, long value) {
                               b->head.rank, b->head.nranks, what, value);
 }
 
-/* Makes room for one more item; false if there is none. */
+/* Grows the array for one more item; false: no memory. */
 static bool builder_grow(struct rcmi_builder *b, void **array, uint32_t *capacity, uint32_t used,
                          size_t item_bytes) {
     if (used < *capacity)
@@ -68,7 +68,7 @@ rcm_status rcmi_plan_begin(const char *algorithm, enum rcm_collective collective
     if (status != RCM_OK)
         return status;
     if (!row)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d is none", (int)collective);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d does not exist", (int)collective);
     struct rcmi_builder *b = calloc(1, sizeof(*b));
     if (!b)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a plan of %s", algorithm);
@@ -137,7 +137,7 @@ struct rcmi_operand rcmi_nowhere(void) {
     return (struct rcmi_operand){.where = RCMI_NOWHERE};
 }
 
-/* First bucket for a channel; the lane is no part of a channel's name. */
+/* The first bucket for a channel. The lane is not part of the key. */
 static uint32_t channel_bucket(const struct rcmi_builder *b, const struct rcmi_plan_channel *key) {
     uint64_t x = (uint64_t)(uint32_t)key->peer << 8 | (uint64_t)key->number << 2 |
                  (uint64_t)key->multicast << 1 | (uint64_t)key->outgoing;
@@ -150,7 +150,7 @@ static bool channel_same(const struct rcmi_plan_channel *a, const struct rcmi_pl
            a->number == b->number;
 }
 
-/* The bucket that holds key's channel, or the free one where it belongs. */
+/* The bucket that holds key's channel, or the free bucket for it. */
 static uint32_t *channel_find(struct rcmi_builder *b, const struct rcmi_plan_channel *key) {
     uint32_t at = channel_bucket(b, key);
     while (b->buckets[at] != 0 && !channel_same(&b->channels[b->buckets[at] - 1], key))
@@ -236,7 +236,7 @@ uint32_t rcmi_to(struct rcmi_builder *b, int lane, int peer, int number) {
 }
 
 uint32_t rcmi_to_host(struct rcmi_builder *b, int lane, int number) {
-    const int other = b->head.rank == 0 ? 1 : 0; /* needs one other rank at least */
+    const int other = b->head.rank == 0 ? 1 : 0; /* there must be another rank */
     if (!channel_check(b, lane, other, number))
         return RCMI_NO_CHANNEL;
     return channel_get(b, &(struct rcmi_plan_channel){.outgoing = true,
@@ -334,14 +334,14 @@ void rcmi_recv_copy_send(struct rcmi_builder *b, int lane, uint32_t chunk, struc
     step_add(b, lane, RCMI_STEP_RECV_COPY_SEND, chunk, &from, 1, dst, out);
 }
 
-/* NULL: a mistake, or an earlier one. */
+/* NULL: the lane is empty, or an earlier call failed. */
 static struct rcmi_step *last_step(struct rcmi_builder *b, int lane) {
     if (b->status == RCM_OK && (lane < 0 || lane >= RCMI_LANES_MAX || b->lanes[lane].nsteps == 0))
-        builder_fail(b, "says something of the last step of an empty lane,", lane);
+        builder_fail(b, "changes the last step of an empty lane,", lane);
     return b->status == RCM_OK ? &b->lanes[lane].steps[b->lanes[lane].nsteps - 1] : NULL;
 }
 
-/* The first chunk of a buffer that holds a span is there already. */
+/* Checks the rest of a span; the first chunk was checked when the step was added. */
 static void span_check(struct rcmi_builder *b, const struct rcmi_step *step,
                        struct rcmi_operand first) {
     const bool listed = step->list != RCMI_NO_LIST;
@@ -352,8 +352,7 @@ static void span_check(struct rcmi_builder *b, const struct rcmi_step *step,
         (void)operand_check(b, rcmi_span_operand(&b->head, step, first, i));
 }
 
-/* The last step of the lane, which becomes a span of n chunks. NULL: a mistake, or an earlier
- * one. */
+/* Makes the last step of the lane a span of n chunks. NULL: a mistake, now or earlier. */
 static struct rcmi_step *span_begin(struct rcmi_builder *b, int lane, uint32_t n) {
     struct rcmi_step *step = last_step(b, lane);
     if (step && (n == 0 || n > b->head.longest_span))

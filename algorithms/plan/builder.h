@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of the builder share. Other files do not include it.
+ * Shared by the parts of the builder; no other file includes it.
  *
  *   builder.c           begins a plan, makes channels and adds steps
  *   builder_finish.c    lays the plan out in one block of memory
@@ -21,7 +21,7 @@ struct rcmi_lane_steps {
 struct rcmi_builder {
     rcm_status status; /* the first failure */
     const struct rcmi_shape *shape;
-    struct rcmi_plan head; /* all but its arrays; listed, which grows */
+    struct rcmi_plan head; /* without its arrays, except listed, which grows */
     struct rcmi_lane_steps lanes[RCMI_LANES_MAX];
     struct rcmi_operand *operands;
     uint32_t operand_capacity;

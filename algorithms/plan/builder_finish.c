@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finishing plans: all that the builder collected, laid out in one block of memory. */
+/* Finishes plans: lays out in one block of memory what the builder collected. */
 #include "builder.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "error.h"
 
-/* One block: the plan, then its arrays; all need an alignment of 4 at most after the plan. */
+/* One block: the plan, then its arrays, which need an alignment of at most 4. */
 static struct rcmi_plan *plan_allocate(const struct rcmi_plan *head) {
     const size_t steps = head->nsteps * sizeof(struct rcmi_step);
     const size_t lanes = head->nlanes * sizeof(struct rcmi_lane);

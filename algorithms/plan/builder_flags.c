@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a plan's steps say of each other: which buffers keep their value while a message is on its
- * way, which writes are the last, which receipts may come early, which messages are answered. Of
- * one rank's plan alone; the verifier proves that the flags hold among all ranks.
+ * Flags that follow from all steps of a plan: which buffers keep their value while a message is in
+ * flight, which writes are the last, which received data may arrive early, which messages are
+ * answered. They depend on one rank's plan only; the verifier proves that they hold among all
+ * ranks.
  */
 #include "builder.h"
 
@@ -46,7 +47,7 @@ static uint32_t out_position(const struct rcmi_plan *plan, struct rcmi_operand b
     return cell >= first ? cell - first : UINT32_MAX;
 }
 
-/* Scratch is never called stable: the next slice may use it again. */
+/* Scratch is never stable: the next slice may reuse it. */
 static bool source_stable(const struct rcmi_plan *plan, const struct last_write *writes,
                           bool in_place, uint32_t lane, uint32_t step, struct rcmi_operand src) {
     if (src.where == RCMI_SCRATCH)
@@ -86,7 +87,7 @@ static bool step_lasting(const struct rcmi_plan *plan, const struct last_write *
     return step->dst.where == RCMI_OUT;
 }
 
-/* A value that comes whole is received, or copied from scratch by the step that made it so. */
+/* A step completes a value unless the value is already whole: received, or copied from scratch. */
 static bool step_completes(const struct rcmi_plan *plan, const struct rcmi_step *step) {
     const struct rcmi_collective *row = rcmi_collective_at((int)plan->collective);
     const bool receives = step->nsrcs == 1 && plan->operands[step->first_src].where == RCMI_CHANNEL;
@@ -108,7 +109,7 @@ static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
                     in_place ? &plan->steps[index].stable_in_place : &plan->steps[index].stable;
                 *flag = *flag || step_stable(plan, writes, in_place, lane, index);
                 if (in_place)
-                    continue; /* counts fewer writes */
+                    continue; /* the in-place pass counts fewer writes */
                 plan->steps[index].lasting = step_lasting(plan, writes, index);
                 plan->steps[index].completes |= step_completes(plan, &plan->steps[index]);
             }
@@ -121,7 +122,7 @@ static rcm_status plan_mark_stable(struct rcmi_plan *plan) {
 /* How often each chunk of OUT and each channel is used, for the flags early and answered. */
 struct uses {
     uint32_t *writes, *reads;     /* of chunks of OUT */
-    uint32_t *receipts, *answers; /* of channels: steps that receive from it, or an answer to it */
+    uint32_t *receipts, *answers; /* of channels: steps that receive from it, or answers to it */
 };
 
 /* Counts each chunk of a buffer, if it is OUT. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plan cache of one rank: each plan is emitted once, on first use. It copies the shape, so
- * only the cache itself must outlive its plans. Calls and later stages of calls (api/work/work.h)
- * look for plans in different threads: there is a lock.
+ * The plan cache of one rank: emits each plan once, on first use. It copies the shape, so only the
+ * cache itself must outlive its plans. It is locked: calls and later stages of calls
+ * (api/work/work.h) look up plans in different threads.
  */
 #include "plan.h"
 
@@ -11,7 +11,6 @@
 #include <string.h>
 #include "error.h"
 
-/* The plans of one algorithm, one per root. */
 struct cache_row {
     struct cache_row *next;
     const struct rcmi_algorithm *algorithm;
@@ -60,7 +59,7 @@ static struct cache_row *cache_row_get(struct rcmi_plan_cache *cache,
     return row;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static rcm_status cache_find(struct rcmi_plan_cache *cache, const struct rcmi_algorithm *algorithm,
                              int root, const struct rcmi_plan **ret_plan) {
     struct cache_row *row = cache_row_get(cache, algorithm);

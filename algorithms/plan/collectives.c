@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of collectives, and what follows from a row; see collectives.h. */
+/* The table of collectives and what follows from its entries; see collectives.h. */
 #include "collectives.h"
 #include <string.h>
 #include "error.h"
@@ -9,31 +9,31 @@
 #define IN_RANK_ORDER(which)                                                                       \
     "each rank's result holds the contributions of the ranks " which ", each once, in rank order"
 
-/* What the forms with equal and with unequal blocks have in common. */
+/* Common to the forms with equal and with unequal blocks. */
 #define SCATTER_ROW                                                                                \
-    .promise = "every rank ends with its block of the root's data", .total = RCMI_TOTAL_RANKS,     \
+    .guarantee = "every rank ends with its block of the root's data", .total = RCMI_TOTAL_RANKS,   \
     .in = RCMI_BLOCKS_ALL, .in_at_root = true, .out = RCMI_BLOCKS_OWN, .bus_one = 1,               \
     .bus_per_rank = -1
 #define GATHER_ROW                                                                                 \
-    .promise = "the root ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,            \
+    .guarantee = "the root ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,          \
     .in = RCMI_BLOCKS_OWN, .out = RCMI_BLOCKS_ALL, .out_at_root = true, .bus_one = 1,              \
     .bus_per_rank = -1
 #define ALL_GATHER_ROW                                                                             \
-    .promise = "every rank ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,          \
+    .guarantee = "every rank ends with the blocks of all ranks", .total = RCMI_TOTAL_RANKS,        \
     .in = RCMI_BLOCKS_OWN, .out = RCMI_BLOCKS_ALL, .bus_one = 1, .bus_per_rank = -1
 #define REDUCE_SCATTER_ROW                                                                         \
-    .promise = "every contribution is in its result exactly once", .total = RCMI_TOTAL_RANKS,      \
+    .guarantee = "every contribution is in its result exactly once", .total = RCMI_TOTAL_RANKS,    \
     .in = RCMI_BLOCKS_ALL, .out = RCMI_BLOCKS_OWN, .reduces = true, .bus_one = 1,                  \
     .bus_per_rank = -1
 #define ALL_TO_ALL_ROW                                                                             \
-    .promise = "every rank ends with its block of each rank's data", .total = RCMI_TOTAL_PAIRS,    \
+    .guarantee = "every rank ends with its block of each rank's data", .total = RCMI_TOTAL_PAIRS,  \
     .in = RCMI_BLOCKS_FROM, .out = RCMI_BLOCKS_TO, .bus_one = 1, .bus_per_rank = -1
 
 static const struct rcmi_collective table[] = {
     {.id = RCM_ALL_REDUCE,
      .like = RCM_ALL_REDUCE,
      .name = "all_reduce",
-     .promise = SAME_SUMS,
+     .guarantee = SAME_SUMS,
      .in = RCMI_BLOCKS_ALL,
      .out = RCMI_BLOCKS_ALL,
      .reduces = true,
@@ -42,7 +42,7 @@ static const struct rcmi_collective table[] = {
     {.id = RCM_BROADCAST,
      .like = RCM_BROADCAST,
      .name = "broadcast",
-     .promise = "every rank ends with the root's data",
+     .guarantee = "every rank ends with the root's data",
      .in = RCMI_BLOCKS_ALL,
      .in_at_root = true,
      .out = RCMI_BLOCKS_ALL,
@@ -50,12 +50,12 @@ static const struct rcmi_collective table[] = {
     {.id = RCM_BARRIER,
      .like = RCM_BARRIER,
      .name = "barrier",
-     .promise = "no rank leaves before all have entered",
+     .guarantee = "no rank leaves before all have entered",
      .drains = true},
     {.id = RCM_REDUCE,
      .like = RCM_REDUCE,
      .name = "reduce",
-     .promise = "every contribution is in the root's result exactly once",
+     .guarantee = "every contribution is in the root's result exactly once",
      .in = RCMI_BLOCKS_ALL,
      .out = RCMI_BLOCKS_ALL,
      .out_at_root = true,
@@ -72,7 +72,7 @@ static const struct rcmi_collective table[] = {
     {.id = RCM_SCAN,
      .like = RCM_SCAN,
      .name = "scan",
-     .promise = IN_RANK_ORDER("up to it"),
+     .guarantee = IN_RANK_ORDER("up to it"),
      .in = RCMI_BLOCKS_ALL,
      .out = RCMI_BLOCKS_ALL,
      .reduces = true,
@@ -81,7 +81,7 @@ static const struct rcmi_collective table[] = {
     {.id = RCM_EXSCAN,
      .like = RCM_EXSCAN,
      .name = "exscan",
-     .promise = IN_RANK_ORDER("before it"),
+     .guarantee = IN_RANK_ORDER("before it"),
      .in = RCMI_BLOCKS_ALL,
      .out = RCMI_BLOCKS_ALL,
      .reduces = true,
@@ -147,10 +147,11 @@ rcm_status rcmi_collective_check_op(const struct rcmi_collective *collective, rc
                                     rcm_dtype dtype) {
     const rcm_status status = rcm_op_defined(op, dtype);
     if (status == RCM_OK && op == RCM_AVG && collective->contributors != RCM_CONTRIBUTORS_ALL)
-        return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "avg is not defined for %s, whose results hold the contributions of some "
-                         "ranks only",
-                         collective->name);
+        return rcmi_fail(
+            RCM_ERR_INVALID, 0,
+            "avg is not defined for %s, whose results contain the contributions of some "
+            "ranks only",
+            collective->name);
     return status;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can be said of a plan without running it: the partition rule, and words for its steps.
- * Making plans is builder.c.
+ * Properties of plans: the partition rule, positions of chunks, and step descriptions. builder.c
+ * makes plans.
  */
 #include "plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BOUNDARY_BYTES 64 /* a cache line: no two chunks share one */
+#define BOUNDARY_BYTES 64 /* a cache line; no two chunks share one */
 
 /* Boundaries lie on multiples of this many elements. */
 static size_t chunk_unit(size_t count, size_t element_bytes, uint32_t nchunks) {
@@ -17,8 +17,8 @@ static size_t chunk_unit(size_t count, size_t element_bytes, uint32_t nchunks) {
     return count / unit >= nchunks ? unit : 1;
 }
 
-/* Element at which unit number `at` of `units` begins; written so that nothing overflows for
- * counts near SIZE_MAX, where the last unit may be a partial one. */
+/* Element at which unit number `at` of `units` begins. Cannot overflow for counts near SIZE_MAX,
+ * where the last unit may be partial. */
 static size_t chunk_boundary(size_t count, size_t unit, size_t units, size_t at) {
     return at >= units ? count : at * unit;
 }
@@ -28,7 +28,7 @@ void rcmi_chunk_range(size_t count, size_t element_bytes, uint32_t nchunks, uint
     const size_t unit = chunk_unit(count, element_bytes, nchunks);
     const size_t units = count / unit + (count % unit != 0);
     const size_t share = units / nchunks;
-    const size_t extra = units % nchunks; /* so many chunks get one unit more, the first ones */
+    const size_t extra = units % nchunks; /* the first `extra` chunks get one unit more */
     const size_t from = i * share + (i < extra ? i : extra);
     const size_t to = from + share + (i < extra);
     const size_t first = chunk_boundary(count, unit, units, from);
@@ -137,7 +137,7 @@ const char *rcmi_step_name(uint8_t op) {
     return name ? name : "?";
 }
 
-/* A text that grows to the right and is cut, not overrun, at its end. */
+/* A text that grows to the right and is truncated at its end. */
 struct text {
     char *at;
     size_t left;

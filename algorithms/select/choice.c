@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Algorithms that are named for sizes; see choice.h. */
+/* Algorithms named for sizes; see choice.h. */
 #include "choice.h"
 
 #include <stdint.h>
@@ -50,7 +50,7 @@ static rcm_status piece_take(struct rcmi_choices *choices, const struct piece *p
     return status == RCM_OK ? choice_add(choices, &choice) : status;
 }
 
-/* Of one collective. */
+/* Takes the pieces of an item for one collective. */
 static rcm_status pieces_take(struct rcmi_choices *choices, const struct rcmi_item *item,
                               enum rcm_collective collective, const char *origin,
                               const struct rcmi_shape *shape, bool lenient) {
@@ -72,7 +72,7 @@ static rcm_status pieces_take(struct rcmi_choices *choices, const struct rcmi_it
     return status == RCM_OK ? status : rcmi_fail_context("%s", origin);
 }
 
-/* For each collective that has one of that name. */
+/* Takes an item without a collective: for each collective that has an algorithm of that name. */
 static rcm_status nameless_take(struct rcmi_choices *choices, const struct rcmi_item *item,
                                 const char *origin, const struct rcmi_shape *shape, bool lenient) {
     struct piece piece;
@@ -88,8 +88,9 @@ static rcm_status nameless_take(struct rcmi_choices *choices, const struct rcmi_
     }
     if (status != RCM_OK || used)
         return status;
-    return rcmi_fail(RCM_ERR_CONFIG, 0, "%s names %s, which is no algorithm that fits these ranks",
-                     origin, piece.name);
+    return rcmi_fail(RCM_ERR_CONFIG, 0,
+                     "%s names %s, which is not an algorithm that can run these ranks", origin,
+                     piece.name);
 }
 
 static enum rcm_collective item_collective(const struct rcmi_item *item) {
@@ -112,7 +113,7 @@ static rcm_status choices_take(struct rcmi_choices *choices, const struct rcmi_i
     if (!item->value)
         return nameless_take(choices, item, origin, shape, lenient);
     if (!collective)
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s names %.*s, which is no collective", origin,
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s names %.*s, which is not a collective", origin,
                          (int)item->name_len, item->text);
     return pieces_take(choices, item, collective, origin, shape, lenient);
 }
@@ -151,8 +152,8 @@ rcm_status rcmi_choices_keep(const struct rcmi_choices *from, const struct rcmi_
             status = choice_add(to, &from->all[i]);
         else
             rcmi_log(RCMI_LOG_INFO,
-                     "%s by %s is chosen by price from now on: it cannot run %d "
-                     "ranks on %d hosts",
+                     "%s no longer uses the chosen algorithm %s, but selects by price: it cannot "
+                     "run %d ranks on %d hosts",
                      rcmi_collective_name(from->all[i].collective), from->all[i].algorithm->name,
                      shape->nranks, shape->nhosts);
     }

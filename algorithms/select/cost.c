@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counted work of all ranks, from what an algorithm says of its messages; see cost.h. */
+/* Counts the work of all ranks from an algorithm's messages; see cost.h. */
 #include "algorithm.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void rcmi_tally_send(struct rcmi_tally *tally, int from, int to, double messages
     tally->hosts[host_of[to]].enters += vectors;
 }
 
-/* One end of spans between hosts. Returns their vectors. */
+/* Counts one end of spans between hosts. Returns their vectors. */
 static double tally_end(struct rcmi_tally *tally, int rank, double times, uint32_t n,
                         double block) {
     const uint32_t packed = n % RCMI_SPAN_MAX == 1 ? n - 1 : n;
@@ -48,7 +48,7 @@ void rcmi_tally_spans(struct rcmi_tally *tally, int from, int to, uint32_t n, do
     rcmi_tally_enter(tally, to, 1, n, block);
 }
 
-/* The sender has it once, as each reader has. */
+/* The sender accesses it once, like each reader. */
 void rcmi_tally_multicast(struct rcmi_tally *tally, int from, double messages, double vectors) {
     struct rcmi_tally_host *host = &tally->hosts[tally->shape->host_of[from]];
     host->messages += messages;
@@ -69,7 +69,7 @@ void rcmi_tally_everyone(struct rcmi_tally *tally, double messages, double vecto
     }
 }
 
-/* One of a rank's two messages on the ring goes to another host, or comes from there. */
+/* One of a rank's two ring messages crosses hosts instead of staying within one. */
 static void ring_joint(struct rcmi_tally *tally, int rank, double messages, double vectors) {
     load_message(&tally->own[rank], RCMI_WITHIN, -messages, -vectors);
     load_message(&tally->own[rank], RCMI_BETWEEN, messages, vectors);
@@ -106,7 +106,7 @@ void rcmi_tally_between(struct rcmi_tally *tally, double hops) {
     tally->between = hops;
 }
 
-/* ---- What it comes to ------------------------------------------------------------------------ */
+/* ---- Totals ---------------------------------------------------------------------------------- */
 
 rcm_status rcmi_tally_init(struct rcmi_tally *tally, const struct rcmi_shape *shape) {
     *tally = (struct rcmi_tally){.shape = shape, .between = -1};
@@ -135,7 +135,6 @@ static double most(double a, double b) {
     return a > b ? a : b;
 }
 
-/* Of each number the most, and the sum. */
 static void load_take(struct rcmi_load *busiest, struct rcmi_load *sum,
                       const struct rcmi_load *own) {
     for (int reach = 0; reach < RCMI_REACHES; reach++) {
@@ -180,7 +179,7 @@ rcm_status rcmi_cost_count(const struct rcmi_algorithm *algorithm, const struct 
     struct rcmi_tally tally;
     *ret_cost = (struct rcmi_cost){.chain = 0};
     if (shape->nranks == 1)
-        return RCM_OK; /* alone there is nothing to choose */
+        return RCM_OK; /* one rank has nothing to choose */
     const rcm_status status = rcmi_tally_init(&tally, shape);
     if (status != RCM_OK)
         return status;
@@ -192,6 +191,6 @@ rcm_status rcmi_cost_count(const struct rcmi_algorithm *algorithm, const struct 
     rcmi_tally_free(&tally);
     if (!tally.failed && rounds > 0)
         return RCM_OK;
-    /* A rank that took it for cheap would choose otherwise than the others. */
+    /* Must fail: with incomplete counts this rank would select differently from the others. */
     return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to count the work of %s", algorithm->name);
 }

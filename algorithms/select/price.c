@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 #define MIB 1048576.0
-/* What a chain passes on at once, in bytes: slices of the executor's usual slots, and of those
- * between hosts, which are a quarter of the vector within these limits. */
+/* Bytes of a chain's pipeline unit: the executor's usual slices within a host; between hosts a
+ * quarter of the vector within these limits. */
 #define SLICE_WITHIN      65536.0
 #define SLICE_BETWEEN_MIN 131072.0
 #define SLICE_BETWEEN_MAX 524288.0
@@ -26,9 +26,9 @@ static const struct rcmi_prices general = {{
         .sum_mib = 52,
     },
 }};
-/* ringcomm-tune on a machine with 2 CPUs of EPYC 9005, others at work: roomy is 2 ranks. But for
- * shm_message of 8 ranks, which comes from the fastest runs of ringcomm-bench: what else runs makes
- * each of many messages look dear, where it is the round that waits for CPUs. */
+/* Measured by ringcomm-tune on a machine with 2 CPUs of EPYC 9005 under other load; roomy is 2
+ * ranks. Exception: shm_message of 8 ranks comes from the fastest runs of ringcomm-bench, because
+ * other load inflates the cost per message, while it is the round that waits for CPUs. */
 static const struct rcmi_prices zen_5 = {{
     [RCMI_ROOMY] = {
         .shm_hop = 0.5, .shm_message = 0.05, .shm_mib = 34,
@@ -67,8 +67,8 @@ static double slice_bytes(const struct rcmi_cost *cost, double bytes) {
     return most(SLICE_BETWEEN_MIN, least(SLICE_BETWEEN_MAX, bytes / 4));
 }
 
-/* Bytes that a rank moves, of a number of vectors, and those that a chain moves longer than that:
- * until the first slice has come to its end. */
+/* Bytes that a rank moves, and the additional bytes of a chain until its first slice has arrived at
+ * the end. */
 struct moved {
     double own[RCMI_REACHES], fill[RCMI_REACHES];
 };
@@ -90,7 +90,7 @@ static struct moved moved_of(const struct rcmi_cost *cost, double ranks_per_cpu,
     return moved;
 }
 
-/* Where rates of each reach are, in the map's order. */
+/* The indices of a reach's rates in the map's order. */
 static void reach_rates(const struct rcmi_shape *shape, int reach, int *ret_hop) {
     *ret_hop = reach == RCMI_WITHIN ? RCMI_PRICE_shm_hop
                : shape->loopback    ? RCMI_PRICE_loopback_hop

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The constants of prices as text; see price.h. Independent of the locale, and so exact that all
- * ranks read the same from what rank 0 writes. */
+/* The constants of prices as text; see price.h. Independent of the locale and exact, so all ranks
+ * read equal values from rank 0's text. */
 #include "price.h"
 
 #include <stdint.h>
@@ -52,7 +52,7 @@ static void number_write(double value, char text[RCMI_PRICE_TEXT]) {
         text[--len] = '\0';
 }
 
-/* RCMI_PRICES: no price is called so; *ret_sharing -1: for both. */
+/* RCMI_PRICES: no price has that name. *ret_sharing -1: for both sharings. */
 static size_t field_find(const struct rcmi_item *item, int *ret_sharing) {
     const char *suffix = NULL;
     size_t len = 0, field = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding an algorithm by name, or by price. */
+/* Finds an algorithm by name, or by price. */
 #include "cost.h"
 #include "entry.h"
 #include "plan.h"
@@ -46,7 +46,7 @@ rcm_status rcmi_algorithm_find(enum rcm_collective collective, const char *name,
     if (!algorithm) {
         char names[NAMES_BYTES];
         names_list(collective, names, sizeof(names));
-        return rcmi_fail(RCM_ERR_INVALID, 0, "no %s algorithm is called \"%.64s\"; there are %s",
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s has no algorithm \"%.64s\". Choose one of %s",
                          rcmi_collective_name(collective), name ? name : "", names);
     }
     if (!algorithm->supports(shape))
@@ -75,7 +75,7 @@ rcm_status rcmi_algorithm_check_order(const struct rcmi_algorithm *algorithm, co
     if (rcmi_algorithm_is_ordered(algorithm))
         return RCM_OK;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "%s is not commutative, and %s algorithm %s does not keep the order of ranks",
+                     "%s is not commutative, but %s algorithm %s does not keep the order of ranks",
                      op, rcmi_collective_name(algorithm->collective), algorithm->name);
 }
 
@@ -86,9 +86,9 @@ struct rcmi_selection {
     bool counted[RCMI_COLLECTIVES];
     struct {
         size_t bytes;
-        const struct rcmi_algorithm *algorithm; /* NULL: none yet */
+        const struct rcmi_algorithm *algorithm; /* NULL: not computed yet */
     } last[RCMI_COLLECTIVES][RCMI_NEEDS_END];
-    struct rcmi_cost *costs[]; /* of each line of the table, once its collective was counted */
+    struct rcmi_cost *costs[]; /* by table entry; NULL until its collective was counted */
 };
 
 static size_t table_length(void) {
@@ -114,7 +114,6 @@ void rcmi_selection_free(struct rcmi_selection *selection) {
     free(selection);
 }
 
-/* Counts the work of all that do the collective. */
 static rcm_status selection_count(struct rcmi_selection *s, enum rcm_collective collective) {
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         const struct rcmi_algorithm *a = rcmi_algorithms[i];
@@ -134,7 +133,8 @@ static rcm_status selection_count(struct rcmi_selection *s, enum rcm_collective 
     return RCM_OK;
 }
 
-/* Equal counts are added in different orders: so much of a price is none of a difference. */
+/* Equal counts are added in different orders; smaller relative differences of prices are
+ * ignored. */
 #define ROUNDING 1e-9
 
 static const struct rcmi_algorithm *selection_cheapest(const struct rcmi_selection *s,

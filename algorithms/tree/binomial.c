@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast down a binomial tree: the number of ranks that have the data doubles with every round.
- * Ranks are counted from the root; a rank's parent is its number without the lowest set bit, and
- * the child with the largest subtree is served first.
+ * Broadcast down a binomial tree: the number of ranks that have the data doubles in every round.
+ * Ranks are counted from the root. A rank's parent is its number without the lowest set bit. The
+ * child with the largest subtree is served first.
  *
  *      p = 8, root 0          0 --> 4 --> 6 --> 7
  *                             |     +---> 5

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduce up and down a binomial tree: sums go to rank 0, the result comes back the same way
- * (Kielmann et al. 1999 give both halves). Twice as many messages in a row as recursive doubling,
- * but hardly more than half as many messages in all; where ranks share processors, and where each
- * message costs a call of the kernel, it is the sum of all work that counts and not the longest
- * chain.
+ * All-reduce up and down a binomial tree: sums go to rank 0, the result returns along the same
+ * edges (Kielmann et al. 1999 describe both halves). It has twice as many messages in a row as
+ * recursive doubling, but little more than half as many in all. If ranks share processors, and each
+ * message costs a system call, the total work counts, not the longest chain.
  *
  *      p = 8      up: 1 --> 0, 3 --> 2, 5 --> 4, 7 --> 6      2 --> 0, 6 --> 4      4 --> 0
- *                 down: the same arrows turned around, the largest subtree first
+ *                 down: the same arrows reversed, the largest subtree first
  *
- * A rank stands for a run of consecutive ranks, and the lower run's sum is the left operand. All
+ * A rank represents a run of consecutive ranks, and the lower run's sum is the left operand. All
  * sums are computed once, so all ranks get the same bits.
  *
  * Cost: 2 floor(log2 p) messages in a row, 2 (p - 1) in all; each carries the whole vector. Good
@@ -17,8 +16,8 @@
  */
 #include "algorithm.h"
 
-/* Receives from the children, the smallest subtree first; the last sum goes on with the step that
- * made it: to the parent, or as the result to rank 0's first child. */
+/* Receives from the children, the smallest subtree first. The step that makes the last sum also
+ * sends it: to the parent, or at rank 0 as the result to the first child. */
 static void up_emit(struct rcmi_builder *b, uint32_t v, uint32_t p, uint32_t last_out) {
     struct rcmi_operand have = rcmi_in(0);
     const uint32_t nchildren = rcmi_binomial_children(v, p);
@@ -33,7 +32,7 @@ static void up_emit(struct rcmi_builder *b, uint32_t v, uint32_t p, uint32_t las
     }
 }
 
-/* Hands the result on; rank 0 has sent it to its first child with the last sum. */
+/* Forwards the result. Rank 0 sent it to its first child with the last sum. */
 static void down_emit(struct rcmi_builder *b, uint32_t v, uint32_t p) {
     bool first = true;
     for (uint32_t bit = rcmi_binomial_first_bit(v, p); bit != 0; bit >>= 1) {
@@ -51,7 +50,6 @@ static void down_emit(struct rcmi_builder *b, uint32_t v, uint32_t p) {
         rcmi_recv(b, 0, 0, rcmi_from(b, 0, (int)rcmi_binomial_parent(v), 0), rcmi_out(0));
 }
 
-/* Of a child that exists. */
 static uint32_t largest_child(uint32_t v, uint32_t p) {
     uint32_t bit = rcmi_binomial_first_bit(v, p);
     while (v + bit >= p)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Barrier up and down a binomial tree: a rank that has heard from all its children signals its
- * parent; rank 0 has then heard from all, and the word goes down again.
+ * Barrier up and down a binomial tree: a rank signals its parent after all its children have
+ * signalled it. When rank 0 has all signals, it releases the others down the tree.
  *
  *      p = 4      1 --> 0, 3 --> 2      2 --> 0      0 --> 2      2 --> 3, 0 --> 1
  *
- * Cost: 2 floor(log2 p) signals in a row, 2 (p - 1) in all, where dissemination has p log p of
- * them: good where ranks share processors.
+ * Cost: 2 floor(log2 p) signals in a row, 2 (p - 1) in all, where dissemination has p log p: good
+ * if ranks share processors.
  */
 #include "algorithm.h"
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scatter and gather along a binomial tree, counted from the root (the picture is in binomial.c).
- * The blocks of a subtree are those of consecutive ranks, and travel together: the root sends half
- * of all blocks in one message, and each rank that gets some sends half of these on. A gather is
- * the same with its arrows turned around.
+ * Scatter and gather along a binomial tree, counted from the root (picture in binomial.c). The
+ * blocks of a subtree belong to consecutive ranks and travel together: the root sends half of all
+ * blocks in one message, and each receiving rank forwards half of its blocks. A gather reverses the
+ * arrows.
  *
  *      p = 8, root 0      0 -- 4 5 6 7 --> 4 -- 6 7 --> 6 -- 7 --> 7
  *                         |                +--- 5 ----> 5
  *                         +--- 2 3 ------> 2 -- 3 ----> 3
  *                         +--- 1 --------> 1
  *
- * Ranks that hand blocks on keep them in scratch, their own first. More than RCMI_SPAN_MAX blocks
+ * Ranks that forward blocks keep them in scratch, their own first. More than RCMI_SPAN_MAX blocks
  * are several messages.
  *
- * Cost: floor(log2 p) messages in a row, ceil(log2 p) sent or received by the root; the root's p -
- * 1 blocks, the others' up to (log2 p) / 2 times. Good for small blocks on many ranks.
+ * Cost: floor(log2 p) messages in a row, ceil(log2 p) sent or received by the root. The root sends
+ * p - 1 blocks; a block is sent up to (log2 p) / 2 times by other ranks. Good for small blocks on
+ * many ranks.
  */
 #include "algorithm.h"
 
@@ -27,7 +28,7 @@ static uint32_t rank_at(const struct tree *t, uint32_t v) {
     return (v + t->root) % t->p;
 }
 
-/* Ranks of the subtree of v: as many as its lowest bit, as far as there are. */
+/* The number of ranks in the subtree of v: its lowest set bit, limited by p. */
 static uint32_t subtree(const struct tree *t, uint32_t v) {
     const uint32_t all = v == 0 ? t->p : v & (0 - v);
     return all < t->p - v ? all : t->p - v;
@@ -37,7 +38,7 @@ static bool hands_on(const struct tree *t) {
     return t->v != 0 && subtree(t, t->v) > 1;
 }
 
-/* Where the block of v is in this rank's buffer of many. */
+/* The position of the block of v in this rank's buffer of several blocks. */
 static struct rcmi_operand block_of(const struct tree *t, uint32_t v, bool out) {
     if (t->v != 0)
         return rcmi_scratch(v - t->v);
@@ -62,7 +63,7 @@ static void receive_subtree(const struct tree *t, uint32_t v, uint32_t from, boo
     }
 }
 
-/* The largest subtree first: it has the longest way before it. */
+/* The largest subtree first: its path is the longest. */
 static void scatter_steps(const struct tree *t) {
     const uint32_t self = rank_at(t, t->v);
     if (t->v != 0)
@@ -74,7 +75,7 @@ static void scatter_steps(const struct tree *t) {
         rcmi_copy_chunk(t->b, 0, self, block_of(t, t->v, false), rcmi_out(0));
 }
 
-/* The smallest subtree first: it is the first to be there. */
+/* The smallest subtree first: it is complete first. */
 static void gather_steps(const struct tree *t) {
     const uint32_t self = rank_at(t, t->v);
     const uint32_t nchildren = rcmi_binomial_children(t->v, t->p);
@@ -115,34 +116,34 @@ static struct rcmi_formula binomial_formula(const struct rcmi_algorithm *row,
                                                          : blocks};
 }
 
-/* Along the tree between the root and a rank: blocks of the longest messages, and messages from
- * host to host. */
-struct way {
+/* Along the path between the root and a rank: blocks of the longest messages, and messages between
+ * hosts. */
+struct path {
     uint32_t blocks, between;
 };
 
-static struct way way_to(const struct tree *t, const int *host_of, uint32_t v) {
-    struct way way = {0};
+static struct path path_to(const struct tree *t, const int *host_of, uint32_t v) {
+    struct path path = {0};
     for (; v != 0; v = rcmi_binomial_parent(v)) {
-        way.blocks += rcmi_span_length(subtree(t, v), 0);
-        way.between += host_of[rank_at(t, v)] != host_of[rank_at(t, rcmi_binomial_parent(v))];
+        path.blocks += rcmi_span_length(subtree(t, v), 0);
+        path.between += host_of[rank_at(t, v)] != host_of[rank_at(t, rcmi_binomial_parent(v))];
     }
-    return way;
+    return path;
 }
 
 static void binomial_count(struct rcmi_tally *tally) {
     const struct tree t = {.p = (uint32_t)tally->shape->nranks, .root = (uint32_t)tally->root};
     const double block = 1.0 / t.p;
     const bool down = tally->row->collective == RCM_SCATTER;
-    struct way most = {0};
+    struct path most = {0};
     for (uint32_t v = 1; v < t.p; v++) {
         const int self = (int)rank_at(&t, v), parent = (int)rank_at(&t, rcmi_binomial_parent(v));
-        const struct way way = way_to(&t, tally->shape->host_of, v);
+        const struct path path = path_to(&t, tally->shape->host_of, v);
         const uint32_t n = subtree(&t, v);
         rcmi_tally_spans(tally, down ? parent : self, down ? self : parent, n, block);
-        rcmi_tally_local(tally, self, n > 1 ? block : 0, 0); /* its own, from scratch or to it */
-        most.blocks = way.blocks > most.blocks ? way.blocks : most.blocks;
-        most.between = way.between > most.between ? way.between : most.between;
+        rcmi_tally_local(tally, self, n > 1 ? block : 0, 0); /* its own block, from or to scratch */
+        most.blocks = path.blocks > most.blocks ? path.blocks : most.blocks;
+        most.between = path.between > most.between ? path.between : most.between;
     }
     rcmi_tally_local(tally, tally->root, block, 0);
     rcmi_tally_chain(tally, most.blocks * block);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reduce up a binomial tree, counted from the root (the picture is in binomial.c, with its arrows
- * turned around): each rank adds its children's sums to its own vector, the smallest subtree first,
- * and sends the sum to its parent. Only the root writes OUT; others keep sums in scratch.
+ * Reduce up a binomial tree, counted from the root (picture in binomial.c, arrows reversed). Each
+ * rank adds its children's sums to its own vector, the smallest subtree first, and sends the sum to
+ * its parent. Only the root writes OUT; others keep sums in scratch.
  *
  * Cost: floor(log2 p) messages in a row, one sent by each rank but the root; each carries the whole
  * vector. Good for small vectors on many ranks.

@@ -2,9 +2,9 @@
 /*
  * Broadcast, reduce and all-reduce on two binary trees at once (Sanders, Speck and Träff 2009).
  *
- * Each tree carries one half of the vector, slice by slice. A rank that has children in one tree is
- * a leaf of the other, so that every rank sends about one vector in all, where inner ranks of a
- * single tree would send two and leaves none. The root has one child in each.
+ * Each tree carries one half of the vector, slice by slice. A rank with children in one tree is a
+ * leaf of the other, so every rank sends about one vector. In a single tree, inner ranks would send
+ * two and leaves none. The root has one child in each tree.
  *
  *      p = 6     first half          second half
  *
@@ -16,9 +16,9 @@
  *                 / \                 / \
  *                1   3               5   2
  *
- * Ranks are counted from the root, host by host as on the ring. The first tree has its numbers in
- * order from left to right; the second is the first with everyone one further, the last again
- * first: odd numbers, which are leaves, become even ones.
+ * Ranks are counted from the root, host by host in ring order. In the first tree, numbers are in
+ * order from left to right. The second tree is the first with every number shifted by one, the last
+ * wrapping to the first: odd numbers, which are leaves, become even ones.
  *
  * Cost: 1 + floor(log2(p-1)) messages in a row, twice that for all-reduce; each rank sends the
  * vector once, or twice. Good for large vectors and many hosts, where a chain would be long.
@@ -32,12 +32,12 @@ enum { TREES = 2, CHILDREN = 2 };
 /* ---- The trees ------------------------------------------------------------------------------- */
 
 struct node {
-    uint32_t parent; /* of the root: itself */
+    uint32_t parent; /* the root's is itself */
     uint32_t children[CHILDREN];
     uint32_t nchildren;
 };
 
-/* The child to the right: v + more, or if there is none of 0..p-1 half as many more, and so on. */
+/* Adds the right child: v + more, or while that is not in 0..p-1, with `more` halved. */
 static void node_add_right(struct node *node, uint32_t v, uint32_t more, uint32_t p) {
     while (more > 0 && v + more >= p)
         more /= 2;
@@ -45,7 +45,7 @@ static void node_add_right(struct node *node, uint32_t v, uint32_t more, uint32_
         node->children[node->nchildren++] = v + more;
 }
 
-/* Numbers in order: the lowest bit is the height. */
+/* The in-order tree: the lowest set bit is the height. */
 static struct node node_in_order(uint32_t v, uint32_t p) {
     struct node node = {.parent = v};
     if (v == 0) {
@@ -60,7 +60,7 @@ static struct node node_in_order(uint32_t v, uint32_t p) {
     return node;
 }
 
-/* Of 1..p-1, the number whose place v has in the second tree, and back. */
+/* Maps 1..p-1: the vertex of the first tree whose position v has in the second tree, and back. */
 static uint32_t shifted(uint32_t v, uint32_t p) {
     return v == 0 ? 0 : v % (p - 1) + 1;
 }
@@ -79,7 +79,7 @@ static struct node node_of(int tree, uint32_t v, uint32_t p) {
     return node;
 }
 
-/* Messages from the root to the last leaf. */
+/* Messages in a row from the root to the deepest leaf. */
 static uint32_t depth(uint32_t p) {
     return p == 1 ? 0 : 1 + rcmi_log2_floor(p - 1);
 }
@@ -89,36 +89,37 @@ static uint32_t depth(uint32_t p) {
 struct trees {
     struct rcmi_builder *b;
     uint32_t p, v; /* ranks; this one's number from the root */
-    uint32_t root_place;
-    int *rank_at; /* place on the ring */
+    uint32_t root_index;
+    int *rank_at; /* by ring index */
 };
 
 static int trees_rank(const struct trees *t, uint32_t v) {
-    return t->rank_at[(v + t->root_place) % t->p];
+    return t->rank_at[(v + t->root_index) % t->p];
 }
 
-/* Which of the channels between two ranks, which may be neighbours in both trees. */
+/* The number of a channel between two ranks, which may be neighbours in both trees. */
 enum { UP, DOWN };
-static int number(int tree, int way) {
-    return 2 * tree + way;
+static int number(int tree, int direction) {
+    return 2 * tree + direction;
 }
 
-static struct rcmi_operand from(const struct trees *t, int lane, uint32_t v, int tree, int way) {
-    return rcmi_from(t->b, lane, trees_rank(t, v), number(tree, way));
+static struct rcmi_operand from(const struct trees *t, int lane, uint32_t v, int tree,
+                                int direction) {
+    return rcmi_from(t->b, lane, trees_rank(t, v), number(tree, direction));
 }
 
-static uint32_t to(const struct trees *t, int lane, uint32_t v, int tree, int way) {
-    return rcmi_to(t->b, lane, trees_rank(t, v), number(tree, way));
+static uint32_t to(const struct trees *t, int lane, uint32_t v, int tree, int direction) {
+    return rcmi_to(t->b, lane, trees_rank(t, v), number(tree, direction));
 }
 
-/* The half of a tree from what this rank has of it to its children. */
+/* Sends the half of a tree, from where this rank has it, to its children. */
 static void send_down(const struct trees *t, int lane, int tree, struct rcmi_operand have,
                       const struct node *node, uint32_t first) {
     for (uint32_t i = first; i < node->nchildren; i++)
         rcmi_send(t->b, lane, (uint32_t)tree, have, to(t, lane, node->children[i], tree, DOWN));
 }
 
-/* Of a rank that is not the root. */
+/* For ranks other than the root. */
 static void pass_down(const struct trees *t, int lane, int tree) {
     const struct node node = node_of(tree, t->v, t->p);
     const struct rcmi_operand source = from(t, lane, node.parent, tree, DOWN);
@@ -132,7 +133,7 @@ static void pass_down(const struct trees *t, int lane, int tree) {
     send_down(t, lane, tree, out, &node, 1);
 }
 
-/* The sum of this rank and all below: to its parent, or at the root to dst and out. */
+/* Adds up this rank's half and those below: to its parent, or at the root to dst and out. */
 static void sum_up(const struct trees *t, int lane, int tree, struct rcmi_operand dst,
                    uint32_t out) {
     const struct node node = node_of(tree, t->v, t->p);
@@ -194,11 +195,11 @@ static void tree_steps(const struct trees *t, const struct rcmi_algorithm *row, 
 static rcm_status trees_emit(const struct rcmi_algorithm *row, const struct rcmi_shape *shape,
                              int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks;
-    struct trees t = {.p = p, .root_place = rcmi_ring_place_of(shape, root).place};
+    struct trees t = {.p = p, .root_index = rcmi_ring_position_of(shape, root).index};
     rcm_status status = rcmi_ring_order(shape, &t.rank_at);
     if (status != RCM_OK)
         return status;
-    t.v = (rcmi_ring_place_of(shape, rank).place + p - t.root_place) % p;
+    t.v = (rcmi_ring_position_of(shape, rank).index + p - t.root_index) % p;
     status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, TREES, 1, &t.b);
     for (int tree = 0; tree < TREES && status == RCM_OK; tree++)
         tree_steps(&t, row, tree);
@@ -206,15 +207,15 @@ static rcm_status trees_emit(const struct rcmi_algorithm *row, const struct rcmi
     return status == RCM_OK ? rcmi_plan_finish(t.b, ret_plan) : status;
 }
 
-/* ---- What is promised ------------------------------------------------------------------------ */
+/* ---- Formula and count ----------------------------------------------------------------------- */
 
 static struct rcmi_formula trees_formula(const struct rcmi_algorithm *row,
                                          const struct rcmi_shape *shape, int rank, int root) {
     const uint32_t p = (uint32_t)shape->nranks;
-    const uint32_t root_place = rcmi_ring_place_of(shape, root).place;
-    const uint32_t v = (rcmi_ring_place_of(shape, rank).place + p - root_place) % p;
-    const uint32_t ways = (uint32_t)goes_up(row) + (uint32_t)goes_down(row);
-    struct rcmi_formula formula = {.rounds = ways * depth(p)};
+    const uint32_t root_index = rcmi_ring_position_of(shape, root).index;
+    const uint32_t v = (rcmi_ring_position_of(shape, rank).index + p - root_index) % p;
+    const uint32_t directions = (uint32_t)goes_up(row) + (uint32_t)goes_down(row);
+    struct rcmi_formula formula = {.rounds = directions * depth(p)};
     for (int tree = 0; tree < TREES && p > 1; tree++) {
         formula.chunks_sent += goes_up(row) && v != 0;
         formula.chunks_sent += goes_down(row) ? node_of(tree, v, p).nchildren : 0;
@@ -222,7 +223,7 @@ static struct rcmi_formula trees_formula(const struct rcmi_algorithm *row,
     return formula;
 }
 
-/* The edges of both trees from v to its parent: half a vector along each, and what comes up is
+/* Counts the edges of both trees from v to its parent: half a vector along each; received sums are
  * added. */
 static void edges_count(struct rcmi_tally *tally, const struct trees *t, uint32_t v) {
     const bool up = goes_up(tally->row), down = goes_down(tally->row);
@@ -235,11 +236,11 @@ static void edges_count(struct rcmi_tally *tally, const struct trees *t, uint32_
     }
 }
 
-/* Nothing where there is no memory for the order: there is none for a plan then. */
+/* Counts nothing if there is no memory for the ring order: then no plan can be made either. */
 static void trees_count(struct rcmi_tally *tally) {
     const bool up = goes_up(tally->row), down = goes_down(tally->row);
     struct trees t = {.p = (uint32_t)tally->shape->nranks,
-                      .root_place = rcmi_ring_place_of(tally->shape, tally->root).place};
+                      .root_index = rcmi_ring_position_of(tally->shape, tally->root).index};
     if (rcmi_ring_order(tally->shape, &t.rank_at) != RCM_OK)
         return;
     for (uint32_t v = 1; v < t.p; v++)

@@ -7,8 +7,8 @@
  *      rank 1 raises --+--> 0 and 2 see it
  *      rank 2 raises --+--> 0 and 1 see it
  *
- * Cost: 1 signal in a row, p-1 flags to look at. Good for few ranks on one host, and where ranks
- * share cores, because no rank has to be woken twice.
+ * Cost: 1 signal in a row, p-1 flags to check. Good for few ranks on one host, and if ranks share
+ * cores, because no rank has to be woken twice.
  */
 #include "algorithm.h"
 

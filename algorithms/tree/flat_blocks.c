@@ -2,11 +2,11 @@
 /*
  * All-gather and reduce-scatter in one round.
  *
- *      all_gather       on one host: every rank publishes its block once, and reads those of all
+ *      all_gather       on one host: every rank publishes its block once, and reads all others
  *      reduce_scatter   every rank sends block r to rank r, which sums its p blocks in rank order
  *
- * Sending and summing are lanes of their own, so that blocks of the next slice are on their way
- * while those of this one are summed.
+ * Sending and summing are separate lanes, so blocks of the next slice are sent while those of this
+ * one are summed.
  *
  * Cost: 1 message in a row; a rank sends 1 block to all, or p - 1 blocks to one rank each. Good for
  * small blocks; on one host for large ones too.
@@ -22,7 +22,7 @@ static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, 1, 1, &b);
     if (status != RCM_OK)
         return status;
-    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* p channels of several slots each */
+    rcmi_plan_stripes(b, p <= 4 ? 2 : 1); /* memory: p channels of several slots each */
     if (p > 1)
         rcmi_send(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_to_host(b, 0, 0));
     rcmi_copy_chunk(b, 0, (uint32_t)rank, rcmi_in(0), rcmi_out((uint32_t)rank));
@@ -61,7 +61,7 @@ const struct rcmi_algorithm rcmi_flat_all_gather = {
 
 /* ---- Reduce-scatter -------------------------------------------------------------------------- */
 
-/* Beyond, the p(p-1) channels cost more memory than the speed is worth, as those of two_shot.c. */
+/* Above this, the p(p-1) channels cost more memory than the speed is worth, as in two_shot.c. */
 #define RANKS_MAX 32
 
 enum { LANE_SEND, LANE_SUM };
@@ -99,7 +99,7 @@ static void reduce_scatter_count(struct rcmi_tally *t) {
 
 const struct rcmi_algorithm rcmi_direct_reduce_scatter = {
     .name = "direct",
-    .description = "each rank is sent its block of every vector and sums them; for small blocks, "
+    .description = "each rank receives its block of every vector and sums them; for small blocks, "
                    "on one host for all sizes, up to 32 ranks",
     .collective = RCM_REDUCE_SCATTER,
     .ordered = true,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast in one round through shared memory: the root publishes the vector once, everybody
- * copies it from there.
+ * Broadcast in one round through shared memory: the root publishes the vector once, all other ranks
+ * copy it from there.
  *
  *      root publishes x --+--> rank 1 copies
  *                         +--> rank 2 copies
  *                         +--> rank 3 copies
  *
- * Cost: 1 message in a row, sent once; each rank reads and writes the vector once, slice after
- * slice while the root publishes the next. Good for all sizes on one host.
+ * Cost: 1 message in a row, sent once. Each rank reads and writes the vector once, slice by slice,
+ * while the root publishes the next slice. Good for all sizes on one host.
  */
 #include "algorithm.h"
 

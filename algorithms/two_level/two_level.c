@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two-level algorithms share: see two_level.h. */
+/* Helpers of the two-level algorithms: see two_level.h. */
 #include "two_level.h"
 #include <stdlib.h>
 #include "error.h"
@@ -92,11 +92,11 @@ rcm_status rcmi_two_level_emit(const struct rcmi_algorithm *row, const struct rc
         return status;
     const uint32_t parts =
         (uint32_t)((form->by_leaders ? level.leaders : 1) * (form->by_hosts ? level.nhosts : 1));
-    /* A leader that holds a message from the host before until it may send to the next one: two
-     * slots, see ring.c. */
+    /* A leader holds a message from the previous host until it may send to the next one: two slots,
+     * see ring.c. */
     status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, parts, 2, &b);
     if (status == RCM_OK) {
-        rcmi_plan_stripes(b, level.largest <= 4 ? 2 : 1); /* a pair's channels have memory */
+        rcmi_plan_stripes(b, level.largest <= 4 ? 2 : 1); /* memory: channels between pairs */
         form->steps(b, &level, rank, root);
         status = rcmi_plan_finish(b, ret_plan);
     }
@@ -105,12 +105,12 @@ rcm_status rcmi_two_level_emit(const struct rcmi_algorithm *row, const struct rc
 }
 
 void rcmi_two_level_count(struct rcmi_tally *t,
-                          void (*tell)(struct rcmi_tally *t, const struct rcmi_two_level *level)) {
+                          void (*tally)(struct rcmi_tally *t, const struct rcmi_two_level *level)) {
     struct rcmi_two_level level;
     t->failed = rcmi_two_level_make(t->shape, 0, t->row->parameter, &level) != RCM_OK;
     if (t->failed)
         return;
-    tell(t, &level);
+    tally(t, &level);
     rcmi_two_level_free(&level);
 }
 

@@ -2,8 +2,8 @@
 /*
  * All-reduce between hosts by lines of leaders (two_level.h). The vector is cut into a part for
  * each line, and that into one for each host. A leader sums the parts of its line over its host,
- * and at once what came from the leader before it; the sums go round the ring of hosts once to be
- * made, and once more to be given out (ring.c), and each leader gives what it has to its host.
+ * together with what the previous leader sent. The sums travel round the ring of hosts once to be
+ * completed, and once more to be distributed (ring.c). Each leader publishes them to its host.
  *
  *      3 hosts of 2 ranks, 2 leaders; part a0 is of line 0 and host 0
  *
@@ -11,11 +11,11 @@
  *      r0 L0  a0 + r1's -> r2 L0  + r3's    -> r4 L0  + r5's  ->  r0: the sum of a0
  *      r1 L1  b0 + r0's -> r3 L1  + r2's    -> r5 L1  + r4's  ->  r1: the sum of b0
  *
- * Each part is summed along one path, so all ranks get the same bits. Handing over, summing and
- * reading are lanes of their own, as in two_shot.c, and in place holds what is said there.
+ * Each part is summed along one path, so all ranks get the same bits. Giving, summing and reading
+ * are separate lanes, as in two_shot.c; the in-place argument there holds here too.
  *
- * Cost: 2(h-1) messages between hosts in a row, h hosts, and one inside at both ends; each host
- * sends 2(h-1)/h of the vector, the least there is.
+ * Cost: 2(h-1) messages between h hosts in a row, and one within a host at both ends; each host
+ * sends 2(h-1)/h of the vector, the minimum.
  */
 #include "two_level.h"
 
@@ -25,7 +25,7 @@ static uint32_t part_of(const struct rcmi_two_level *level, int leader, int host
     return (uint32_t)(leader * level->nhosts + host);
 }
 
-/* The parts of host `back` places before, to the leaders that sum them. */
+/* Gives the parts of the host `back` positions before to the leaders that sum them. */
 static void give_parts(struct rcmi_builder *b, const struct rcmi_two_level *level) {
     for (int back = 0; back < level->nhosts; back++) {
         for (int i = 1; i <= level->leaders; i++) {
@@ -40,7 +40,7 @@ static void give_parts(struct rcmi_builder *b, const struct rcmi_two_level *leve
     }
 }
 
-/* In the order in which leaders tell them. */
+/* In the order in which leaders publish them. */
 static void read_sums(struct rcmi_builder *b, const struct rcmi_two_level *level) {
     for (int back = -1; back < level->nhosts - 1; back++) {
         for (int leader = 0; leader < level->leaders; leader++) {
@@ -54,8 +54,9 @@ static void read_sums(struct rcmi_builder *b, const struct rcmi_two_level *level
     }
 }
 
-/* A sum that is whole lies in OUT: to the ranks of this host, if there are any. */
-static void tell_host(struct rcmi_builder *b, const struct rcmi_two_level *level, uint32_t part) {
+/* Publishes a complete sum in OUT to the other ranks of this host, if any. */
+static void publish_host(struct rcmi_builder *b, const struct rcmi_two_level *level,
+                         uint32_t part) {
     if (level->size > 1)
         rcmi_send(b, LANE_LEAD, part, rcmi_out(part), rcmi_to_host(b, LANE_LEAD, 0));
 }
@@ -69,7 +70,7 @@ static void lead_reduce(struct rcmi_builder *b, const struct rcmi_two_level *lev
             b, LANE_LEAD, level, part, back > 0 ? from : rcmi_nowhere(), RCMI_NO_NUMBER);
         rcmi_summands_reduce(&sum, last ? rcmi_out(part) : rcmi_nowhere(), to);
         if (last)
-            tell_host(b, level, part);
+            publish_host(b, level, part);
     }
 }
 
@@ -80,7 +81,7 @@ static void lead_gather(struct rcmi_builder *b, const struct rcmi_two_level *lev
         const bool last = back == level->nhosts - 2;
         if (!last) {
             rcmi_recv_copy_send(b, LANE_LEAD, part, from, rcmi_out(part), to);
-            tell_host(b, level, part);
+            publish_host(b, level, part);
         } else if (level->size > 1) {
             rcmi_recv_copy_send(b, LANE_LEAD, part, from, rcmi_out(part),
                                 rcmi_to_host(b, LANE_LEAD, 0));
@@ -114,8 +115,8 @@ static rcm_status all_reduce_emit(const struct rcmi_algorithm *row, const struct
     return rcmi_two_level_emit(row, shape, rank, root, &form, ret_plan);
 }
 
-/* The longest chain begins and ends inside a host, two places apart on the ring; or it is shorter
- * by one. */
+/* The longest chain starts and ends within a host, two positions apart on the ring; else it is
+ * shorter by one. */
 static uint32_t all_reduce_rounds(const struct rcmi_two_level *level) {
     const uint32_t between = 2 * ((uint32_t)level->nhosts - 1);
     for (int host = 0; host < level->nhosts; host++)
@@ -153,7 +154,7 @@ static void all_reduce_lead(struct rcmi_tally *t, const struct rcmi_two_level *l
     rcmi_tally_local(t, leader, 0, (hosts * size - 1) * part);
 }
 
-static void all_reduce_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void all_reduce_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     for (int host = 0; host < level->nhosts; host++)
         for (int number = 0; number < level->leaders; number++)
             all_reduce_lead(t, level, host, number);
@@ -161,7 +162,7 @@ static void all_reduce_tell(struct rcmi_tally *t, const struct rcmi_two_level *l
 }
 
 static void all_reduce_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, all_reduce_tell);
+    rcmi_two_level_count(t, all_reduce_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_all_reduce = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All-to-all between hosts by lines of leaders (two_level.h). A line carries the blocks for the
- * ranks whose leader it has. Each rank gives each leader of its host what that line carries of its
- * blocks; a leader sends each other host what its host has for the ranks of the line there, in one
- * message; what has come it hands to the ranks that it leads. Blocks that stay on a host go the
- * same way.
+ * ranks that its leaders lead. Each rank gives each leader of its host those of its blocks that the
+ * leader's line carries. A leader sends each other host, in one message, its host's blocks for the
+ * ranks of the line there. It hands received blocks to the ranks that it leads. Blocks that stay on
+ * a host take the same path.
  *
  *      2 hosts of 3 ranks, 1 leader; 03 is the block of rank 0 for rank 3
  *
@@ -14,14 +14,14 @@
  *      hand       0 -> 1   01 11 21 31 41 51       3 -> 4   04 14 24 34 44 54
  *                 0 -> 2   02 12 22 32 42 52       3 -> 5   05 15 25 35 45 55
  *
- * Blocks on their way are in scratch of leaders: those for other hosts by giver, those for this
- * host by rank that they are for. Nothing of OUT is written before all of IN has been given, so it
- * works in place. Message after message of all that a rank sends in a phase comes before it
- * receives the next one of each (of more than RCMI_SPAN_MAX blocks there are several).
+ * Blocks in transit are in scratch of leaders: those for other hosts by giver, those for this host
+ * by receiving rank. Nothing of OUT is written before all of IN was given, so the algorithm works
+ * in place. In each phase a rank sends one message to every peer, then receives one from every
+ * peer, and so on (several messages for more than RCMI_SPAN_MAX blocks).
  *
- * Cost: 3 messages in a row, of which one goes between hosts. With l leaders each host sends each
- * other one l messages, and every block for another host once: no fewer bytes can go. Good for
- * small blocks on many ranks.
+ * Cost: 3 messages in a row, one of them between hosts. With l leaders each host sends each other
+ * host l messages, and every block for another host once, the minimum. Good for small blocks on
+ * many ranks.
  */
 #include "two_level.h"
 #include <stdlib.h>
@@ -42,9 +42,9 @@ static int host_after(const struct rcmi_two_level *level, int step) {
     return (level->host + step) % level->nhosts;
 }
 
-/* ---- Where blocks are in a leader's scratch -------------------------------------------------- */
+/* ---- Positions of blocks in a leader's scratch ----------------------------------------------- */
 
-/* Of a line, as a leader of this rank's host has it. */
+/* A line, seen by a leader of this rank's host. */
 struct line {
     const struct rcmi_two_level *level;
     int number;
@@ -59,12 +59,13 @@ static struct line line_of(const struct rcmi_two_level *level, int number) {
                          .others = rcmi_line_ranks(level, number) - here};
 }
 
-/* The block that the rank of a number gave for the i-th rank of other hosts, from the next on. */
+/* Position of the block that the rank with `number` gave for the i-th rank of other hosts, counted
+ * from the next host on. */
 static uint32_t outgoing(const struct line *line, int number, uint32_t i) {
     return (uint32_t)number * line->others + i;
 }
 
-/* That of any rank for the i-th one of this host. */
+/* Position of the block of rank `source` for the i-th rank of this host. */
 static uint32_t incoming(const struct line *line, int source, uint32_t i) {
     return (uint32_t)line->level->size * line->others + i * ranks_of(line->level) +
            (uint32_t)source;
@@ -91,10 +92,10 @@ static uint32_t span_target(const struct span *span, const struct rcmi_two_level
     return span->list[0].chunk % ranks_of(level);
 }
 
-/* How far one has come in the ranks of a line, host by host from the next one on: this rank's own
- * is the last. */
+/* A position in the ranks of a line, host by host from the next host on; this rank's own host is
+ * the last. */
 struct walk {
-    int step; /* from 1; beyond the hosts: at the end */
+    int step; /* from 1; above the number of hosts: at the end */
     uint32_t follower, i;
 };
 
@@ -111,7 +112,7 @@ static void walk_on(struct walk *walk, const struct line *line) {
     walk->step++;
 }
 
-/* What the rank of a number gives a line, from *walk on. */
+/* The blocks that the rank with `number` gives a line, from *walk on. */
 static void span_given(struct span *span, const struct line *line, int number, struct walk *walk) {
     const struct rcmi_two_level *level = line->level;
     const int source = rcmi_leader_here(level, number);
@@ -124,8 +125,8 @@ static void span_given(struct span *span, const struct line *line, int number, s
     }
 }
 
-/* What hosts have for a line elsewhere, from block `at` on. Sent: `before` ranks of the line are on
- * hosts between the two. */
+/* The blocks that host `from` sends host `to` for a line, from block `at` on. When sending,
+ * `before` ranks of the line are on hosts between the two. */
 static void span_between(struct span *span, const struct line *line, int from, int to, uint32_t at,
                          uint32_t before) {
     const struct rcmi_two_level *level = line->level;
@@ -142,7 +143,7 @@ static void span_between(struct span *span, const struct line *line, int from, i
     }
 }
 
-/* What the i-th rank of a line on this host gets, from rank `at` on. */
+/* The blocks that the i-th rank of a line on this host receives, from source rank `at` on. */
 static void span_handed(struct span *span, const struct line *line, uint32_t i, uint32_t at) {
     const struct rcmi_two_level *level = line->level;
     const int target = rcmi_leader_here(level, line->number + (int)i * level->leaders);
@@ -180,7 +181,7 @@ static void copy_given(struct rcmi_builder *b, const struct line *own) {
     }
 }
 
-/* One message to each other leader that has not got all; is there one left? */
+/* Sends one message to each other leader that has not got all; returns whether more remain. */
 static bool give_round(struct rcmi_builder *b, const struct rcmi_two_level *level,
                        struct walk *walks) {
     struct span span;
@@ -197,7 +198,7 @@ static bool give_round(struct rcmi_builder *b, const struct rcmi_two_level *leve
     return any;
 }
 
-/* One message of each other rank of the host. */
+/* Receives one message from each other rank of the host. */
 static bool collect_round(struct rcmi_builder *b, const struct line *own, struct walk *walk) {
     const struct rcmi_two_level *level = own->level;
     struct walk next = *walk;
@@ -228,7 +229,8 @@ static void give(struct rcmi_builder *b, const struct rcmi_two_level *level,
     }
 }
 
-/* One message to and from each other host, with blocks from `at` on; is there one left? */
+/* Sends one message to each other host and receives one from each, with blocks from `at` on;
+ * returns whether more remain. */
 static bool exchange_round(struct rcmi_builder *b, const struct line *own, uint32_t at) {
     const struct rcmi_two_level *level = own->level;
     const bool direct = own->here == 1;
@@ -254,7 +256,6 @@ static bool exchange_round(struct rcmi_builder *b, const struct line *own, uint3
     return any;
 }
 
-/* To each rank that this one leads. */
 static void hand_out(struct rcmi_builder *b, const struct line *own) {
     const struct rcmi_two_level *level = own->level;
     struct span span;
@@ -276,7 +277,8 @@ static void take_handed(struct rcmi_builder *b, const struct line *own) {
     }
 }
 
-/* What the leader itself gets: all, or what has not come to OUT at once, that of its host. */
+/* Copies the blocks for the leader itself: all, or only those of its own host if the others were
+ * received straight into OUT. */
 static void copy_handed(struct rcmi_builder *b, const struct line *own) {
     const struct rcmi_two_level *level = own->level;
     const uint32_t n = own->here > 1 ? ranks_of(level) : (uint32_t)level->size;
@@ -299,7 +301,7 @@ static void lead(struct rcmi_builder *b, const struct line *own) {
     copy_handed(b, own);
 }
 
-/* Blocks of the longest message of any rank, or a few more. */
+/* Upper bound of the blocks in the longest message of any rank. */
 static uint32_t longest_message(const struct rcmi_two_level *level) {
     const bool hands = level->largest > level->leaders;
     const uint32_t turns = (uint32_t)((level->largest + level->leaders - 1) / level->leaders);
@@ -331,8 +333,8 @@ static rcm_status all_to_all_emit(const struct rcmi_algorithm *row, const struct
 
 /* ---- Formula and count ----------------------------------------------------------------------- */
 
-/* All blocks but those of a leader's own line are given; a leader sends those for other hosts on,
- * and hands out those for its ranks. */
+/* All blocks except those of a leader's own line are given. A leader forwards those for other
+ * hosts, and hands out those for its ranks. */
 static struct rcmi_formula all_to_all_formula(const struct rcmi_algorithm *row,
                                               const struct rcmi_shape *shape, int rank, int root) {
     struct rcmi_two_level level;
@@ -349,9 +351,8 @@ static struct rcmi_formula all_to_all_formula(const struct rcmi_algorithm *row,
     return formula;
 }
 
-/* Inside a host. */
-static void tell_host(struct rcmi_tally *t, const struct rcmi_two_level *level, int host, int line,
-                      uint32_t all) {
+static void tally_host(struct rcmi_tally *t, const struct rcmi_two_level *level, int host, int line,
+                       uint32_t all) {
     const double block = 1.0 / t->shape->nranks;
     const int leader = rcmi_host_rank(level, host, line), size = rcmi_host_size(level, host);
     const uint32_t here = followers(level, host, line), p = ranks_of(level);
@@ -365,9 +366,9 @@ static void tell_host(struct rcmi_tally *t, const struct rcmi_two_level *level, 
     rcmi_tally_local(t, leader, (all + (here > 1 ? p : (uint32_t)size)) * block, 0);
 }
 
-/* With the other hosts, so many of each size. */
-static void tell_between(struct rcmi_tally *t, const struct rcmi_two_level *level,
-                         const uint32_t *hosts_of, int host, int line) {
+/* Counts the messages with other hosts, by host size. */
+static void tally_between(struct rcmi_tally *t, const struct rcmi_two_level *level,
+                          const uint32_t *hosts_of, int host, int line) {
     const double block = 1.0 / t->shape->nranks;
     const int leader = rcmi_host_rank(level, host, line), self = rcmi_host_size(level, host);
     const uint32_t here = followers(level, host, line);
@@ -381,14 +382,14 @@ static void tell_between(struct rcmi_tally *t, const struct rcmi_two_level *leve
     }
 }
 
-static void all_to_all_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void all_to_all_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     uint32_t *hosts_of = rcmi_hosts_of_sizes(level);
     t->failed = !hosts_of;
     for (int line = 0; !t->failed && line < level->leaders; line++) {
         const uint32_t all = rcmi_line_ranks(level, line);
         for (int host = 0; host < level->nhosts; host++) {
-            tell_host(t, level, host, line, all);
-            tell_between(t, level, hosts_of, host, line);
+            tally_host(t, level, host, line, all);
+            tally_between(t, level, hosts_of, host, line);
         }
     }
     rcmi_tally_between(t, rcmi_exchange_rounds(level, true));
@@ -396,7 +397,7 @@ static void all_to_all_tell(struct rcmi_tally *t, const struct rcmi_two_level *l
 }
 
 static void all_to_all_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, all_to_all_tell);
+    rcmi_two_level_count(t, all_to_all_tally);
 }
 
 #define TWO_LEVEL(number, text, leaders)                                                           \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Barrier between hosts by one leader each (two_level.h): ranks signal their leader, leaders signal
- * those at distance 1, 2, 4... on the ring of hosts (dissemination.c), and each tells its host.
+ * those at distance 1, 2, 4... on the ring of hosts (dissemination.c), and each signals its host.
  *
  *      host 0     host 1     host 2
  *      1 -> 0     3 -> 2     5 -> 4       then 0 -> 2 -> 4 -> 0, then 0 -> 4 -> 2 -> 0,
  *      1 <- 0     3 <- 2     5 <- 4       then back
  *
- * Cost: ceil(log2 h) messages between hosts in a row, h hosts, and one inside at both ends; each
- * host sends as many.
+ * Cost: ceil(log2 h) messages between h hosts in a row, and one within a host at both ends; each
+ * host sends ceil(log2 h).
  */
 #include "two_level.h"
 
@@ -43,8 +43,8 @@ static rcm_status barrier_emit(const struct rcmi_algorithm *row, const struct rc
     return rcmi_two_level_emit(row, shape, rank, root, &form, ret_plan);
 }
 
-/* The longest chain begins and ends inside a host, where each distance leads from the one to the
- * other; or it is shorter by one. */
+/* The longest chain starts and ends within hosts of several ranks, if the distances lead from one
+ * such host to another; else it is shorter by one. */
 static uint32_t barrier_rounds(const struct rcmi_two_level *level) {
     const uint32_t between = rcmi_log2_ceil((uint32_t)level->nhosts);
     const int far = (1 << between) - 1;
@@ -66,7 +66,7 @@ static struct rcmi_formula barrier_formula(const struct rcmi_algorithm *row,
     return formula;
 }
 
-static void barrier_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void barrier_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     for (int host = 0; host < level->nhosts; host++) {
         const int leader = rcmi_host_rank(level, host, 0);
         rcmi_tally_given(t, level, leader, 1, 0, RCMI_NO_NUMBER);
@@ -81,7 +81,7 @@ static void barrier_tell(struct rcmi_tally *t, const struct rcmi_two_level *leve
 }
 
 static void barrier_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, barrier_tell);
+    rcmi_two_level_count(t, barrier_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_barrier = {

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-gather and reduce-scatter between hosts by lines of leaders (two_level.h), each of which
- * cares for the blocks of the ranks whose leader it is.
+ * All-gather and reduce-scatter between hosts by lines of leaders (two_level.h). Each line handles
+ * the blocks of the ranks that its leaders lead.
  *
- *      all_gather       every rank tells its host its block; leaders pass those of their ranks
- *                       around the ring of hosts, and tell their host what comes
- *      reduce_scatter   the same backwards: a block starts behind its rank's host; on each host a
- *                       leader adds what the ranks there have of it, and passes it on; the last
- *                       one hands it to the block's rank, which adds its own
+ *      all_gather       every rank publishes its block to its host; leaders pass the blocks of
+ *                       their ranks around the ring of hosts, and publish received ones
+ *                       to their host
+ *      reduce_scatter   the reverse: a block starts behind its rank's host; on each host a leader
+ *                       adds what the ranks there have of it, and forwards it; the last leader
+ *                       hands it to the block's rank, which adds its own part
  *
  *      all_gather, 3 hosts of 2 ranks, 2 leaders
  *
- *      line 0   0 -> host 1   2 -> host 2   4 -> host 0      then 4, 0, 2 to the next one:
+ *      line 0   0 -> host 1   2 -> host 2   4 -> host 0      then 4, 0, 2 to the next host:
  *      line 1   1 -> host 1   3 -> host 2   5 -> host 0      every host gets each block once
  *
- * A leader of several blocks passes them on in turns, one of each host in a turn, so that those on
- * their way between two hosts are never more than two. Each block is summed along one path, hence
- * in one order on every run.
+ * A leader of several blocks passes them on in turns, one block of each host in a turn, so at most
+ * two are in flight between two hosts. Each block is summed along one path, hence in one order on
+ * every run.
  *
- * Cost: h - 1 messages between hosts in a row for each turn, h hosts, and one inside at both ends.
- * Each block goes h - 1 times between hosts, the least there is.
+ * Cost: h - 1 messages between h hosts in a row for each turn, and one within a host at both ends.
+ * Each block travels h - 1 times between hosts, the minimum.
  */
 #include "two_level.h"
 
@@ -27,7 +28,8 @@ static int line_rank(const struct rcmi_two_level *level, int back) {
     return rcmi_host_rank(level, rcmi_host_before(level, back), level->number);
 }
 
-/* The number of the rank of a host whose block has a turn in a line; there may be none. */
+/* The number, on its host, of the rank whose block has this turn in a line; such a rank may not
+ * exist. */
 static int turn_number(const struct rcmi_two_level *level, int turn, int line) {
     return turn * level->leaders + line;
 }
@@ -36,8 +38,9 @@ static int turns(const struct rcmi_two_level *level) {
     return (level->largest + level->leaders - 1) / level->leaders;
 }
 
-/* Each message is a block; one or two of them, at the ends, stay inside a host. */
-static void chain_tell(struct rcmi_tally *t, uint32_t rounds) {
+/* Each message is a block. At most two of them, at the ends, stay within a host; rounds - 1 is
+ * counted as between hosts. */
+static void chain_tally(struct rcmi_tally *t, uint32_t rounds) {
     rcmi_tally_chain(t, (double)rounds / t->shape->nranks);
     rcmi_tally_between(t, rounds - 1.0);
 }
@@ -46,7 +49,7 @@ static void chain_tell(struct rcmi_tally *t, uint32_t rounds) {
 
 enum { LANE_PASS, LANE_READ };
 
-/* To the next host, where there is one to go to, and to this one. */
+/* Sends the block to the next host, if it goes on, and to this host. */
 static void pass_block(struct rcmi_builder *b, const struct rcmi_two_level *level, int back,
                        uint32_t block) {
     const struct rcmi_operand from = rcmi_from(b, LANE_PASS, line_rank(level, 1), 0);
@@ -63,7 +66,7 @@ static void pass_block(struct rcmi_builder *b, const struct rcmi_two_level *leve
         rcmi_send(b, LANE_PASS, block, rcmi_out(block), rcmi_to_host(b, LANE_PASS, 0));
 }
 
-/* The block of this host that has the turn begins its way. */
+/* Sends this host's block of this turn on its path. */
 static void pass_first(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn) {
     const uint32_t to = rcmi_to(b, LANE_PASS, line_rank(level, level->nhosts - 1), 0);
     const int from = rcmi_leader_here(level, turn_number(level, turn, level->number));
@@ -87,7 +90,8 @@ static void pass_blocks(struct rcmi_builder *b, const struct rcmi_two_level *lev
     }
 }
 
-/* What the leader of another line tells of a host's block, or of this host the block's rank. */
+/* Reads a block that the leader of another line publishes; a block of this host from its own
+ * rank. */
 static void read_block(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn,
                        int line, int back) {
     const int host = rcmi_host_before(level, back), number = turn_number(level, turn, line);
@@ -95,8 +99,8 @@ static void read_block(struct rcmi_builder *b, const struct rcmi_two_level *leve
         (back == 0 && number == level->number))
         return;
     const uint32_t block = (uint32_t)rcmi_host_rank(level, host, number);
-    const int teller = back == 0 ? (int)block : rcmi_leader_here(level, line);
-    rcmi_recv(b, LANE_READ, block, rcmi_from_host(b, LANE_READ, teller, 0), rcmi_out(block));
+    const int publisher = back == 0 ? (int)block : rcmi_leader_here(level, line);
+    rcmi_recv(b, LANE_READ, block, rcmi_from_host(b, LANE_READ, publisher, 0), rcmi_out(block));
 }
 
 static void read_blocks(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn) {
@@ -124,17 +128,17 @@ static rcm_status all_gather_emit(const struct rcmi_algorithm *row, const struct
     return rcmi_two_level_emit(row, shape, rank, root, &form, ret_plan);
 }
 
-/* What a leader passes on, all but the blocks of the host after it, where they come from last; and
- * those of other hosts, which it tells its own. */
+/* What a leader sends: it passes on all blocks except those of the next host, which end here; and
+ * it publishes those of other hosts. */
 static uint64_t all_gather_led(const struct rcmi_two_level *level) {
     const int after = rcmi_host_before(level, level->nhosts - 1);
-    uint64_t told = 0, passed = 0;
+    uint64_t published = 0, passed = 0;
     for (int host = 0; host < level->nhosts; host++) {
         const uint64_t blocks = (uint64_t)rcmi_host_followers(level, host, level->number);
-        told += host != level->host ? blocks : 0;
+        published += host != level->host ? blocks : 0;
         passed += host != after ? blocks : 0;
     }
-    return passed + (level->size > 1 ? told : 0);
+    return passed + (level->size > 1 ? published : 0);
 }
 
 static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
@@ -144,26 +148,26 @@ static struct rcmi_formula all_gather_formula(const struct rcmi_algorithm *row,
     if (rcmi_two_level_make(shape, rank, row->parameter, &level) != RCM_OK)
         return (struct rcmi_formula){0};
     const struct rcmi_formula formula = {
-        .rounds = rcmi_ring_rounds(&level, RCMI_HOSTS_TOLD),
+        .rounds = rcmi_ring_rounds(&level, RCMI_HOSTS_PUBLISH),
         .chunks_sent = (level.size > 1) + (rcmi_leads(&level) ? all_gather_led(&level) : 0)};
     rcmi_two_level_free(&level);
     return formula;
 }
 
-/* Of a line that has `all` blocks. */
+/* For a line that has `all` blocks. */
 static void all_gather_lead(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
                             int line, int all) {
     const double block = 1.0 / t->shape->nranks;
     const int after = (host + 1) % level->nhosts;
     const int passed = all - rcmi_host_followers(level, after, line);
-    const int told = all - rcmi_host_followers(level, host, line);
+    const int published = all - rcmi_host_followers(level, host, line);
     const int leader = rcmi_host_rank(level, host, line);
     rcmi_tally_send(t, leader, rcmi_host_rank(level, after, line), passed, passed * block);
     if (rcmi_host_is_shared(level, host))
-        rcmi_tally_multicast(t, leader, told, told * block);
+        rcmi_tally_multicast(t, leader, published, published * block);
 }
 
-static void all_gather_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void all_gather_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     const double block = 1.0 / t->shape->nranks;
     for (int line = 0; line < level->leaders; line++) {
         const int all = (int)rcmi_line_ranks(level, line);
@@ -171,15 +175,15 @@ static void all_gather_tell(struct rcmi_tally *t, const struct rcmi_two_level *l
             all_gather_lead(t, level, host, line, all);
     }
     for (int host = 0; host < level->nhosts; host++)
-        if (rcmi_host_is_shared(level, host)) /* each rank its own */
+        if (rcmi_host_is_shared(level, host)) /* each rank publishes its own */
             rcmi_tally_multicast(t, rcmi_host_rank(level, host, 0), rcmi_host_size(level, host),
                                  rcmi_host_size(level, host) * block);
     rcmi_tally_local_all(t, block, 0);
-    chain_tell(t, rcmi_ring_rounds(level, RCMI_HOSTS_TOLD));
+    chain_tally(t, rcmi_ring_rounds(level, RCMI_HOSTS_PUBLISH));
 }
 
 static void all_gather_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, all_gather_tell);
+    rcmi_two_level_count(t, all_gather_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_all_gather = {
@@ -197,7 +201,7 @@ const struct rcmi_algorithm rcmi_two_level_all_gather = {
 /* ---- Reduce-scatter -------------------------------------------------------------------------- */
 
 enum { LANE_GIVE, LANE_SUM, LANE_TAKE };
-#define HANDED 1 /* channel number of what a leader hands over; contributions are 0 */
+#define HANDED 1 /* channel number of sums that leaders hand over; contributions: 0 */
 
 static void give_block(struct rcmi_builder *b, const struct rcmi_two_level *level, int turn,
                        int line, int back) {
@@ -216,7 +220,7 @@ static void give_blocks(struct rcmi_builder *b, const struct rcmi_two_level *lev
             give_block(b, level, turn, line, back);
 }
 
-/* Where the leader sends the sum of a block: on, or to its rank. */
+/* The channel for the sum of a block: to the next host, or to its rank. */
 static uint32_t sum_goes(struct rcmi_builder *b, const struct rcmi_two_level *level, int owner,
                          bool ends) {
     return ends ? rcmi_to(b, LANE_SUM, owner, HANDED)
@@ -265,7 +269,7 @@ static rcm_status reduce_scatter_emit(const struct rcmi_algorithm *row,
     return rcmi_two_level_emit(row, shape, rank, root, &form, ret_plan);
 }
 
-/* Each block but its own leaves a rank once: as the rank has it, or summed. */
+/* Each block except its own leaves a rank once: unsummed or summed. */
 static struct rcmi_formula reduce_scatter_formula(const struct rcmi_algorithm *row,
                                                   const struct rcmi_shape *shape, int rank,
                                                   int root) {
@@ -279,7 +283,8 @@ static struct rcmi_formula reduce_scatter_formula(const struct rcmi_algorithm *r
     return formula;
 }
 
-/* What a rank gives a leader of its host: its part of all blocks of that line but its own. */
+/* Counts what a rank gives a leader of its host: its part of all blocks of that line except its
+ * own. */
 static void scatter_give(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
                          int line, int all) {
     const int leader = rcmi_host_rank(level, host, line);
@@ -291,8 +296,8 @@ static void scatter_give(struct rcmi_tally *t, const struct rcmi_two_level *leve
     }
 }
 
-/* A leader adds what each rank has to what came, but at the beginning, where nothing came, and for
- * ranks that add their own. */
+/* A leader adds each rank's part to what it received. Exceptions: at the start nothing was
+ * received, and a block's own rank adds its part itself. */
 static void scatter_lead(struct rcmi_tally *t, const struct rcmi_two_level *level, int host,
                          int line, int all) {
     const double block = 1.0 / t->shape->nranks;
@@ -310,7 +315,7 @@ static void scatter_lead(struct rcmi_tally *t, const struct rcmi_two_level *leve
     }
 }
 
-static void reduce_scatter_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void reduce_scatter_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     for (int line = 0; line < level->leaders; line++) {
         const int all = (int)rcmi_line_ranks(level, line);
         for (int host = 0; host < level->nhosts; host++) {
@@ -318,11 +323,11 @@ static void reduce_scatter_tell(struct rcmi_tally *t, const struct rcmi_two_leve
             scatter_lead(t, level, host, line, all);
         }
     }
-    chain_tell(t, rcmi_ring_rounds(level, RCMI_HOSTS_HAND));
+    chain_tally(t, rcmi_ring_rounds(level, RCMI_HOSTS_HAND));
 }
 
 static void reduce_scatter_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, reduce_scatter_tell);
+    rcmi_two_level_count(t, reduce_scatter_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_reduce_scatter = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The longest chain of messages of two-level algorithms, where hosts are of different sizes: what
- * their formulas say and the verifier finds in the plans of all ranks. Line 0 has the most blocks
- * of every host, so it is the one that counts.
+ * The longest chain of messages of two-level algorithms for hosts of different sizes. The formulas
+ * use it; the verifier finds the same value in the plans of all ranks. Line 0 has the most blocks
+ * of every host, so it determines the result.
  */
 #include "two_level.h"
 
@@ -22,22 +22,22 @@ uint32_t *rcmi_hosts_of_sizes(const struct rcmi_two_level *level) {
 /* ---- Around the ring of hosts, in turns ------------------------------------------------------ */
 
 /*
- * The block of a host goes h - 1 times to the next one in a turn, and ends before the host where it
- * began. The longest chain follows one block in each turn. It goes on from where the turn before
- * ended: with the block that begins there, if that host has one in this turn, else with the one
- * that comes from the nearest host before it that has; that one has gone the way between the two
- * when it is there.
+ * In a turn, the block of a host travels h - 1 times to the next host, and ends before the host
+ * where it started. The longest chain follows one block in each turn. It continues where the turn
+ * before ended: with the block that starts there, if that host has one in this turn. Else it
+ * continues with the block from the nearest host before that has one; that block has already
+ * travelled the distance between the two.
  *
  *      6 hosts, ... of which 0, 2 and 3 have a block in this turn; a chain that ended at 5
  *
  *      block of 3   3 -> 4 -> 5 -> 0 -> 1 -> 2      the chain has the last three of its messages
  */
 struct follower {
-    int host;       /* where the block begins that the chain follows */
+    int host;       /* start of the block that the chain follows */
     uint32_t depth; /* its messages at the end of the turn */
 };
 
-/* Of n followers those whose hosts have a block in a turn, with nothing followed. */
+/* From n followers, copies those whose hosts have a block in this turn, with depth 0. */
 static int followers_left(const struct rcmi_two_level *level, const struct follower *list, int n,
                           int turn, struct follower *ret_left) {
     int left = 0;
@@ -47,16 +47,16 @@ static int followers_left(const struct rcmi_two_level *level, const struct follo
     return left;
 }
 
-/* Each of n chains goes on with one of `left` blocks. Both are in the order of hosts. */
+/* Continues each of n chains with one of `left` blocks. Both lists are ordered by host. */
 static void chains_go_on(int hosts, const struct follower *list, int n, struct follower *blocks,
                          int left) {
-    int at = -1; /* the last block that begins no later than where the chain is */
+    int at = -1; /* the last block that starts at or before the chain's host */
     for (int i = 0; i < n; i++) {
-        const int place = list[i].host - 1;
-        while (at + 1 < left && blocks[at + 1].host <= place)
+        const int ended_at = list[i].host - 1;
+        while (at + 1 < left && blocks[at + 1].host <= ended_at)
             at++;
         struct follower *block = &blocks[at >= 0 ? at : left - 1];
-        const int waits = place - block->host + (at >= 0 ? 0 : hosts);
+        const int waits = ended_at - block->host + (at >= 0 ? 0 : hosts);
         block->depth = larger(block->depth, list[i].depth + (uint32_t)(hosts - 1 - waits));
     }
 }
@@ -76,7 +76,7 @@ static uint32_t chains_longest(const struct rcmi_two_level *level, enum rcmi_hos
     uint32_t longest = 0;
     for (int i = 0; i < n; i++) {
         const int last = (list[i].host + level->nhosts - 1) % level->nhosts;
-        const bool more = end == RCMI_HOSTS_TOLD ? rcmi_host_is_shared(level, last) : turns > 1;
+        const bool more = end == RCMI_HOSTS_PUBLISH ? rcmi_host_is_shared(level, last) : turns > 1;
         longest = larger(longest, list[i].depth + more);
     }
     return longest;
@@ -104,17 +104,17 @@ uint32_t rcmi_ring_rounds(const struct rcmi_two_level *level, enum rcmi_hosts_en
 
 /* ---- Given, exchanged and handed out --------------------------------------------------------- */
 
-/* Hosts of a size are alike, so what holds for one is known by its size. */
+/* Hosts of the same size are alike, so values are kept by size. */
 struct size {
     int size;
     uint32_t hosts;
-    uint32_t depth, after; /* messages in a row before their leaders of line 0 */
+    uint32_t depth, after; /* messages in a row up to their leaders of line 0 */
 };
 
 struct sizes {
     const struct rcmi_two_level *level;
     int n;
-    struct size *of; /* those that there are, in ascending order */
+    struct size *of; /* existing sizes, ascending */
 };
 
 static bool sizes_make(struct sizes *sizes, const struct rcmi_two_level *level) {
@@ -129,7 +129,7 @@ static bool sizes_make(struct sizes *sizes, const struct rcmi_two_level *level) 
     return made;
 }
 
-/* After giving: two leaders give each other message after message. */
+/* After the giving phase: two leaders give each other messages alternately. */
 static void depth_given(struct sizes *sizes) {
     const struct rcmi_two_level *level = sizes->level;
     const uint32_t most = rcmi_spans(rcmi_line_ranks(level, 0));
@@ -139,7 +139,7 @@ static void depth_given(struct sizes *sizes) {
             sizes->of[i].depth = most < next + 1 ? most : next + 1;
 }
 
-/* Of hosts of a size, after the messages with blocks from `at` on. */
+/* For hosts of a size, after the messages with blocks from `at` on. */
 static uint32_t depth_received(const struct sizes *sizes, const struct size *here, uint32_t at) {
     const uint32_t per = (uint32_t)rcmi_size_followers(sizes->level, here->size, 0);
     uint32_t depth = here->depth;

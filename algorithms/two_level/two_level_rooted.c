@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Broadcast and reduce between hosts by lines of leaders (two_level.h), each of which has a part of
- * the vector and sends it along a binomial tree of hosts (binomial.c), whose root is the root's.
+ * Broadcast and reduce between hosts by lines of leaders (two_level.h). Each line sends its part of
+ * the vector along a binomial tree of hosts (binomial.c), rooted at the root's host.
  *
- *      broadcast   the root tells its host; leaders pass their parts down, and tell their hosts
+ *      broadcast   the root publishes to its host; leaders pass their parts down, and publish them
+ *                  to their hosts
  *      reduce      ranks give each leader its part; leaders sum those and what comes from below,
- *                  and pass that up; those of the root's host hand it to the root, which adds its
- *                  own
+ *                  and pass the sum up; on the root's host they hand it to the root, which adds its
+ *                  own part
  *
  *      broadcast, 4 hosts of 2 ranks, 2 leaders, parts a and b, from rank 1
  *
@@ -15,26 +16,26 @@
  *      0 ----a----> 2            4 ----a----> 6
  *      0 -----------a----------> 4
  *              1 ----b--> 3            5 --b------> 7
- *              1 ------------b-------> 5                then 2 tells 3 a, 3 tells 2 b, ...
+ *              1 ------------b-------> 5                then 2 publishes a, 3 publishes b, ...
  *
- * Cost: at most floor(log2 h) messages between hosts in a row, h hosts, and one inside at both
- * ends; the vector goes h - 1 times between hosts, the least there is.
+ * Cost: at most floor(log2 h) messages between h hosts in a row, and one within a host at both
+ * ends; the vector travels h - 1 times between hosts, the minimum.
  */
 #include "two_level.h"
 
-/* Hosts are counted from the root's. */
-static uint32_t tree_place(const struct rcmi_two_level *level, int host, int root_host) {
+/* Tree vertices are hosts, counted from the root's host. */
+static uint32_t tree_vertex(const struct rcmi_two_level *level, int host, int root_host) {
     return (uint32_t)((host - root_host + level->nhosts) % level->nhosts);
 }
 
-static int tree_rank(const struct rcmi_two_level *level, uint32_t place, int root_host) {
-    return rcmi_host_rank(level, (int)(place + (uint32_t)root_host) % level->nhosts, level->number);
+static int tree_rank(const struct rcmi_two_level *level, uint32_t vertex, int root_host) {
+    return rcmi_host_rank(level, (int)(vertex + (uint32_t)root_host) % level->nhosts,
+                          level->number);
 }
 
-/* Where a rank stands. */
 struct tree {
     int root, root_host;
-    uint32_t place, hosts;
+    uint32_t vertex, hosts;
     bool at_root; /* its host is the root's */
 };
 
@@ -49,7 +50,7 @@ static struct tree tree_of(const struct rcmi_two_level *level, int root) {
     const int root_host = host_of_rank(level, root);
     return (struct tree){.root = root,
                          .root_host = root_host,
-                         .place = tree_place(level, level->host, root_host),
+                         .vertex = tree_vertex(level, level->host, root_host),
                          .hosts = (uint32_t)level->nhosts,
                          .at_root = level->host == root_host};
 }
@@ -69,27 +70,28 @@ static uint32_t ones(uint32_t x) {
 /* Messages in a row between the tree's root and the inside of the furthest host. */
 static uint32_t tree_depth(const struct rcmi_two_level *level, const struct tree *tree) {
     uint32_t depth = 0;
-    for (uint32_t place = 1; place < tree->hosts; place++) {
-        const int host = (int)(place + (uint32_t)tree->root_host) % level->nhosts;
-        const uint32_t here = ones(place) + rcmi_host_is_shared(level, host);
+    for (uint32_t vertex = 1; vertex < tree->hosts; vertex++) {
+        const int host = (int)(vertex + (uint32_t)tree->root_host) % level->nhosts;
+        const uint32_t here = ones(vertex) + rcmi_host_is_shared(level, host);
         depth = here > depth ? here : depth;
     }
     return depth;
 }
 
-/* Messages of a row, each of a part: those of the longest chain, and those between hosts in it. */
-static void tree_tell_chain(struct rcmi_tally *t, const struct rcmi_two_level *level,
-                            const struct tree *tree) {
+/* Counts the longest chain, whose messages are each a part, and the messages between hosts in
+ * it. */
+static void tree_tally_chain(struct rcmi_tally *t, const struct rcmi_two_level *level,
+                             const struct tree *tree) {
     const double rounds = tree_depth(level, tree) + tree_has_detour(level, tree);
     rcmi_tally_chain(t, rounds / level->leaders);
     rcmi_tally_between(t, rcmi_log2_floor(tree->hosts));
 }
 
-/* A leader's message along the edge above a place of the tree; down, or up. */
-static void tree_tell_edge(struct rcmi_tally *t, const struct rcmi_two_level *level,
-                           const struct tree *tree, uint32_t place, int number, bool down) {
-    const int above = (int)(rcmi_binomial_parent(place) + (uint32_t)tree->root_host);
-    const int here = (int)(place + (uint32_t)tree->root_host);
+/* Counts a leader's message along the edge above a vertex of the tree: down or up. */
+static void tree_tally_edge(struct rcmi_tally *t, const struct rcmi_two_level *level,
+                            const struct tree *tree, uint32_t vertex, int number, bool down) {
+    const int above = (int)(rcmi_binomial_parent(vertex) + (uint32_t)tree->root_host);
+    const int here = (int)(vertex + (uint32_t)tree->root_host);
     const int parent = rcmi_host_rank(level, above % level->nhosts, number);
     const int child = rcmi_host_rank(level, here % level->nhosts, number);
     rcmi_tally_send(t, down ? parent : child, down ? child : parent, 1, 1.0 / level->leaders);
@@ -99,31 +101,31 @@ static void tree_tell_edge(struct rcmi_tally *t, const struct rcmi_two_level *le
 
 enum { LANE_PASS, LANE_READ };
 
-/* The part, once it has come from `from`, or lies in `have`, goes to the hosts below and to this
- * one, if that shall be told. */
+/* Sends the part, received from `from` or present in it, to the hosts below, and publishes it to
+ * this host if `publishes`. */
 static void pass_part(struct rcmi_builder *b, const struct rcmi_two_level *level,
-                      const struct tree *tree, struct rcmi_operand from, bool tells) {
+                      const struct tree *tree, struct rcmi_operand from, bool publishes) {
     const uint32_t part = (uint32_t)level->number;
     const bool has = from.where != RCMI_CHANNEL;
     struct rcmi_operand have = has ? from : rcmi_out(part);
     bool received = has;
-    for (uint32_t bit = rcmi_binomial_first_bit(tree->place, tree->hosts); bit != 0; bit >>= 1) {
-        if (tree->place + bit >= tree->hosts)
+    for (uint32_t bit = rcmi_binomial_first_bit(tree->vertex, tree->hosts); bit != 0; bit >>= 1) {
+        if (tree->vertex + bit >= tree->hosts)
             continue;
         const uint32_t to =
-            rcmi_to(b, LANE_PASS, tree_rank(level, tree->place + bit, tree->root_host), 0);
+            rcmi_to(b, LANE_PASS, tree_rank(level, tree->vertex + bit, tree->root_host), 0);
         if (received)
             rcmi_send(b, LANE_PASS, part, have, to);
         else
             rcmi_recv_copy_send(b, LANE_PASS, part, from, rcmi_out(part), to);
         received = true;
     }
-    if (!received && tells)
+    if (!received && publishes)
         rcmi_recv_copy_send(b, LANE_PASS, part, from, rcmi_out(part),
                             rcmi_to_host(b, LANE_PASS, 0));
     else if (!received)
         rcmi_recv(b, LANE_PASS, part, from, rcmi_out(part));
-    else if (tells)
+    else if (publishes)
         rcmi_send(b, LANE_PASS, part, have, rcmi_to_host(b, LANE_PASS, 0));
 }
 
@@ -138,7 +140,7 @@ static void broadcast_root(struct rcmi_builder *b, const struct rcmi_two_level *
         pass_part(b, level, tree, rcmi_in((uint32_t)level->number), false);
 }
 
-/* The root's multicast has all parts in order; the one of this rank's line is passed on. */
+/* The root's multicast has all parts in order; this rank forwards the one of its line. */
 static void broadcast_near_root(struct rcmi_builder *b, const struct rcmi_two_level *level,
                                 const struct tree *tree) {
     const struct rcmi_operand from = rcmi_from_host(b, LANE_PASS, tree->root, 0);
@@ -153,7 +155,7 @@ static void broadcast_near_root(struct rcmi_builder *b, const struct rcmi_two_le
 static void broadcast_far(struct rcmi_builder *b, const struct rcmi_two_level *level,
                           const struct tree *tree) {
     if (rcmi_leads(level)) {
-        const uint32_t parent = rcmi_binomial_parent(tree->place);
+        const uint32_t parent = rcmi_binomial_parent(tree->vertex);
         pass_part(b, level, tree,
                   rcmi_from(b, LANE_PASS, tree_rank(level, parent, tree->root_host), 0),
                   level->size > 1);
@@ -185,12 +187,12 @@ static rcm_status broadcast_emit(const struct rcmi_algorithm *row, const struct 
 static uint64_t broadcast_sent(const struct rcmi_two_level *level, const struct tree *tree,
                                bool is_root) {
     const uint64_t passed =
-        rcmi_leads(level) ? rcmi_binomial_children(tree->place, tree->hosts) : 0;
-    const uint64_t told = level->size == 1 ? 0
-                          : is_root        ? (uint64_t)level->leaders
-                          : tree->at_root  ? 0
-                                           : rcmi_leads(level);
-    return passed + told;
+        rcmi_leads(level) ? rcmi_binomial_children(tree->vertex, tree->hosts) : 0;
+    const uint64_t published = level->size == 1 ? 0
+                               : is_root        ? (uint64_t)level->leaders
+                               : tree->at_root  ? 0
+                                                : rcmi_leads(level);
+    return passed + published;
 }
 
 static struct rcmi_formula broadcast_formula(const struct rcmi_algorithm *row,
@@ -206,25 +208,25 @@ static struct rcmi_formula broadcast_formula(const struct rcmi_algorithm *row,
     return formula;
 }
 
-static void broadcast_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void broadcast_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     const struct tree tree = tree_of(level, t->root);
     if (rcmi_host_is_shared(level, tree.root_host))
         rcmi_tally_multicast(t, t->root, level->leaders, 1);
     rcmi_tally_local(t, t->root, 1, 0);
-    for (uint32_t place = 1; place < tree.hosts; place++) {
-        const int host = (int)(place + (uint32_t)tree.root_host) % level->nhosts;
+    for (uint32_t vertex = 1; vertex < tree.hosts; vertex++) {
+        const int host = (int)(vertex + (uint32_t)tree.root_host) % level->nhosts;
         for (int number = 0; number < level->leaders; number++) {
-            tree_tell_edge(t, level, &tree, place, number, true);
+            tree_tally_edge(t, level, &tree, vertex, number, true);
             if (rcmi_host_is_shared(level, host))
                 rcmi_tally_multicast(t, rcmi_host_rank(level, host, number), 1,
                                      1.0 / level->leaders);
         }
     }
-    tree_tell_chain(t, level, &tree);
+    tree_tally_chain(t, level, &tree);
 }
 
 static void broadcast_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, broadcast_tell);
+    rcmi_two_level_count(t, broadcast_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_broadcast = {
@@ -242,7 +244,7 @@ const struct rcmi_algorithm rcmi_two_level_broadcast = {
 /* ---- Reduce ---------------------------------------------------------------------------------- */
 
 enum { LANE_GIVE, LANE_SUM, LANE_TAKE };
-#define HANDED 1 /* channel number of what a leader hands to the root; contributions are 0 */
+#define HANDED 1 /* channel number of sums handed to the root; contributions: 0 */
 
 static void give_parts(struct rcmi_builder *b, const struct rcmi_two_level *level) {
     for (int i = 1; i <= level->leaders; i++) {
@@ -253,15 +255,15 @@ static void give_parts(struct rcmi_builder *b, const struct rcmi_two_level *leve
     }
 }
 
-/* Where the leader sends the sum of its part; not for the root. */
+/* The channel for the leader's sum; not for the root. */
 static uint32_t sum_goes(struct rcmi_builder *b, const struct rcmi_two_level *level,
                          const struct tree *tree) {
-    const uint32_t parent = rcmi_binomial_parent(tree->place);
+    const uint32_t parent = rcmi_binomial_parent(tree->vertex);
     return tree->at_root ? rcmi_to(b, LANE_SUM, tree->root, HANDED)
                          : rcmi_to(b, LANE_SUM, tree_rank(level, parent, tree->root_host), 0);
 }
 
-/* The number of the root, where it is on this host: it adds its part itself. */
+/* The number of the root on this host, where it adds its part itself. */
 static int root_number(const struct rcmi_two_level *level, const struct tree *tree) {
     for (int number = 0; number < level->size; number++)
         if (rcmi_leader_here(level, number) == tree->root)
@@ -274,16 +276,16 @@ static void sum_part(struct rcmi_builder *b, const struct rcmi_two_level *level,
     const uint32_t part = (uint32_t)level->number;
     struct rcmi_summands sum =
         rcmi_sum_host(b, LANE_SUM, level, part, rcmi_nowhere(), root_number(level, tree));
-    for (uint32_t bit = rcmi_binomial_first_bit(tree->place, tree->hosts); bit != 0; bit >>= 1)
-        if (tree->place + bit < tree->hosts)
+    for (uint32_t bit = rcmi_binomial_first_bit(tree->vertex, tree->hosts); bit != 0; bit >>= 1)
+        if (tree->vertex + bit < tree->hosts)
             rcmi_summands_add(
                 &sum,
-                rcmi_from(b, LANE_SUM, tree_rank(level, tree->place + bit, tree->root_host), 0));
+                rcmi_from(b, LANE_SUM, tree_rank(level, tree->vertex + bit, tree->root_host), 0));
     rcmi_summands_reduce(&sum, is_root ? rcmi_out(part) : rcmi_nowhere(),
                          is_root ? RCMI_NO_CHANNEL : sum_goes(b, level, tree));
 }
 
-/* The root adds its own to what the other leaders of its host hand over. */
+/* The root adds its own part to the sums that the other leaders of its host hand over. */
 static void take_parts(struct rcmi_builder *b, const struct rcmi_two_level *level) {
     for (int leader = 0; leader < level->leaders; leader++) {
         const uint32_t part = (uint32_t)leader;
@@ -325,35 +327,36 @@ static struct rcmi_formula reduce_formula(const struct rcmi_algorithm *row,
     return formula;
 }
 
-/* What a leader is given and adds; the root adds its own part to those of other leaders. */
+/* Counts what a leader receives and adds; the root also adds its part to the sums of other
+ * leaders. */
 static void reduce_lead(struct rcmi_tally *t, const struct rcmi_two_level *level,
-                        const struct tree *tree, uint32_t place, int number) {
+                        const struct tree *tree, uint32_t vertex, int number) {
     const double part = 1.0 / level->leaders;
-    const int host = (int)(place + (uint32_t)tree->root_host) % level->nhosts;
+    const int host = (int)(vertex + (uint32_t)tree->root_host) % level->nhosts;
     const int leader = rcmi_host_rank(level, host, number);
-    const bool hands = place == 0 && leader != t->root;
+    const bool hands = vertex == 0 && leader != t->root;
     const double adds = rcmi_host_size(level, host) - 1 +
-                        (double)rcmi_binomial_children(place, tree->hosts) - hands;
+                        (double)rcmi_binomial_children(vertex, tree->hosts) - hands;
     rcmi_tally_given(t, level, leader, 1, part, t->root);
     rcmi_tally_local(t, leader, 0, adds * part);
     if (hands) {
         rcmi_tally_send(t, leader, t->root, 1, part);
         rcmi_tally_local(t, t->root, 0, part);
     }
-    if (place > 0)
-        tree_tell_edge(t, level, tree, place, number, false);
+    if (vertex > 0)
+        tree_tally_edge(t, level, tree, vertex, number, false);
 }
 
-static void reduce_tell(struct rcmi_tally *t, const struct rcmi_two_level *level) {
+static void reduce_tally(struct rcmi_tally *t, const struct rcmi_two_level *level) {
     const struct tree tree = tree_of(level, t->root);
-    for (uint32_t place = 0; place < tree.hosts; place++)
+    for (uint32_t vertex = 0; vertex < tree.hosts; vertex++)
         for (int number = 0; number < level->leaders; number++)
-            reduce_lead(t, level, &tree, place, number);
-    tree_tell_chain(t, level, &tree);
+            reduce_lead(t, level, &tree, vertex, number);
+    tree_tally_chain(t, level, &tree);
 }
 
 static void reduce_count(struct rcmi_tally *t) {
-    rcmi_two_level_count(t, reduce_tell);
+    rcmi_two_level_count(t, reduce_tally);
 }
 
 const struct rcmi_algorithm rcmi_two_level_reduce = {

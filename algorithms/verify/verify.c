@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's front: takes the plans of all ranks through the parts listed in verify.h. What is
- * proved stands in plan.h, above rcmi_verify.
+ * Runs the parts of the verifier, listed in verify.h, on the plans of all ranks. plan.h, above
+ * rcmi_verify, lists what is proved.
  */
 #include "verify.h"
 
@@ -75,7 +75,7 @@ static uint64_t plan_chunks_sent(const struct rcmi_plan *plan) {
     return sent;
 }
 
-/* The element of a reduction fits a slot as often as rcmi_spans_fit expects. */
+/* A slot holds as many elements of a reduction as rcmi_spans_fit assumes. */
 static rcm_status spans_check(const struct rcmi_verifier *v) {
     const struct rcmi_algorithm *algorithm = v->options.formula;
     const uint32_t longest = v->plans[0]->longest_span, most = algorithm->spans ? v->nranks : 1;
@@ -101,14 +101,15 @@ static rcm_status formula_check(struct rcmi_verifier *v) {
         const uint64_t sent = plan_chunks_sent(v->plans[rank]);
         if (want.rounds != rounds)
             return rcmi_fail(RCM_ERR_INTERNAL, 0,
-                             "%s on %u ranks: the longest chain has %u messages, the formula "
-                             "says %u",
+                             "%s on %u ranks: the longest chain has %u messages, but the formula "
+                             "gives %u",
                              algorithm->name, v->nranks, rounds, want.rounds);
         if (want.chunks_sent != sent)
-            return rcmi_fail(RCM_ERR_INTERNAL, 0,
-                             "%s on %u ranks: rank %u sends %llu chunks, the formula says %llu",
-                             algorithm->name, v->nranks, rank, (unsigned long long)sent,
-                             (unsigned long long)want.chunks_sent);
+            return rcmi_fail(
+                RCM_ERR_INTERNAL, 0,
+                "%s on %u ranks: rank %u sends %llu chunks, but the formula gives %llu",
+                algorithm->name, v->nranks, rank, (unsigned long long)sent,
+                (unsigned long long)want.chunks_sent);
     }
     return RCM_OK;
 }
@@ -121,9 +122,9 @@ static rcm_status result_check(struct rcmi_verifier *v) {
 
 static rcm_status verifier_run(struct rcmi_verifier *v) {
     rcm_status (*const parts[])(struct rcmi_verifier *) = {
-        verifier_init,       rcmi_verify_match,   rcmi_verify_answers, rcmi_verify_graph,
-        rcmi_verify_lengths, rcmi_verify_hazards, result_check,        formula_check,
-        rcmi_verify_cost, /* these two last: not without a formula */
+        verifier_init,     rcmi_verify_match,   rcmi_verify_answers,
+        rcmi_verify_graph, rcmi_verify_lengths, rcmi_verify_hazards,
+        result_check,      formula_check,       rcmi_verify_cost, /* the last two need a formula */
     };
     const size_t nparts = sizeof(parts) / sizeof(parts[0]) - (v->options.formula ? 0 : 2);
     for (size_t i = 0; i < nparts; i++) {

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of the verifier share. Nobody else includes it.
+ * Shared by the parts of the verifier; no other file includes it.
  *
  *   verify.c         the order of the parts
- *   verify_steps.c   memory, words for steps in error texts
- *   verify_form.c    each plan alone: lanes, operands and channel ends make sense
- *   verify_match.c   channel ends of all ranks fit together, and so do their messages
+ *   verify_steps.c   memory, descriptions of steps in error texts
+ *   verify_form.c    each plan alone: valid lanes, operands and channel ends
+ *   verify_match.c   channel ends of all ranks match, and so do their messages
  *   verify_answer.c  messages that are answered in their slots
  *   verify_graph.c   the event graph: deadlock, longest chain of messages
  *   verify_length.c  blocks of unequal length
  *   verify_hazard.c  accesses to a rank's buffers are ordered
- *   verify_data.c    every result is right; a barrier is one
- *   verify_cost.c    the work of all plans is what the algorithm counts
+ *   verify_data.c    every result is correct; a barrier synchronises
+ *   verify_cost.c    the work of all plans equals what the algorithm counts
  *
- * A step is named by its number among the steps of all ranks (rank after rank); it is an event of
- * the graph once per run, events of run u following those of run u-1 by nsteps.
+ * A step is identified by its number among the steps of all ranks (rank after rank). It is one
+ * event of the graph per run; events of run u follow those of run u-1 by nsteps.
  */
 #ifndef RCMI_VERIFY_H
 #define RCMI_VERIFY_H
 
 #include "plan.h"
 
-#define RCMI_VERIFY_RUNS 2 /* slices, or works, in a row on the same channels */
+#define RCMI_VERIFY_RUNS 2 /* consecutive slices, or works, on the same channels */
 
 /* One end of a channel. */
 struct rcmi_verify_end {
     uint32_t rank;
-    uint32_t first_use, nuses; /* steps that use it, in order: uses[first_use ...] */
+    uint32_t first_use, nuses; /* steps that use it, in order: uses[first_use...] */
     uint32_t channel;          /* index into channels */
 };
 
@@ -50,7 +50,7 @@ struct rcmi_verifier {
     uint32_t nranks, slots;
 
     uint32_t nsteps;     /* of all ranks */
-    uint32_t *step_base; /* of each rank, and one more */
+    uint32_t *step_base; /* by rank, and one more */
     uint32_t *rank_of;   /* step -> rank */
     uint32_t *lane_of;   /* step -> lane of its rank */
 
@@ -62,7 +62,7 @@ struct rcmi_verifier {
     struct rcmi_verify_channel *channels;
     uint32_t *readers; /* ends */
     uint32_t nmessages;
-    uint32_t *answers; /* by message: the step that receives its answer + 1; 0: it gets none */
+    uint32_t *answers; /* by message: the step that receives its answer + 1; 0: none */
 
     uint32_t nedges;
     struct rcmi_verify_edge *edges; /* sorted by from */
@@ -72,7 +72,7 @@ struct rcmi_verifier {
     struct rcmi_verify_block *blocks; /* all memory */
 };
 
-/* Zeroed memory that lives as long as the verifier; NULL: the thread's error is set. */
+/* Zeroed memory that lives as long as the verifier. NULL: the thread's error is set. */
 void *rcmi_verify_alloc(struct rcmi_verifier *v, size_t count, size_t size);
 
 void rcmi_verifier_free(struct rcmi_verifier *v);
@@ -83,7 +83,7 @@ const struct rcmi_operand *rcmi_verify_srcs(const struct rcmi_verifier *v, uint3
  * buffer. */
 uint32_t rcmi_verify_cell(const struct rcmi_verifier *v, const struct rcmi_plan *plan,
                           struct rcmi_operand buffer);
-/* In place a copy from a chunk of IN to the same chunk of OUT does nothing. */
+/* In place, a copy from a chunk of IN to the same chunk of OUT does nothing. */
 bool rcmi_verify_is_noop(const struct rcmi_verifier *v, uint32_t step);
 
 /* RCM_ERR_INTERNAL with "<algorithm>: rank 2 step 5 (send chunk 1: ...) " and the text. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's part for answers. A message that is answered keeps its slot until its sender has
- * received the answer, which may stand in that slot. So of a channel that has any answers, each
- * message has one, from the step that receives it; and the sender receives them one after the
- * other, in the order of the messages. Nobody else may read an answer: it stands in no other slot.
+ * Answers. An answered message keeps its slot until its sender has received the answer, which may
+ * be in that slot. On a channel with answers, therefore, each message must have one, sent by the
+ * step that receives it, and the sender must receive the answers in message order. No other rank
+ * may read an answer: it is in no other slot.
  */
 #include "verify.h"
 
@@ -18,8 +18,8 @@ static bool step_answers(const struct rcmi_verifier *v, uint32_t step, bool rece
     return s->answer != RCMI_NO_CHANNEL && (s->out == RCMI_NO_CHANNEL) == receives;
 }
 
-/* The step that sends what this one, which has a channel as its first source, receives; of a
- * channel with that reader alone. v->nsteps: it has several. */
+/* The step that sends what this step receives; its first source is a channel. v->nsteps: the
+ * channel has several readers. */
 static uint32_t answer_sender(const struct rcmi_verifier *v, uint32_t step) {
     const uint32_t index = rcmi_verify_srcs(v, step)[0].index;
     const struct rcmi_verify_end *end = &v->ends[v->end_base[v->rank_of[step]] + index];
@@ -30,21 +30,22 @@ static uint32_t answer_sender(const struct rcmi_verifier *v, uint32_t step) {
     return channel->nreaders == 1 ? v->uses[v->ends[channel->writer].first_use + i] : v->nsteps;
 }
 
-/* The step receives the i-th answer on a channel that this rank writes. */
+/* Checks the step that receives the i-th answer on a channel that this rank writes. */
 static rcm_status answer_check(struct rcmi_verifier *v, uint32_t step, uint32_t i) {
-    const struct rcmi_verify_end *asked = answer_end(v, step);
-    const struct rcmi_verify_channel *channel = &v->channels[asked->channel];
-    if (i >= asked->nuses || channel->nreaders != 1)
-        return rcmi_verify_fail_at(v, step, "receives an answer that nobody owes");
-    const uint32_t question = v->uses[asked->first_use + i];
+    const struct rcmi_verify_end *answered = answer_end(v, step);
+    const struct rcmi_verify_channel *channel = &v->channels[answered->channel];
+    if (i >= answered->nuses || channel->nreaders != 1)
+        return rcmi_verify_fail_at(v, step, "receives an answer that no rank sends");
+    const uint32_t question = v->uses[answered->first_use + i];
     if (rcmi_verify_step(v, question)->op != RCMI_STEP_SEND ||
         rcmi_verify_step(v, question)->nchunks > 1)
-        return rcmi_verify_fail_at(v, question, "is answered, and no plain send");
+        return rcmi_verify_fail_at(v, question, "is answered, but is not a plain send");
     const struct rcmi_verify_end *reader = &v->ends[v->readers[channel->first_reader]];
     const uint32_t sender = answer_sender(v, step);
     if (sender == v->nsteps || !step_answers(v, sender, false) || answer_end(v, sender) != reader ||
         v->uses[reader->first_use + i] != sender)
-        return rcmi_verify_fail_at(v, step, "receives what is no answer to message %u", i);
+        return rcmi_verify_fail_at(v, step, "receives a message that does not answer message %u",
+                                   i);
     v->answers[channel->first_message + i] = step + 1;
     return RCM_OK;
 }
@@ -64,7 +65,7 @@ static rcm_status answers_collect(struct rcmi_verifier *v, uint32_t *count, uint
     return RCM_OK;
 }
 
-/* Each answer is received, and no message of such a channel goes without an answer. */
+/* Each answer is received, and on a channel with answers every message has one. */
 static rcm_status answers_complete(struct rcmi_verifier *v, const uint32_t *count) {
     for (uint32_t step = 0; step < v->nsteps; step++) {
         if (rcmi_verify_step(v, step)->answer == RCMI_NO_CHANNEL)
@@ -79,7 +80,7 @@ static rcm_status answers_complete(struct rcmi_verifier *v, const uint32_t *coun
         const bool answered =
             s->out != RCMI_NO_CHANNEL && count[v->end_base[v->rank_of[step]] + s->out] > 0;
         if (s->answered != answered)
-            return rcmi_verify_fail_at(v, step, "is wrong about being answered");
+            return rcmi_verify_fail_at(v, step, "has a wrong flag answered");
     }
     return RCM_OK;
 }

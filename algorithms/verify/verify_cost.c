@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's part for counted work (cost.h): what the plans of all ranks do is counted step by
- * step, and must be what the algorithm says of itself. All numbers must be equal, but for two:
- * of the chain's messages those between hosts may be estimated, and are at most one more than the
- * chain with most of them has; and a chain's vectors count where they are more than what the
- * busiest rank moves.
+ * Counted work (cost.h): counts what the plans of all ranks do step by step, and compares it with
+ * the algorithm's counts. All numbers must be equal, with two exceptions. The number of a chain's
+ * messages between hosts may be an estimate, at most one more than in the chain with most of them.
+ * A chain's vectors count only if they exceed what the busiest rank moves.
  */
 #include "verify.h"
 
@@ -45,8 +44,8 @@ static void step_count(const struct rcmi_verifier *v, uint32_t step, struct rcmi
         rcmi_tally_local(tally, rank, 0, (s->nsrcs - 1) * vectors);
 }
 
-/* Vectors along the chain that carries most, and the messages between hosts along the one with most
- * of these. */
+/* The vectors along the chain that carries most, and the messages between hosts along the chain
+ * with most of these. */
 struct chains {
     double *vectors;
     uint32_t *between;
@@ -96,30 +95,32 @@ static bool near(double a, double b) {
     return apart <= 1e-9 * (1 + a);
 }
 
-static rcm_status number_check(const struct rcmi_verifier *v, const char *what, double said,
+static rcm_status number_check(const struct rcmi_verifier *v, const char *what, double declared,
                                double counted) {
-    if (near(said, counted))
+    if (near(declared, counted))
         return RCM_OK;
     return rcmi_fail(RCM_ERR_INTERNAL, 0,
-                     "%s on %u ranks: %s: the plans come to %.6g, the algorithm says %.6g",
-                     v->options.formula->name, v->nranks, what, counted, said);
+                     "%s on %u ranks: %s: the plans have %.6g, the algorithm counts %.6g",
+                     v->options.formula->name, v->nranks, what, counted, declared);
 }
 
 static rcm_status load_check(const struct rcmi_verifier *v, const char *whose,
-                             const struct rcmi_load *said, const struct rcmi_load *counted) {
+                             const struct rcmi_load *declared, const struct rcmi_load *counted) {
     const struct {
         const char *what;
-        double said, counted;
+        double declared, counted;
     } numbers[] = {
-        {"messages within hosts", said->messages[RCMI_WITHIN], counted->messages[RCMI_WITHIN]},
-        {"messages between hosts", said->messages[RCMI_BETWEEN], counted->messages[RCMI_BETWEEN]},
-        {"vectors moved within hosts", said->moved[RCMI_WITHIN], counted->moved[RCMI_WITHIN]},
-        {"vectors moved between hosts", said->moved[RCMI_BETWEEN], counted->moved[RCMI_BETWEEN]},
-        {"vectors added", said->sums, counted->sums},
+        {"messages within hosts", declared->messages[RCMI_WITHIN], counted->messages[RCMI_WITHIN]},
+        {"messages between hosts", declared->messages[RCMI_BETWEEN],
+         counted->messages[RCMI_BETWEEN]},
+        {"vectors moved within hosts", declared->moved[RCMI_WITHIN], counted->moved[RCMI_WITHIN]},
+        {"vectors moved between hosts", declared->moved[RCMI_BETWEEN],
+         counted->moved[RCMI_BETWEEN]},
+        {"vectors added", declared->sums, counted->sums},
     };
     rcm_status status = RCM_OK;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && status == RCM_OK; i++)
-        status = number_check(v, numbers[i].what, numbers[i].said, numbers[i].counted);
+        status = number_check(v, numbers[i].what, numbers[i].declared, numbers[i].counted);
     return status == RCM_OK ? status : rcmi_fail_context("%s", whose);
 }
 
@@ -127,32 +128,32 @@ static double more(double a, double b) {
     return a > b ? a : b;
 }
 
-static rcm_status chain_check(struct rcmi_verifier *v, const struct rcmi_cost *said) {
+static rcm_status chain_check(struct rcmi_verifier *v, const struct rcmi_cost *declared) {
     struct chains chains;
     const rcm_status status = chains_find(v, &chains);
-    const double own = said->busiest.moved[RCMI_WITHIN] + said->busiest.moved[RCMI_BETWEEN];
+    const double own = declared->busiest.moved[RCMI_WITHIN] + declared->busiest.moved[RCMI_BETWEEN];
     if (status != RCM_OK)
         return status;
-    if (said->hops[RCMI_BETWEEN] > chains.most_between + 1)
+    if (declared->hops[RCMI_BETWEEN] > chains.most_between + 1)
         return rcmi_fail(RCM_ERR_INTERNAL, 0,
-                         "%s on %u ranks: %.6g messages of the chain go between hosts, the "
-                         "plans have at most %u",
-                         v->options.formula->name, v->nranks, said->hops[RCMI_BETWEEN],
+                         "%s on %u ranks: the algorithm counts %.6g messages of the chain between "
+                         "hosts, the plans have at most %u",
+                         v->options.formula->name, v->nranks, declared->hops[RCMI_BETWEEN],
                          chains.most_between);
-    return number_check(v, "vectors along a chain", more(2 * said->chain, own),
+    return number_check(v, "vectors along a chain", more(2 * declared->chain, own),
                         more(2 * chains.most_vectors, own));
 }
 
 static rcm_status cost_compare(struct rcmi_verifier *v, const struct rcmi_cost *counted) {
-    struct rcmi_cost said;
-    rcm_status status = rcmi_cost_count(v->options.formula, v->shape, v->plans[0]->root, &said);
+    struct rcmi_cost declared;
+    rcm_status status = rcmi_cost_count(v->options.formula, v->shape, v->plans[0]->root, &declared);
     if (status == RCM_OK)
-        status = load_check(v, "of all ranks", &said.mean, &counted->mean);
+        status = load_check(v, "of all ranks", &declared.mean, &counted->mean);
     if (status == RCM_OK)
-        status = load_check(v, "of the busiest rank", &said.busiest, &counted->busiest);
+        status = load_check(v, "of the busiest rank", &declared.busiest, &counted->busiest);
     if (status == RCM_OK)
-        status = number_check(v, "vectors through a card", said.card, counted->card);
-    return status == RCM_OK ? chain_check(v, &said) : status;
+        status = number_check(v, "vectors through a card", declared.card, counted->card);
+    return status == RCM_OK ? chain_check(v, &declared) : status;
 }
 
 rcm_status rcmi_verify_cost(struct rcmi_verifier *v) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's last part: the plans are executed once on symbolic values. A value has three
- * sides. Its contents: two sums modulo 2^64 of pseudo-random numbers, one pair for each
- * contribution (rank, chunk), which are equal only if the same contributions went in equally often
- * (but for a chance far below 2^-80). Its tree: hashes that depend on the order of every single
- * operand, of which kernels combine those of a step from left to right, and functions of the
- * program's from right to left. And the run of ranks that it stands for, as long as its operands
- * were those of one rank after the other.
+ * Results: executes the plans once on symbolic values. A value has three aspects.
+ *   contents   two sums modulo 2^64 of pseudo-random numbers, one pair for each contribution (rank,
+ *              chunk). They are equal only if the same contributions were added equally often
+ *              (error probability far below 2^-80).
+ *   tree       hashes that depend on the order of every operand. Kernels combine the operands of a
+ *              step from left to right, user-defined functions from right to left.
+ *   run        the consecutive ranks that it represents, as long as its operands were consecutive.
  */
 #include "verify.h"
 
@@ -15,7 +15,7 @@
 
 struct value {
     bool defined;
-    bool complete; /* a step said so */
+    bool complete; /* set by a step */
     bool scaled;   /* read as IN: an operator may have scaled it */
     bool in_order; /* contributions of ranks first..last, one after the other */
     uint32_t first, last;
@@ -28,14 +28,13 @@ struct data {
     uint32_t nbuffers; /* cells of a rank's IN and OUT */
     uint32_t ncells;   /* and scratch */
     bool reduces;
-    struct value *trees;   /* of each chunk, as some rank has it */
+    struct value *trees;   /* by chunk, of the first rank found */
     struct value *cells;   /* of all ranks */
     struct value *sent;    /* of all messages of all channels, chunk after chunk */
     uint32_t *first_sent;  /* of each message, and one more */
-    uint32_t *next_of_end; /* messages already sent or received */
+    uint32_t *next_of_end; /* messages already sent or received, by end */
 };
 
-/* What a step receives and sends. */
 struct values {
     const struct value *messages[RCMI_SOURCES_MAX]; /* NULL: that source is a buffer */
     struct value *sent;                             /* NULL: nothing */
@@ -117,7 +116,6 @@ static void data_fill(const struct data *d) {
     }
 }
 
-/* Where each message's chunks stand in sent. */
 static void data_number(const struct data *d) {
     uint32_t total = 0, message = 0;
     for (uint32_t c = 0; c < d->v->nchannels; c++) {
@@ -154,14 +152,15 @@ static rcm_status data_init(struct data *d) {
 
 /* ---- Execution ------------------------------------------------------------------------------- */
 
-/* The chunks of the next message of a rank's channel end; order makes it the right one. */
+/* The chunks of the next message on a rank's channel end; the event order makes it the right
+ * one. */
 static struct value *data_message(const struct data *d, uint32_t rank, uint32_t channel) {
     const uint32_t end = d->v->end_base[rank] + channel;
     const uint32_t first = d->v->channels[d->v->ends[end].channel].first_message;
     return &d->sent[d->first_sent[first + d->next_of_end[end]++]];
 }
 
-/* A source or result of a step: messages count as used then. NULL: none. */
+/* Finds the received and sent messages of a step, and counts them as used. */
 static void data_find(const struct data *d, uint32_t step, struct values *ret_values) {
     const struct rcmi_step *s = rcmi_verify_step(d->v, step);
     const struct rcmi_operand *srcs = rcmi_verify_srcs(d->v, step);
@@ -172,14 +171,14 @@ static void data_find(const struct data *d, uint32_t step, struct values *ret_va
     ret_values->sent = s->out != RCMI_NO_CHANNEL ? data_message(d, rank, s->out) : NULL;
 }
 
-/* Of a reduction, what is read as IN is scaled there, and nothing else is. */
+/* In reductions, what is read as IN is scaled there, and nothing else is. */
 static rcm_status data_check_scaling(const struct data *d, uint32_t step,
                                      const struct rcmi_operand *src, const struct value *value) {
     const bool input = src->where == RCMI_IN;
     if (!d->reduces || value->scaled != input)
         return RCM_OK;
     return rcmi_verify_fail_at(d->v, step,
-                               input ? "reads what it contributes when that has been scaled"
+                               input ? "reads its contribution after that was scaled"
                                      : "reads a contribution that was never scaled");
 }
 
@@ -187,9 +186,9 @@ static rcm_status data_check_source(const struct data *d, uint32_t step,
                                     const struct rcmi_operand *src, const struct value *value) {
     const struct rcmi_step *s = rcmi_verify_step(d->v, step);
     if (!value->defined)
-        return rcmi_verify_fail_at(d->v, step, "reads what nobody has written");
+        return rcmi_verify_fail_at(d->v, step, "reads a chunk that no step has written");
     if (value->complete && (s->nsrcs > 1 || s->completes))
-        return rcmi_verify_fail_at(d->v, step, "adds to, or completes, what is complete");
+        return rcmi_verify_fail_at(d->v, step, "adds to, or completes, a complete value");
     return data_check_scaling(d, step, src, value);
 }
 
@@ -243,7 +242,7 @@ static struct value data_expected(const struct data *d, uint32_t of, uint32_t ch
     return sum;
 }
 
-/* Names the one contribution too much or too little, if that is all. */
+/* Names the one contribution too much or too little, if that is the only difference. */
 static void contents_explain(const struct data *d, uint32_t chunk, const struct value *got,
                              const struct value *want, char *text, size_t size) {
     snprintf(text, size, "does not hold each contribution exactly once");
@@ -259,24 +258,26 @@ static void contents_explain(const struct data *d, uint32_t chunk, const struct 
     }
 }
 
-/* One value on all ranks is one order of operands; values of some ranks each keep that of ranks. */
+/* A result of all ranks must have one order of operands; a result of some ranks must have rank
+ * order. */
 static rcm_status data_check_order(const struct data *d, uint32_t rank, uint32_t chunk,
                                    const struct value *got) {
     const struct rcmi_plan *plan = d->v->plans[rank];
     const struct rcmi_collective *collective = rcmi_collective_at((int)plan->collective);
     const bool all = collective->contributors == RCM_CONTRIBUTORS_ALL;
     if (collective->reduces && !got->scaled)
-        return rcmi_fail(RCM_ERR_INTERNAL, 0,
-                         "%s on %u ranks: rank %u's chunk %u is what it contributes, never scaled",
-                         plan->algorithm, d->v->nranks, rank, chunk);
+        return rcmi_fail(
+            RCM_ERR_INTERNAL, 0,
+            "%s on %u ranks: rank %u's chunk %u is its contribution, but was never scaled",
+            plan->algorithm, d->v->nranks, rank, chunk);
     if (got->complete != (collective->reduces && all))
         return rcmi_fail(RCM_ERR_INTERNAL, 0,
                          "%s on %u ranks: rank %u's chunk %u %s step that "
                          "completes it",
                          plan->algorithm, d->v->nranks, rank, chunk,
                          got->complete ? "should not have gone through a" : "went through no");
-    const struct rcmi_algorithm *promise = d->v->options.formula;
-    if ((!all || (promise && promise->ordered)) && !got->in_order)
+    const struct rcmi_algorithm *guarantee = d->v->options.formula;
+    if ((!all || (guarantee && guarantee->ordered)) && !got->in_order)
         return rcmi_fail(RCM_ERR_INTERNAL, 0,
                          "%s on %u ranks: rank %u does not add up chunk %u in rank order",
                          plan->algorithm, d->v->nranks, rank, chunk);
@@ -311,8 +312,9 @@ static rcm_status data_check_input(const struct data *d, uint32_t rank, uint32_t
     const struct rcmi_plan *plan = d->v->plans[rank];
     const struct value leaf = value_leaf(rank, rcmi_plan_chunk(plan, RCMI_IN, index));
     if (!d->v->options.in_place && data_cell(d, rank, RCMI_IN, index)->tree != leaf.tree)
-        return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s on %u ranks: rank %u's input chunk %u is harmed",
-                         plan->algorithm, d->v->nranks, rank, index);
+        return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                         "%s on %u ranks: rank %u's input chunk %u was modified", plan->algorithm,
+                         d->v->nranks, rank, index);
     return RCM_OK;
 }
 
@@ -338,39 +340,39 @@ rcm_status rcmi_verify_data(struct rcmi_verifier *v) {
 
 /* ---- Barrier --------------------------------------------------------------------------------- */
 
-/* heard: for each step the set of ranks whose begin must come before it. */
-static void barrier_spread(const struct rcmi_verifier *v, uint64_t *heard, uint32_t words) {
+/* reached: for each step the set of ranks whose begin must come before it. */
+static void barrier_spread(const struct rcmi_verifier *v, uint64_t *reached, uint32_t words) {
     for (uint32_t i = 0; i < v->nsteps; i++) {
         const uint32_t step = v->order[i], rank = v->rank_of[step];
-        uint64_t *own = heard + (size_t)step * words;
+        uint64_t *own = reached + (size_t)step * words;
         own[rank / 64] |= UINT64_C(1) << rank % 64;
         for (uint32_t e = v->edge_base[step]; e < v->edge_base[step + 1]; e++) {
             if (v->edges[e].kind == RCMI_EDGE_CREDIT || v->edges[e].to >= v->nsteps)
                 continue;
-            uint64_t *later = heard + (size_t)v->edges[e].to * words;
+            uint64_t *later = reached + (size_t)v->edges[e].to * words;
             for (uint32_t w = 0; w < words; w++)
                 later[w] |= own[w];
         }
     }
 }
 
-static bool barrier_heard(const struct rcmi_verifier *v, const uint64_t *heard, uint32_t words,
-                          uint32_t rank, uint32_t other) {
+static bool barrier_reached(const struct rcmi_verifier *v, const uint64_t *reached, uint32_t words,
+                            uint32_t rank, uint32_t other) {
     for (uint32_t step = v->step_base[rank]; step < v->step_base[rank + 1]; step++)
-        if (heard[(size_t)step * words + other / 64] >> other % 64 & 1)
+        if (reached[(size_t)step * words + other / 64] >> other % 64 & 1)
             return true;
     return rank == other;
 }
 
 rcm_status rcmi_verify_barrier(struct rcmi_verifier *v) {
     const uint32_t words = (v->nranks + 63) / 64;
-    uint64_t *heard = rcmi_verify_alloc(v, (size_t)v->nsteps * words, sizeof(*heard));
-    if (!heard)
+    uint64_t *reached = rcmi_verify_alloc(v, (size_t)v->nsteps * words, sizeof(*reached));
+    if (!reached)
         return RCM_ERR_NOMEM;
-    barrier_spread(v, heard, words);
+    barrier_spread(v, reached, words);
     for (uint32_t rank = 0; rank < v->nranks; rank++)
         for (uint32_t other = 0; other < v->nranks; other++)
-            if (!barrier_heard(v, heard, words, rank, other))
+            if (!barrier_reached(v, reached, words, rank, other))
                 return rcmi_fail(RCM_ERR_INTERNAL, 0,
                                  "%s on %u ranks: rank %u can leave the barrier before rank %u "
                                  "has entered it",

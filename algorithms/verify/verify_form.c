@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's first part, and the only one that takes nothing for granted: one plan alone. After
- * it every index in the plan is known to be in range, every step to have the operands that its
- * kind has, and every channel end to belong to the lane that uses it.
+ * One plan alone; the only part that assumes nothing. Afterwards every index in the plan is in
+ * range, every step has the operands of its kind, and every channel end belongs to the lane that
+ * uses it.
  */
 #include "verify.h"
 
@@ -44,24 +44,25 @@ static rcm_status form_channels(const struct form *f) {
             return channel_fail(f, i, "its number is too large");
         if (c->outgoing && c->multicast) {
             if (c->peer != -1 || !host_has_others(f->shape, f->plan->rank))
-                return channel_fail(f, i, "a multicast with a peer, or that nobody can read");
+                return channel_fail(f, i, "is a multicast with a peer, or without readers");
             continue;
         }
         if (c->peer < 0 || c->peer >= f->plan->nranks || c->peer == f->plan->rank)
-            return channel_fail(f, i, "there is no such peer");
+            return channel_fail(f, i, "has a peer that does not exist");
         if (c->multicast && f->shape->host_of[c->peer] != f->shape->host_of[f->plan->rank])
-            return channel_fail(f, i, "a multicast from another host");
+            return channel_fail(f, i, "is a multicast from another host");
     }
     return RCM_OK;
 }
 
-/* Lanes lie one after the other and cover all steps. */
+/* Lanes are consecutive and cover all steps. */
 static rcm_status form_lanes(const struct form *f) {
     uint32_t next = 0;
     for (uint32_t lane = 0; lane < f->plan->nlanes; lane++) {
         if (f->plan->lanes[lane].first_step != next ||
             f->plan->lanes[lane].nsteps > f->plan->nsteps - next)
-            return rcmi_fail(RCM_ERR_INTERNAL, 0, "%s: rank %d: lane %u is not where it should be",
+            return rcmi_fail(RCM_ERR_INTERNAL, 0,
+                             "%s: rank %d: lane %u does not follow the lane before",
                              f->plan->algorithm, f->plan->rank, lane);
         next += f->plan->lanes[lane].nsteps;
     }
@@ -71,7 +72,6 @@ static rcm_status form_lanes(const struct form *f) {
     return RCM_OK;
 }
 
-/* How many sources and results a kind of step has. */
 struct kind {
     int channels_min, channels_max, buffers_min, buffers_max;
     int dst_min, dst_max, out_min, out_max;
@@ -105,7 +105,7 @@ static rcm_status form_buffer(const struct form *f, struct rcmi_operand operand,
     if (operand.where == RCMI_SCRATCH)
         return form_scratch_buffer(f, operand, s);
     if (operand.where != RCMI_IN && operand.where != RCMI_OUT)
-        return form_fail(f, "an operand that is none");
+        return form_fail(f, "an operand is neither IN, OUT nor scratch");
     const uint32_t n = rcmi_plan_chunks(f->plan, operand.where);
     if (operand.index >= n || s->nchunks > n)
         return form_fail(f, "an operand is outside of its buffer");
@@ -128,7 +128,7 @@ static rcm_status form_end(const struct form *f, uint32_t channel, bool outgoing
     return RCM_OK;
 }
 
-/* Is a chunk of a span in scratch written where another one of it is read? */
+/* Does the span overwrite a scratch chunk that it reads for another chunk? */
 static bool spans_cross(const struct rcmi_plan *plan, const struct rcmi_step *s,
                         struct rcmi_operand src) {
     for (uint32_t i = 0; s->dst.where == RCMI_SCRATCH && i < s->nchunks; i++)
@@ -139,7 +139,7 @@ static bool spans_cross(const struct rcmi_plan *plan, const struct rcmi_step *s,
     return false;
 }
 
-/* All entries are there, the first is the step's chunk, and no chunk comes twice. */
+/* All entries exist, the first is the step's chunk, and no chunk occurs twice. */
 static rcm_status form_list(const struct form *f, const struct rcmi_step *s) {
     if (s->list == RCMI_NO_LIST)
         return RCM_OK;
@@ -153,12 +153,11 @@ static rcm_status form_list(const struct form *f, const struct rcmi_step *s) {
             return form_fail(f, "a list with no such chunk");
         for (uint32_t k = 0; k < i; k++)
             if (list[i].chunk == list[k].chunk || list[i].scratch == list[k].scratch)
-                return form_fail(f, "a list with a chunk, or a place in scratch, twice");
+                return form_fail(f, "a list with a chunk, or a scratch position, twice");
     }
     return RCM_OK;
 }
 
-/* Checks the sources one by one and counts them. */
 static rcm_status form_sources(const struct form *f, const struct rcmi_step *s, int *ret_channels,
                                int *ret_buffers) {
     const struct rcmi_operand *srcs = f->plan->operands + s->first_src;
@@ -191,13 +190,13 @@ static rcm_status form_results(const struct form *f, const struct rcmi_step *s) 
     return status;
 }
 
-/* The answer to a message that it receives, or to one that this rank sends. */
+/* Checks an answer to a message that the step receives, or to one that this rank sends. */
 static rcm_status form_answer(const struct form *f, const struct rcmi_step *s) {
     const struct rcmi_operand *srcs = f->plan->operands + s->first_src;
     if (s->answer == RCMI_NO_CHANNEL)
         return RCM_OK;
     if (s->nchunks > 1)
-        return form_fail(f, "a span is no answer");
+        return form_fail(f, "a span cannot be an answer");
     if (s->answer >= f->plan->nchannels)
         return form_fail(f, "answers on no channel");
     if (s->out == RCMI_NO_CHANNEL)
@@ -245,7 +244,7 @@ static rcm_status form_step(const struct form *f) {
     return RCM_OK;
 }
 
-/* A scratch chunk in two lanes: one may be a slice ahead of the other and overwrite it. */
+/* Rejects a scratch chunk used by two lanes: one lane may be a slice ahead and overwrite it. */
 static rcm_status form_scratch_use(const struct form *f, const struct rcmi_step *s,
                                    struct rcmi_operand buffer, uint32_t *owners) {
     for (uint32_t i = 0; buffer.where == RCMI_SCRATCH && i < s->nchunks; i++) {
@@ -265,7 +264,7 @@ static rcm_status form_scratch_step(const struct form *f, uint32_t *owners) {
     return status;
 }
 
-/* Of a plan whose messages may be got: see enum rcmi_gets. */
+/* For a plan whose messages may be got: see enum rcmi_gets. */
 static rcm_status form_gets(const struct form *f) {
     const struct rcmi_plan *plan = f->plan;
     const bool star = plan->gets == RCMI_GETS_STAR;
@@ -289,7 +288,6 @@ static rcm_status form_gets_step(const struct form *f) {
     return RCM_OK;
 }
 
-/* All steps, lane after lane. */
 static rcm_status form_steps(struct form *f, uint32_t *owners) {
     rcm_status status = RCM_OK;
     for (f->lane = 0; status == RCM_OK && f->lane < f->plan->nlanes; f->lane++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's third part: the graph of what waits for what. An event is a step in one of two
- * runs in a row (two slices, or two collectives, on the same channels; a lane goes on with the next
- * run without waiting for other lanes). Edges:
+ * The dependency graph. An event is a step in one of two consecutive runs (two slices, or two
+ * collectives, on the same channels; a lane goes on with the next run without waiting for other
+ * lanes). Edges:
  *
  *   lane      a step waits for the one before it in its lane
  *   message   the step that receives a message waits for the one that sends it
@@ -10,9 +10,8 @@
  *             the one that receives its answer
  *
  * Each lane stops at its first step that cannot go on, so the plans deadlock if and only if the
- * graph has a cycle; more slots only take edges away, and so do tiny messages that use none. Order
- * that holds with any number of slots, as the later parts need it, is that of lane and message
- * edges alone.
+ * graph has a cycle. More slots only remove edges, and so do tiny messages that use none. Later
+ * parts need an order that holds with any number of slots: that of lane and message edges alone.
  */
 #include "verify.h"
 
@@ -41,7 +40,7 @@ static void edges_of_lanes(const struct rcmi_verifier *v, struct rcmi_verify_edg
     }
 }
 
-/* Event of the i-th use of an end, counted through all runs. */
+/* The event of the i-th use of an end, counted over all runs. */
 static uint32_t use_event(const struct rcmi_verifier *v, uint32_t end, uint32_t i) {
     const struct rcmi_verify_end *e = &v->ends[end];
     return v->uses[e->first_use + i % e->nuses] + i / e->nuses * v->nsteps;
@@ -78,7 +77,7 @@ static size_t edges_bound(const struct rcmi_verifier *v) {
     return n * RCMI_VERIFY_RUNS;
 }
 
-/* Counting sort by the event they leave. */
+/* Counting sort by source event. */
 static rcm_status edges_sort(struct rcmi_verifier *v, const struct rcmi_verify_edge *unsorted) {
     const uint32_t nevents = v->nsteps * RCMI_VERIFY_RUNS;
     v->edges = rcmi_verify_alloc(v, v->nedges, sizeof(*v->edges));
@@ -97,8 +96,8 @@ static rcm_status edges_sort(struct rcmi_verifier *v, const struct rcmi_verify_e
 
 /* ---- Deadlock -------------------------------------------------------------------------------- */
 
-/* Kahn: takes events whose causes were all taken; returns how many could be. waits_for counts the
- * causes left. */
+/* Kahn's algorithm: takes events whose causes were all taken, and returns how many. waits_for holds
+ * the number of remaining causes. */
 static uint32_t graph_sort(const struct rcmi_verifier *v, uint32_t *waits_for, uint32_t *order) {
     const uint32_t nevents = v->nsteps * RCMI_VERIFY_RUNS;
     uint32_t taken = 0, found = 0;
@@ -116,8 +115,7 @@ static uint32_t graph_sort(const struct rcmi_verifier *v, uint32_t *waits_for, u
     return taken;
 }
 
-/* Each event that still waits has another one that it waits for, so going back must run into a
- * cycle. */
+/* Each event that still waits has a waiting cause, so following causes leads into a cycle. */
 static rcm_status cycle_report(struct rcmi_verifier *v, const uint32_t *waits_for) {
     const uint32_t nevents = v->nsteps * RCMI_VERIFY_RUNS;
     uint32_t *cause = rcmi_verify_alloc(v, nevents, sizeof(*cause));
@@ -166,7 +164,7 @@ rcm_status rcmi_verify_graph(struct rcmi_verifier *v) {
         return status;
     if (graph_sort(v, waits_for, v->order) < nevents)
         return cycle_report(v, waits_for);
-    uint32_t kept = 0; /* from here on run 0 alone */
+    uint32_t kept = 0; /* from here on only run 0 */
     for (uint32_t i = 0; i < nevents; i++)
         if (v->order[i] < v->nsteps)
             v->order[kept++] = v->order[i];

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's fourth part: two accesses to the same chunk of a rank's IN or OUT, one of them a
- * write, must be ordered by lanes and messages (credits do not count, there may be more slots). And
- * a step that is marked stable must have no write to its sources but earlier ones, and ones that
- * come when all readers of its message have read it; a lasting one no later write to its result.
- * What a step marked early receives is written as early as by the step that sends it: other
- * accesses to that chunk must come before that one, or after the receipt. Scratch needs no look:
- * verify_form.c gave each scratch chunk to one lane.
+ * Hazards. Two accesses to the same chunk of a rank's IN or OUT, one of them a write, must be
+ * ordered by lanes and messages; credits do not count, since there may be more slots. A step marked
+ * stable allows writes to its sources only before it, or after all readers of its message have read
+ * it. A step marked lasting allows no later write to its result. The message of a step marked early
+ * may be written as soon as it is sent: other accesses to that chunk must come before the send, or
+ * after the receive. Scratch needs no check: verify_form.c assigned each scratch chunk to one lane.
  *
- * For each rank, every step of every rank gets a clock: for each lane of that rank, how many of
- * its steps must come before or are this one.
+ * For each rank, every step of every rank gets a vector clock: for each lane of that rank, the
+ * number of its steps that must come before this step or are this step.
  */
 #include "verify.h"
 
@@ -21,11 +20,10 @@ struct access {
     uint32_t cell; /* a chunk of memory */
     uint32_t step;
     bool write;
-    bool kept;  /* a read by a step that is marked stable, or what a lasting one reads of its result
-                 */
+    bool kept;  /* a read by a step marked stable, or by a lasting one of its result */
     bool own;   /* the latter */
-    bool early; /* a write that may happen when the message is sent */
-    bool stays; /* by a copy to where it is, of a reduction: changes it only where the operator
+    bool early; /* a write that may happen as soon as the message is sent */
+    bool stays; /* a copy onto itself, in a reduction: changes the chunk only if the operator
                    scales, and then nothing is sent from there without a copy */
 };
 
@@ -33,7 +31,7 @@ struct hazards {
     struct rcmi_verifier *v;
     uint32_t rank, nlanes;
     uint32_t *clocks; /* nlanes for each step */
-    uint32_t *sender; /* of the message that a step receives; of steps that receive one */
+    uint32_t *sender; /* by step: the sender of its message, if it receives one */
     bool *reached;    /* for step_leads_to */
 };
 
@@ -62,7 +60,7 @@ static void clocks_compute(const struct hazards *h) {
     }
 }
 
-/* Both of this rank. With one lane, order is that of the steps. */
+/* Both steps belong to this rank. Within one lane, step numbers give the order. */
 static bool step_before(const struct hazards *h, uint32_t a, uint32_t b) {
     const uint32_t lane = h->v->lane_of[a];
     if (lane == h->v->lane_of[b])
@@ -78,13 +76,13 @@ static void senders_find(const struct hazards *h) {
                 h->sender[v->edges[e].to] = step;
 }
 
-/* Is a, of this rank, before the message was sent that the early step receives? */
+/* Is step a, of this rank, before the sending of the message that the early step receives? */
 static bool step_before_message(const struct hazards *h, uint32_t a, uint32_t early) {
     const uint32_t sender = h->sender[early];
     return h->clocks[(size_t)sender * h->nlanes + h->v->lane_of[a]] > step_position(h, a);
 }
 
-/* Must b, of any rank, come after a? The order of steps is one of causes before effects. */
+/* Must b, of any rank, come after a? Steps are visited with causes before effects. */
 static bool step_leads_to(const struct hazards *h, uint32_t a, uint32_t b) {
     const struct rcmi_verifier *v = h->v;
     memset(h->reached, 0, v->nsteps * sizeof(*h->reached));
@@ -100,8 +98,8 @@ static bool step_leads_to(const struct hazards *h, uint32_t a, uint32_t b) {
     return h->reached[b];
 }
 
-/* Does the write come when every reader of the message that the step sends has read it? A step that
- * reads the message and sends what is written there goes from element to element. */
+/* Does the write come after every reader of the step's message has read it? A step that reads the
+ * message and sends the written value works element by element. */
 static bool read_before(const struct hazards *h, uint32_t step, const struct access *write) {
     const struct rcmi_verifier *v = h->v;
     const uint32_t out = rcmi_verify_step(v, step)->out;
@@ -121,7 +119,6 @@ static bool read_before(const struct hazards *h, uint32_t step, const struct acc
     return true;
 }
 
-/* Of all chunks of a step's source or result. */
 static void access_add(struct access *accesses, uint32_t *n, const struct hazards *h, uint32_t step,
                        struct rcmi_operand first, const struct access *kind) {
     const struct rcmi_plan *plan = h->v->plans[h->rank];
@@ -181,8 +178,8 @@ static rcm_status pair_check(const struct hazards *h, const struct access *a,
         !step_before_message(h, with->step, early->step)) {
         rcmi_verify_describe(h->v, with->step, other, sizeof(other));
         return rcmi_verify_fail_at(h->v, early->step,
-                                   "is marked early, but %s touches the chunk when it may already "
-                                   "be on its way%s",
+                                   "is marked early, but %s touches the chunk when the message "
+                                   "may already be in flight%s",
                                    other, h->v->options.in_place ? " (in place)" : "");
     }
     const struct access *kept = a->kept ? a : b;
@@ -212,7 +209,7 @@ static rcm_status cells_check(const struct hazards *h, struct access *accesses, 
     return RCM_OK;
 }
 
-/* Steps may share operands, so the plan's count of them is no bound. */
+/* Steps may share operands, so noperands is no bound. */
 static uint32_t accesses_bound(const struct rcmi_plan *plan) {
     uint32_t n = 0; /* a result is written, and read if lasting */
     for (uint32_t i = 0; i < plan->nsteps; i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's part for blocks of unequal length.
+ * Blocks of unequal length.
  *
- * A rank moves only blocks whose length it knows: those of its IN and OUT. Where only the two ends
- * of a message know how long it is, plans are run step by step, and each message may be more slices
- * than there are slots. Then a step that sends and the step that receives end only together, as if
- * there were no slots at all. So all steps that a message joins are one event, and the plans
- * deadlock, if some length makes them, if and only if the lanes put these events in a circle.
+ * A rank moves only blocks whose length it has: those of its IN and OUT. If only the two ends of a
+ * message have its length, plans run in the order by step, and a message may have more slices than
+ * there are slots. A step that sends and the step that receives then end only together, as if there
+ * were no slots. All steps joined by messages are therefore one event. Some lengths cause a
+ * deadlock if and only if the lanes order these events in a cycle.
  */
 #include "verify.h"
 
@@ -22,7 +22,7 @@ static rcm_status step_knows(const struct rcmi_verifier *v, uint32_t step) {
         if (rcmi_blocks_find(&plan->in, block) == plan->in.n &&
             rcmi_blocks_find(&plan->out, block) == plan->out.n)
             return rcmi_verify_fail_at(v, step,
-                                       "moves a block whose length its rank does not know");
+                                       "moves a block whose length its rank does not have");
     }
     return RCM_OK;
 }
@@ -31,11 +31,11 @@ static rcm_status step_knows(const struct rcmi_verifier *v, uint32_t step) {
 
 struct events {
     const struct rcmi_verifier *v;
-    uint32_t *set;          /* of a step: another one of it, or itself */
-    uint32_t *first;        /* of a set, which is named by its last one: first step + 1 */
+    uint32_t *set;          /* by step: another step of its set, or itself (union-find) */
+    uint32_t *first;        /* by set (its representative step): first step + 1 */
     uint32_t *next;         /* the next step of the same set + 1 */
-    uint32_t *waits_for;    /* of a set: lanes that have not come to it */
-    uint32_t *ready, nsets; /* sets that no lane has to come to yet */
+    uint32_t *waits_for;    /* by set: lanes that have not reached it */
+    uint32_t *ready, nsets; /* sets that all their lanes have reached */
 };
 
 static uint32_t set_of(const struct events *e, uint32_t step) {
@@ -85,7 +85,7 @@ static rcm_status events_init(struct rcmi_verifier *v, struct events *e) {
     return RCM_OK;
 }
 
-/* All lanes go on from the steps of a set. */
+/* Advances all lanes past the steps of a set. */
 static uint32_t set_pass(const struct events *e, uint32_t set, uint32_t found) {
     for (uint32_t step = e->first[set]; step > 0; step = e->next[step - 1]) {
         const uint32_t after = step_after(e->v, step - 1);
@@ -105,7 +105,7 @@ static rcm_status events_order(const struct events *e) {
     for (uint32_t step = 0; taken < e->nsets && step < e->v->nsteps; step++)
         if (e->waits_for[set_of(e, step)] > 0)
             return rcmi_verify_fail_at(e->v, step,
-                                       "is in a deadlock where messages are longer than all slots");
+                                       "deadlocks if messages are longer than all slots together");
     return RCM_OK;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verifier's second part: the channel ends of all ranks are paired, and the i-th message that a
- * channel's writer sends is compared with the i-th that each reader receives.
+ * Channels: pairs the channel ends of all ranks, and compares the i-th message of a channel's
+ * writer with the i-th that each reader receives.
  */
 #include "verify.h"
 
 #include <stdlib.h>
 #include "error.h"
 
-/* Ends sorted by this come channel by channel, the writer's first. */
+/* Sort key of ends: sorts channel by channel, the writer first. */
 struct end_key {
     uint64_t channel; /* writer, kind, number, reader of a pair channel */
     uint32_t incoming;
@@ -37,7 +37,7 @@ static const struct rcmi_plan_channel *end_channel(const struct rcmi_verifier *v
 
 /* ---- The steps that use each end ------------------------------------------------------------- */
 
-/* Calls for every use of a channel end by a step, in lane order. Counts if uses is NULL. */
+/* Visits every use of a channel end by a step, in lane order. count_only: only counts. */
 static void end_uses_visit(struct rcmi_verifier *v, bool count_only) {
     for (uint32_t step = 0; step < v->nsteps; step++) {
         const struct rcmi_step *s = rcmi_verify_step(v, step);
@@ -99,19 +99,19 @@ static rcm_status ends_fail(const struct rcmi_verifier *v, uint32_t end, const c
                      c->multicast ? "multicast " : "", c->peer, c->number, what);
 }
 
-/* keys[0..n) are all ends of one channel. Who may read was checked rank by rank before, so that the
- * right number of different ones are the right ones. */
+/* keys[0..n) are all ends of one channel. Each reader was checked before, rank by rank, so the
+ * right number of different readers proves that they are the right ones. */
 static rcm_status channel_add(struct rcmi_verifier *v, const struct end_key *keys, uint32_t n) {
     struct rcmi_verify_channel *channel = &v->channels[v->nchannels];
     const uint32_t writer = keys[0].end;
     const struct rcmi_plan_channel *c = end_channel(v, writer);
     if (!c->outgoing)
-        return ends_fail(v, writer, "is not written by the other side");
+        return ends_fail(v, writer, "has no writer on the other side");
     for (uint32_t i = 1; i < n; i++)
         if (v->ends[keys[i].end].rank == v->ends[keys[i - 1].end].rank)
-            return ends_fail(v, keys[i].end, "is there twice");
+            return ends_fail(v, keys[i].end, "exists twice");
     if (n - 1 != readers_wanted(v, v->ends[writer].rank, c->multicast))
-        return ends_fail(v, writer, "is not read by all it goes to");
+        return ends_fail(v, writer, "is not read by all its readers");
     channel->writer = writer;
     channel->nreaders = n - 1;
     channel->first_message = v->nmessages;

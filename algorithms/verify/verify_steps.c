@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verifier's memory, and what a step is: in numbers, and in words for error texts. */
+/* The verifier's memory, and access to steps: as data, and as text for errors. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See agreement_wire.h. All ranks run on machines of the same byte order; the handshake refuses
+/* See agreement_wire.h. All ranks run on machines of the same byte order; the handshake rejects
  * others. */
 #include "agreement_wire.h"
 #include "error.h"
@@ -31,7 +31,8 @@ static bool status_is_error(int32_t status) {
     return status < 0 && strcmp(rcm_status_name((rcm_status)status), "RCM_?") != 0;
 }
 
-/* Every message of a vote is of a timeout or a mismatch; a voter need not say anything of it. */
+/* Every message of a vote is about a timeout or a mismatch. A voter's message may be without a
+ * cause. */
 static bool failure_is_of_vote(const struct rcmi_failure *failure) {
     const bool silent = failure->weight == RCMI_PROPOSAL_NONE;
     const rcm_status status =
@@ -81,7 +82,7 @@ bool rcmi_failure_decode(const void *bytes, size_t len, struct rcmi_failure *ret
     memset(ret_error, 0, sizeof(*ret_error));
     ret_error->size = sizeof(*ret_error);
     ret_error->status = (rcm_status)ret_failure->status;
-    ret_error->origin = ret_failure->origin; /* a rank: the caller checks */
+    ret_error->origin = ret_failure->origin; /* any rank: the caller checks */
     ret_error->sys_errno = ret_failure->sys_errno;
     ret_error->sequence = ret_failure->sequence;
     memcpy(ret_error->operation, ret_failure->operation, sizeof(ret_error->operation) - 1);

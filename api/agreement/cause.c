@@ -1,53 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why a communicator failed: agreement on one cause, where ranks have found different ones. Ranks
- * whose operations are late at nearly the same moment each find an origin (diagnosis/) from the
- * answers that they got, and these may differ: one rank has asked all and another only along its
- * chain, a rank was at work at the first inquiry and waited at the second, a circle has no
- * beginning. Of two ranks whose calls differ each finds the other one. So no rank records such a
- * finding, as it records all other failures: it is a proposal, and the ranks vote. The rule is that
- * of the Synod, for one value (Lamport, "Paxos Made Simple", 2001):
+ * Agreement on one cause of a communicator's failure, where ranks have found different ones. Ranks
+ * whose operations time out at nearly the same moment each find an origin (diagnosis/) from the
+ * answers that they received. These findings may differ: one rank queried all ranks and another
+ * only its own chain; a rank was busy at the first inquiry and waited at the second; a cycle has no
+ * beginning. If the calls of two ranks differ, each finds the other one. Other failures are
+ * recorded at once, but such a finding is a proposal, and the ranks vote on it. The rule is the
+ * Synod algorithm for one value (Lamport, "Paxos Made Simple", 2001):
  *
- *   - The acceptors are the first VOTERS_MAX ranks of the communicator, and a majority is more than
- *     half of them, whatever rank answers.
- *   - A proposer takes a ballot, higher than all it has heard of and no other rank's, and sends
- *     PREPARE to all acceptors.
- *   - An acceptor gives its PROMISE to a ballot higher than all before, with what it has accepted,
- *     and in which ballot, or else what it has found itself. A proposer of a lower ballot is told
- *     of the higher.
- *   - With the promises of a majority the proposer sends ACCEPT with what was accepted in the
- *     highest ballot, or if nothing was, the best finding; an acceptor accepts it, unless it has
- *     promised a higher ballot.
- *   - What a majority has accepted in one ballot is chosen: the proposer makes it the failure of
- *     the communicator, which goes to all (comm.c).
+ *   - The acceptors are the first VOTERS_MAX ranks of the communicator. A majority is more than
+ *     half of them, whichever ranks answer.
+ *   - A proposer takes a ballot that is higher than all it has received and that no other rank
+ *     uses. It sends PREPARE to all acceptors.
+ *   - An acceptor sends its PROMISE for a ballot that is higher than all before. The PROMISE
+ *     contains the value that it has accepted and the ballot of that acceptance, or else its own
+ *     finding. A proposer of a lower ballot receives the number of the higher one.
+ *   - With the promises of a majority, the proposer sends ACCEPT with the value accepted in the
+ *     highest ballot, or, if none was accepted, the best finding. An acceptor accepts it, unless it
+ *     has promised a higher ballot.
+ *   - A value that a majority has accepted in one ballot is chosen. The proposer makes it the
+ *     failure of the communicator, which is sent to all (comm.c).
  *
- * So two proposers choose the same, whatever rank dies, freezes or is late, for however long: Let v
- * have been accepted in ballot b by a majority, and c be the next higher ballot in which anything
- * is sent to be accepted. Its proposer had the promises of a majority. One of these acceptors had
- * accepted v in b, and before it promised c, for afterwards it would have refused; so it told c's
- * proposer of v, and nothing was accepted between b and c. So c's value is v, and by induction that
- * of all later ballots.
+ * Two proposers choose the same value, whichever rank dies, freezes or is late, for however long.
+ * Proof: let v have been accepted in ballot b by a majority, and let c be the next higher ballot in
+ * which an ACCEPT is sent. The proposer of c had the promises of a majority. One of these acceptors
+ * had accepted v in b. It did so before it promised c, because afterwards it would have rejected b.
+ * So its promise to c contained v, and nothing was accepted between b and c. So the value of c is v
+ * and, by induction, so is the value of all later ballots.
  *
- * That leaves which rank proposes and when. A finding is handed, as a PROPOSAL, to the lowest rank
- * that answered the inquiry, which takes a ballot at once. A rank that handed one over, or gave its
- * promise, leaves it to that rank for TURN_NS, and then takes a ballot of its own. So ballots
- * rarely compete, and one whose proposer has frozen is followed by another.
+ * Who proposes, and when: a finding is sent as a PROPOSAL to the lowest rank that answered the
+ * inquiry, and that rank takes a ballot at once. A rank that sent a PROPOSAL or a PROMISE waits
+ * TURN_NS for that rank, and then takes a ballot of its own. So ballots rarely compete, and a
+ * ballot whose proposer has frozen is followed by another.
  *
- * Where no majority answers, survivors must return all the same: a ballot that has none after
- * ALONE_NS is chosen without, and after LIMIT_NS, in which time a rank could run, any is. Then
- * nothing is excluded by counting, but a proposer has read all that had arrived before it chooses,
- * and found no higher ballot; and a rank that comes back to life finds the PREPARE in its sockets,
- * and waits for TURN_NS. Two that choose differently then take messages that travel for longer than
- * that, a rank that freezes between its look and its promise, or three that freeze one after the
- * other within LIMIT_NS.
+ * If no majority answers, survivors must still return. A ballot that has no majority after ALONE_NS
+ * is chosen without one. After LIMIT_NS of time in which the rank could run, any ballot is.
+ * Counting then excludes no second choice, but two facts make it unlikely. A proposer has read all
+ * messages that had arrived before it chooses, and found no higher ballot. A rank that resumes
+ * finds the PREPARE in its sockets and waits TURN_NS. Two ranks choose differently only if messages
+ * travel longer than that, if a rank freezes between its look and its promise, or if three ranks
+ * freeze one after the other within LIMIT_NS.
  *
- * A rank whose communicator has failed answers proposals, ballots, and inquiries
- * (api/work/deadline.c) with the record: it is in no operation any more, and a rank that heard only
- * that would take it for the origin. Other failures are not voted for: they are facts, of a link or
- * a call, recorded by whatever rank meets them; two at a time are two failures.
+ * A rank whose communicator has failed answers proposals, ballots and inquiries
+ * (api/work/deadline.c) with the record. The reason: it is in no operation any more, and a rank
+ * that received only this fact would take it for the origin. Other failures are not voted on. They
+ * are facts about a link or a call, and the rank that meets one records it; two at a time are two
+ * failures.
  *
- * Findings come from any thread; everything else happens on the loop thread. If that does not come
- * for long although it is due, a thread that waits chooses for itself, without a vote.
+ * Findings come from any thread; everything else happens on the loop thread. If the loop thread is
+ * overdue for long, a waiting thread chooses alone, without a vote.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,15 +58,15 @@
 
 #define MS         INT64_C(1000000)
 #define TURN_NS    (150 * MS)
-#define SETTLE_NS  (30 * MS)  /* for better findings than a timeout to come with words */
-#define ALONE_NS   (100 * MS) /* of a ballot; less than a turn by what messages may take */
-#define LIMIT_NS   (500 * MS) /* from the finding; with the inquiry less than a second */
-#define VOTERS_MAX 256        /* a great job is not linked all to all for that */
-/* Two looks at the sockets that are no further apart have nothing old between them. */
+#define SETTLE_NS  (30 * MS)  /* wait for votes with better findings than a timeout */
+#define ALONE_NS   (100 * MS) /* of a ballot; shorter than TURN_NS by the time of a message */
+#define LIMIT_NS   (500 * MS) /* from the finding; with the inquiry less than 1 s */
+#define VOTERS_MAX 256        /* avoids links from all to all in a large job */
+/* Two looks at the sockets within this time leave no old message between them. */
 #define LOOK_NS   (15 * MS)
-#define LOOKS_MAX 3           /* then this rank is just slow, and was not away */
-#define AWAIT_NS  (500 * MS)  /* a thread that waits looks that often */
-#define STUCK_NS  (3000 * MS) /* a loop thread that does not come for so long is taken for stuck */
+#define LOOKS_MAX 3           /* then this rank is only slow and was not suspended */
+#define AWAIT_NS  (500 * MS)  /* interval of looks of a waiting thread */
+#define STUCK_NS  (3000 * MS) /* a loop thread that is overdue this long counts as stuck */
 
 struct finding {
     struct rcm_error error;
@@ -77,24 +78,24 @@ struct rcmi_proposals {
     struct rcmi_proposals_config config;
     int nvoters;
     pthread_mutex_t lock;
-    /* There is a finding here; the rest is of all ranks. Changed under the lock; relaxed, it lets
-     * those that look often do so without: adding a proposal wakes the loop thread, whose look then
-     * sees it. */
+    /* There is a finding here; the fields below are for all ranks. Changed under the lock. Relaxed,
+     * because frequent readers do not lock: adding a proposal wakes the loop thread, whose look
+     * then reads it. */
     _Atomic bool open;
-    bool handed; /* to the rank that is to propose */
+    bool handed; /* sent to the rank that is to propose */
     int looks;
     int64_t looked_ns;
-    rcmi_deadline again;      /* when it wanted to look again */
-    rcmi_deadline due, until; /* the next step; the last, whatever happens */
-    /* Of a thread that waits: the turn of the loop thread that is overdue, the last look, for how
+    rcmi_deadline again;      /* time of the next planned look */
+    rcmi_deadline due, until; /* the next step; the last one, in any case */
+    /* State of a waiting thread: the overdue look of the loop thread, its own last look, how
      * long. */
     rcmi_deadline overdue;
     int64_t awaited_ns, stuck_ns;
-    /* As a voter: the highest ballot known, and that in which `known` was accepted; 0: none, it is
-     * the best finding that this rank knows of. */
+    /* As a voter: the highest ballot received, and the ballot in which `known` was accepted; 0:
+     * none, and `known` is the best finding that this rank has. */
     uint64_t promised, accepted;
     struct finding known;
-    /* As the proposer of a ballot; 0: none yet. It is over once a higher one is promised. */
+    /* As the proposer of a ballot; 0: none yet. It ends when a higher one is promised. */
     uint64_t ballot, best; /* the highest in which a voter has accepted `proposal`; 0: a finding */
     struct finding proposal;
     bool proposes;
@@ -134,8 +135,8 @@ static bool proposals_are_over(const struct rcmi_proposals *proposals) {
 
 /* ---- Sending; under the lock ----------------------------------------------------------------- */
 
-static bool proposals_say(const struct rcmi_proposals *proposals, int rank,
-                          enum rcmi_failure_kind kind, uint64_t ballot) {
+static bool proposals_send(const struct rcmi_proposals *proposals, int rank,
+                           enum rcmi_failure_kind kind, uint64_t ballot) {
     const struct rcmi_members *members = proposals->config.members;
     struct rcmi_failure message;
     rcmi_failure_encode(members->epoch, &proposals->known.error, &proposals->known.missing,
@@ -148,14 +149,15 @@ static bool proposals_say(const struct rcmi_proposals *proposals, int rank,
                           rcmi_failure_bytes(&message)) == RCM_OK;
 }
 
-/* A rank that cannot even be sent this will not vote. */
-static void proposals_say_all(const struct rcmi_proposals *proposals, enum rcmi_failure_kind kind) {
+/* A rank to which the message cannot be sent does not vote. */
+static void proposals_send_all(const struct rcmi_proposals *proposals,
+                               enum rcmi_failure_kind kind) {
     for (int r = 0; r < proposals->nvoters; r++)
         if (r != proposals->config.members->rank)
-            (void)proposals_say(proposals, r, kind, proposals->ballot);
+            (void)proposals_send(proposals, r, kind, proposals->ballot);
 }
 
-/* ---- Voting; under the lock ----------------------------------------------------------------- */
+/* ---- Voting; under the lock ------------------------------------------------------------------ */
 
 static void proposals_note(struct rcmi_proposals *proposals, const struct finding *finding) {
     if (proposals->accepted == 0 && finding->weight > proposals->known.weight)
@@ -174,16 +176,17 @@ static void proposals_accept(struct rcmi_proposals *proposals, uint64_t ballot,
     proposals->known = *value;
 }
 
-static void proposals_hear_proposer(struct rcmi_proposals *proposals, int rank,
-                                    const struct rcmi_failure *said, const struct finding *value,
-                                    int64_t now) {
-    const bool proposed = said->kind == RCMI_FAILURE_ACCEPT;
-    if (said->ballot > proposals->promised || (proposed && said->ballot == proposals->promised)) {
-        proposals_promise(proposals, said->ballot, now);
+static void proposals_receive_proposer(struct rcmi_proposals *proposals, int rank,
+                                       const struct rcmi_failure *message,
+                                       const struct finding *value, int64_t now) {
+    const bool proposed = message->kind == RCMI_FAILURE_ACCEPT;
+    if (message->ballot > proposals->promised ||
+        (proposed && message->ballot == proposals->promised)) {
+        proposals_promise(proposals, message->ballot, now);
         if (proposed)
-            proposals_accept(proposals, said->ballot, value);
+            proposals_accept(proposals, message->ballot, value);
     }
-    (void)proposals_say(proposals, rank, RCMI_FAILURE_PROMISE, proposals->promised);
+    (void)proposals_send(proposals, rank, RCMI_FAILURE_PROMISE, proposals->promised);
 }
 
 /* ---- Proposing; under the lock --------------------------------------------------------------- */
@@ -204,12 +207,12 @@ static void proposals_count(struct rcmi_proposals *proposals, int rank) {
     proposals->nvotes++;
 }
 
-/* The next part of the ballot: all vote again, this rank first. */
+/* Begins the next phase of the ballot: all vote again, this rank first. */
 static void proposals_poll(struct rcmi_proposals *proposals, enum rcmi_failure_kind kind) {
     proposals->nvotes = 0;
     memset(proposals->voted, 0, sizeof(proposals->voted));
     proposals_count(proposals, proposals->config.members->rank);
-    proposals_say_all(proposals, kind);
+    proposals_send_all(proposals, kind);
 }
 
 static void proposals_weigh(struct rcmi_proposals *proposals, uint64_t accepted,
@@ -221,7 +224,8 @@ static void proposals_weigh(struct rcmi_proposals *proposals, uint64_t accepted,
     proposals->proposal = *value;
 }
 
-/* Ballots are counted in rounds of one for each rank; the lower rank's is the higher. */
+/* Ballots come in rounds of one for each rank; within a round the lower rank has the higher
+ * ballot. */
 static bool proposals_is_ballot_of(const struct rcmi_proposals *proposals, uint64_t ballot,
                                    int rank) {
     const uint64_t n = (uint64_t)proposals->config.members->size;
@@ -241,27 +245,27 @@ static void proposals_prepare(struct rcmi_proposals *proposals, int64_t now) {
     proposals_poll(proposals, RCMI_FAILURE_PREPARE);
 }
 
-/* What is to be sent, by what was heard so far. */
+/* Chooses the value to send, from the votes so far. */
 static void proposals_choose(struct rcmi_proposals *proposals) {
     proposals_weigh(proposals, proposals->accepted, &proposals->known);
     proposals_accept(proposals, proposals->ballot, &proposals->proposal);
     proposals->proposes = true;
 }
 
-static void proposals_hear_promise(struct rcmi_proposals *proposals, int rank,
-                                   const struct rcmi_failure *said, const struct finding *value,
-                                   int64_t now) {
-    if (said->ballot > proposals->promised)
-        proposals_promise(proposals, said->ballot, now);
-    if (!proposals_have_ballot(proposals) || said->ballot != proposals->ballot)
+static void proposals_receive_promise(struct rcmi_proposals *proposals, int rank,
+                                      const struct rcmi_failure *message,
+                                      const struct finding *value, int64_t now) {
+    if (message->ballot > proposals->promised)
+        proposals_promise(proposals, message->ballot, now);
+    if (!proposals_have_ballot(proposals) || message->ballot != proposals->ballot)
         return;
     if (!proposals->proposes)
-        proposals_weigh(proposals, said->accepted, value);
-    if (!proposals->proposes || said->accepted == proposals->ballot)
+        proposals_weigh(proposals, message->accepted, value);
+    if (!proposals->proposes || message->accepted == proposals->ballot)
         proposals_count(proposals, rank);
 }
 
-/* ---- Steps; under the lock ------------------------------------------------------------------ */
+/* ---- Steps; under the lock ------------------------------------------------------------------- */
 
 static void proposals_open(struct rcmi_proposals *proposals, bool handed, int64_t now) {
     if (rcmi_proposals_are_open(proposals))
@@ -272,21 +276,21 @@ static void proposals_open(struct rcmi_proposals *proposals, bool handed, int64_
     atomic_store_explicit(&proposals->open, true, memory_order_relaxed);
 }
 
-/* To the lowest rank that may live; that may be this one. */
+/* Sends the finding to the lowest rank that may be alive, unless that is this one. */
 static void proposals_hand_over(struct rcmi_proposals *proposals, int64_t now) {
     const struct rcmi_proposals_config *config = &proposals->config;
     proposals->handed = true;
     for (int r = 0; r < config->members->rank; r++) {
         if (config->silent(config->arg, r) ||
-            !proposals_say(proposals, r, RCMI_FAILURE_PROPOSAL, 0))
+            !proposals_send(proposals, r, RCMI_FAILURE_PROPOSAL, 0))
             continue;
         proposals->due = now + TURN_NS;
         return;
     }
 }
 
-/* Whether all has been read that had arrived a moment ago. Time in which this rank could not run
- * does not count as patience with others. */
+/* Whether everything that had arrived a moment ago was read. Time in which this rank could not run
+ * does not count as waiting for others. */
 static bool proposals_look(struct rcmi_proposals *proposals, int64_t now) {
     if (now - proposals->again > LOOK_NS)
         proposals->until += now - proposals->again;
@@ -296,7 +300,7 @@ static bool proposals_look(struct rcmi_proposals *proposals, int64_t now) {
     return fresh;
 }
 
-/* This rank's ballot is under way. */
+/* Continues this rank's ballot. */
 static void proposals_lead(struct rcmi_proposals *proposals, int64_t now) {
     if (proposals->proposes || now < proposals->due || !proposals_have_majority(proposals))
         return;
@@ -305,14 +309,14 @@ static void proposals_lead(struct rcmi_proposals *proposals, int64_t now) {
     proposals_poll(proposals, RCMI_FAILURE_ACCEPT);
 }
 
-/* Whether nothing is to be waited for any more. */
+/* Whether the wait is over. */
 static bool proposals_are_settled(const struct rcmi_proposals *proposals, int64_t now) {
     const bool chosen = proposals->proposes && proposals_have_majority(proposals);
     return now >= proposals->until ||
            (proposals_have_ballot(proposals) && (chosen || now >= proposals->alone));
 }
 
-/* True once `known` is to be sent. */
+/* True once `known` is the chosen cause. */
 static bool proposals_step(struct rcmi_proposals *proposals, int64_t now) {
     const bool fresh = proposals_look(proposals, now);
     if (!proposals->handed)
@@ -328,7 +332,7 @@ static bool proposals_step(struct rcmi_proposals *proposals, int64_t now) {
     return true;
 }
 
-/* When to look again, if nothing is heard. What is past waits for a look at once. */
+/* Time of the next look if no message arrives. An overdue one happens at once. */
 static rcmi_deadline proposals_again(const struct rcmi_proposals *proposals, int64_t now) {
     const bool waits =
         !proposals_have_ballot(proposals) || (!proposals->proposes && now < proposals->due);
@@ -337,7 +341,7 @@ static rcmi_deadline proposals_again(const struct rcmi_proposals *proposals, int
     return next > now ? next : now;
 }
 
-/* ---- For others ----------------------------------------------------------------------------- */
+/* ---- Public ---------------------------------------------------------------------------------- */
 
 void rcmi_proposals_add(struct rcmi_proposals *proposals, const struct rcm_error *error,
                         const struct rcmi_rank_set *missing, int weight) {
@@ -351,22 +355,23 @@ void rcmi_proposals_add(struct rcmi_proposals *proposals, const struct rcm_error
     rcmi_loop_wake(rcmi_node_loop(proposals->config.members->node));
 }
 
-void rcmi_proposals_hear(struct rcmi_proposals *proposals, int rank,
-                         const struct rcmi_failure *said, const struct rcm_error *error) {
+void rcmi_proposals_receive(struct rcmi_proposals *proposals, int rank,
+                            const struct rcmi_failure *message, const struct rcm_error *error) {
     const struct finding value = {
-        .error = *error, .weight = said->weight, .missing = said->missing};
-    if (said->kind == RCMI_FAILURE_PROMISE ? proposals_are_over(proposals)
-                                           : proposals->config.tell(proposals->config.arg, rank))
+        .error = *error, .weight = message->weight, .missing = message->missing};
+    if (message->kind == RCMI_FAILURE_PROMISE
+            ? proposals_are_over(proposals)
+            : proposals->config.send_record(proposals->config.arg, rank))
         return;
     const int64_t now = rcmi_now_ns();
     pthread_mutex_lock(&proposals->lock);
-    if (said->kind == RCMI_FAILURE_PROPOSAL) {
+    if (message->kind == RCMI_FAILURE_PROPOSAL) {
         proposals_note(proposals, &value);
         proposals_open(proposals, true, now);
-    } else if (said->kind == RCMI_FAILURE_PROMISE) {
-        proposals_hear_promise(proposals, rank, said, &value, now);
-    } else if (proposals_is_ballot_of(proposals, said->ballot, rank)) {
-        proposals_hear_proposer(proposals, rank, said, &value, now);
+    } else if (message->kind == RCMI_FAILURE_PROMISE) {
+        proposals_receive_promise(proposals, rank, message, &value, now);
+    } else if (proposals_is_ballot_of(proposals, message->ballot, rank)) {
+        proposals_receive_proposer(proposals, rank, message, &value, now);
     }
     pthread_mutex_unlock(&proposals->lock);
 }
@@ -389,7 +394,7 @@ rcmi_deadline rcmi_proposals_progress(struct rcmi_proposals *proposals) {
     return again;
 }
 
-/* Time in which this thread did not run either does not count. */
+/* Time in which this thread did not run does not count either. */
 static bool proposals_are_stuck(struct rcmi_proposals *proposals, int64_t now) {
     const int64_t gap = now - proposals->awaited_ns;
     const bool same = proposals->overdue == proposals->again && proposals->again < now;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The calls that make communicators of some ranks of another one: each says hello to its leader, or
- * leads, until all members have come, or it is too late. See creation.h, with the protocol. Not
- * here: failing and cancels (creation_end.c), what other ranks say (creation_hear.c), and what is
- * made of the epoch (api/comm/group.c).
+ * The calls that make communicators of some ranks of another one. A rank sends HELLO to its leader,
+ * or leads, until all members have called or the deadline passes. See creation.h for the protocol.
+ * Not here: failing and cancels (creation_end.c), messages of other ranks (creation_receive.c), and
+ * the use of the epoch (api/comm/group.c).
  */
 #include "creation.h"
 #include <inttypes.h>
@@ -14,12 +14,12 @@
 #include "thread.h"
 
 #define MS        INT64_C(1000000)
-#define LOOK_NS   (20 * MS)   /* between two looks at what does not wake this thread */
-#define CALL_NS   (100 * MS)  /* then the leader asks those that it misses */
-#define ANSWER_NS (500 * MS)  /* for an answer */
-#define GRACE_NS  (1000 * MS) /* for the leader's FAIL to arrive: it asks first */
+#define LOOK_NS   (20 * MS)   /* interval of polls of what does not wake this thread */
+#define CALL_NS   (100 * MS)  /* then the leader sends ASK to the missing members */
+#define ANSWER_NS (500 * MS)  /* wait for an answer */
+#define GRACE_NS  (1000 * MS) /* wait for the leader's FAIL: it sends ASK first */
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 rcm_status rcmi_creations_create(const struct rcmi_creations_config *config,
                                  struct rcmi_creations **ret_creations) {
@@ -56,9 +56,9 @@ void rcmi_creations_wake(struct rcmi_creations *all) {
     pthread_mutex_unlock(&all->lock);
 }
 
-/* ---- The end of a call ---------------------------------------------------------------------- */
+/* ---- The end of a call ----------------------------------------------------------------------- */
 
-/* The leader: all members have come. */
+/* Leader: all members have called. */
 static void lead_go(struct rcmi_creations *all, struct rcmi_creating *creating) {
     struct rcmi_creation go;
     rcmi_creating_end(creating, RCM_OK, -1);
@@ -69,7 +69,7 @@ static void lead_go(struct rcmi_creations *all, struct rcmi_creating *creating) 
 }
 
 static bool is_canceled(const struct rcmi_creating *creating) {
-    /* Relaxed: looked at again and again. */
+    /* Relaxed: polled. */
     return creating->call->canceled &&
            atomic_load_explicit(creating->call->canceled, memory_order_relaxed);
 }
@@ -85,7 +85,8 @@ static void cancel_fill(const struct rcmi_creating *creating, struct rcmi_creati
              rcmi_creation_function(call->kind), ours);
 }
 
-/* A member waits for the leader's answer, to know whether the others have made it. */
+/* A member waits for the leader's answer, which decides whether the others have made the
+ * communicator. */
 static void creating_cancel(struct rcmi_creations *all, struct rcmi_creating *creating,
                             int64_t now) {
     struct rcmi_creation message;
@@ -101,9 +102,9 @@ static void creating_cancel(struct rcmi_creations *all, struct rcmi_creating *cr
     }
 }
 
-/* ---- Late ----------------------------------------------------------------------------------- */
+/* ---- Deadline -------------------------------------------------------------------------------- */
 
-/* The first member that has not come; of a member that is not the leader, the leader. */
+/* On the leader the first missing member, on another member the leader. */
 static int first_missing(const struct rcmi_creating *creating) {
     const int *ranks = creating->call->ranks;
     for (int i = 0; creating->attendance && i < creating->call->n; i++)
@@ -119,13 +120,13 @@ static void creating_ask(const struct rcmi_creations *all, const struct rcmi_cre
     rcmi_creating_send(all, creating, rank, &ask);
 }
 
-/* The sentence on the rank that was asked. Returns the status. */
+/* Writes the error text about the queried rank. Returns the status. */
 static rcm_status late_describe(struct rcmi_creating *creating) {
     const struct rcmi_creation_call *call = creating->call;
     const struct rcmi_creation *answer = &creating->answer;
     const char *function = rcmi_creation_function(call->kind);
     char who[RCMI_WHO_TEXT], ours[120];
-    rcmi_members_describe(call->parent, creating->asked, who);
+    rcmi_members_describe(call->parent, creating->queried, who);
     rcmi_creation_describe(call->ranks, call->n, call->tag, ours, sizeof(ours));
     if (creating->answered && answer->state == RCMI_CREATION_DIFFERS) {
         snprintf(creating->text, sizeof(creating->text),
@@ -142,39 +143,40 @@ static rcm_status late_describe(struct rcmi_creating *creating) {
     return RCM_ERR_TIMEOUT;
 }
 
-/* Its call has come to nothing as well. */
-static void late_tell(const struct rcmi_creations *all, const struct rcmi_creating *creating) {
+/* The queried rank's call has failed as well. */
+static void late_fail_other(const struct rcmi_creations *all,
+                            const struct rcmi_creating *creating) {
     struct rcmi_creation fail;
     rcmi_creating_fill(creating, RCMI_CREATION_FAIL, &fail);
     fail.number = creating->answer.own_number;
     fail.status = RCM_ERR_MISMATCH;
     fail.origin = creating->call->parent->rank;
     memcpy(fail.text, creating->text, sizeof(fail.text));
-    rcmi_creating_send(all, creating, creating->asked, &fail);
+    rcmi_creating_send(all, creating, creating->queried, &fail);
 }
 
-/* The deadline has passed: asks the rank that is missing, and fails with its answer, or without. */
+/* The deadline has passed: queries the missing rank, and fails with its answer, or without. */
 static void creating_late(struct rcmi_creations *all, struct rcmi_creating *creating, int64_t now) {
     if (creating->ask_until == 0) {
-        creating->asked = first_missing(creating);
+        creating->queried = first_missing(creating);
         creating->ask_until = now + ANSWER_NS;
-        creating_ask(all, creating, creating->asked);
+        creating_ask(all, creating, creating->queried);
     } else if (creating->answered || now >= creating->ask_until) {
         const rcm_status status = late_describe(creating);
         if (status == RCM_ERR_MISMATCH)
-            late_tell(all, creating);
-        rcmi_creating_fail(all, creating, status, creating->asked);
+            late_fail_other(all, creating);
+        rcmi_creating_fail(all, creating, status, creating->queried);
     }
 }
 
-/* ---- Looking -------------------------------------------------------------------------------- */
+/* ---- Polling --------------------------------------------------------------------------------- */
 
 static bool is_lost(const struct rcmi_creating *creating, int rank) {
     const struct rcmi_creation_call *call = creating->call;
     return rank != call->parent->rank && call->left(call->arg, rank);
 }
 
-/* A rank that this one waits for, or that waits for it, and is gone; -1. */
+/* A rank that this one waits for, or that waits for it, and that has left or died; -1. */
 static int find_lost(const struct rcmi_creating *creating) {
     const struct rcmi_creation_call *call = creating->call;
     if (!creating->attendance)
@@ -188,12 +190,12 @@ static int find_lost(const struct rcmi_creating *creating) {
 static void creating_lost(struct rcmi_creations *all, struct rcmi_creating *creating, int rank) {
     char who[RCMI_WHO_TEXT];
     snprintf(creating->text, sizeof(creating->text),
-             "%s has died or left, and is to be in a communicator that is made",
+             "%s, a member of the new communicator, has died or left",
              rcmi_members_describe(creating->call->parent, rank, who));
     rcmi_creating_fail(all, creating, RCM_ERR_PEER, rank);
 }
 
-/* So that there is a link to each that is missing, whose end is noticed. */
+/* Makes a link to each missing member, so that its end is detected. */
 static void lead_call(const struct rcmi_creations *all, struct rcmi_creating *creating) {
     const int *ranks = creating->call->ranks;
     creating->called = true;
@@ -207,7 +209,7 @@ static void creating_warn(struct rcmi_creating *creating) {
     char who[RCMI_WHO_TEXT], ours[120];
     rcmi_creation_describe(call->ranks, call->n, call->tag, ours, sizeof(ours));
     creating->warned = true;
-    rcmi_log(RCMI_LOG_WARN, "no progress for %" PRId64 " s in %s with %s: %s is waited for",
+    rcmi_log(RCMI_LOG_WARN, "no progress for %" PRId64 " s in %s with %s: waiting for %s",
              call->warn_after_ns / (1000 * MS), rcmi_creation_function(call->kind), ours,
              rcmi_members_describe(call->parent, first_missing(creating), who));
 }
@@ -236,7 +238,7 @@ static void creating_look(struct rcmi_creations *all, struct rcmi_creating *crea
         creating_warn(creating);
 }
 
-/* A look goes over all members, so it is not taken for each that comes. */
+/* A look visits all members, so there is not one for each HELLO. */
 static void creating_wait(struct rcmi_creations *all, struct rcmi_creating *creating) {
     int64_t look = 0;
     while (!creating->done) {
@@ -254,7 +256,7 @@ static void creating_wait(struct rcmi_creations *all, struct rcmi_creating *crea
     }
 }
 
-/* ---- The call ------------------------------------------------------------------------------- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 static uint64_t hash_ranks(const int *ranks, int n) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, by numbers */
@@ -272,7 +274,7 @@ static int lowest(const int *ranks, int n) {
     return low;
 }
 
-/* The leader: which members it waits for; some may have come, or canceled it. */
+/* Leader: sets the members to wait for; some may have called, or canceled, already. */
 static void lead_begin(struct rcmi_creations *all, struct rcmi_creating *creating) {
     const struct rcmi_creation_call *call = creating->call;
     struct rcmi_creation name;
@@ -286,7 +288,7 @@ static void lead_begin(struct rcmi_creations *all, struct rcmi_creating *creatin
             continue;
         creating->attendance[rank] = RCMI_ATTENDANCE_MISSING;
         creating->missing++;
-        while (hello && !rcmi_creating_is(creating, &hello->said))
+        while (hello && !rcmi_creating_is(creating, &hello->message))
             hello = hello->next;
         if (hello)
             rcmi_creating_note(creating, rank, hello);

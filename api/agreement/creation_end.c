@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a creation of a communicator ends without one, and what a leader keeps of those that were
- * canceled. See creation.h. Under the lock.
+ * How the creation of a communicator fails, and the leader's list of canceled creations. See
+ * creation.h. Under the lock.
  */
 #include "creation.h"
 #include <stdlib.h>
 #include <string.h>
 #include "log.h"
 
-#define CANCELED_MAX 256 /* at a time; of more the oldest is dropped, and its deadline counts */
+#define CANCELED_MAX 256 /* at a time; then the oldest is dropped, and its members time out */
 
-/* ---- The end of a call ---------------------------------------------------------------------- */
+/* ---- The end of a call ----------------------------------------------------------------------- */
 
 void rcmi_creating_end(struct rcmi_creating *creating, rcm_status status, int origin) {
     creating->done = true;
@@ -41,44 +41,44 @@ void rcmi_creating_fail(struct rcmi_creations *all, struct rcmi_creating *creati
     rcmi_creating_answer(all, creating, &message);
 }
 
-/* ---- Canceled ones -------------------------------------------------------------------------- */
+/* ---- Canceled creations ---------------------------------------------------------------------- */
 
-/* What each member gets for its call of that creation, once. */
+/* The answer that each member gets, once, for its call of that creation. */
 struct rcmi_canceled {
     struct rcmi_canceled *next;
     struct rcmi_creation fail;
-    uint32_t ntold;
-    uint8_t told[]; /* by world rank: bits */
+    uint32_t nanswered;
+    uint8_t answered[]; /* by world rank: bits */
 };
 
-static bool has_told(const struct rcmi_canceled *canceled, int world) {
-    return canceled->told[world / 8] >> world % 8 & 1;
+static bool was_answered(const struct rcmi_canceled *canceled, int world) {
+    return canceled->answered[world / 8] >> world % 8 & 1;
 }
 
-static void note_told(struct rcmi_canceled *canceled, int world) {
-    canceled->ntold += !has_told(canceled, world);
-    canceled->told[world / 8] = (uint8_t)(canceled->told[world / 8] | 1u << world % 8);
+static void note_answered(struct rcmi_canceled *canceled, int world) {
+    canceled->nanswered += !was_answered(canceled, world);
+    canceled->answered[world / 8] = (uint8_t)(canceled->answered[world / 8] | 1u << world % 8);
 }
 
 static void canceled_send(const struct rcmi_creations *all, struct rcmi_canceled *canceled,
                           int world, uint64_t number) {
-    note_told(canceled, world);
+    note_answered(canceled, world);
     canceled->fail.number = number;
     (void)rcmi_node_send(all->config.node, world, &canceled->fail, sizeof(canceled->fail));
 }
 
 static void canceled_end_own(struct rcmi_canceled *canceled, struct rcmi_creating *creating,
                              int world) {
-    note_told(canceled, world);
+    note_answered(canceled, world);
     memcpy(creating->text, canceled->fail.text, sizeof(creating->text));
     rcmi_creating_end(creating, RCM_ERR_CANCELED, canceled->fail.origin);
 }
 
-/* Those that have come. */
-static void canceled_tell(struct rcmi_creations *all, struct rcmi_canceled *canceled) {
+/* Answers the members that have sent HELLO. */
+static void canceled_answer(struct rcmi_creations *all, struct rcmi_canceled *canceled) {
     uint64_t number;
     for (int r = 0; r < all->config.nranks; r++)
-        if (!has_told(canceled, r) && rcmi_hello_take(all, r, &canceled->fail, &number))
+        if (!was_answered(canceled, r) && rcmi_hello_take(all, r, &canceled->fail, &number))
             canceled_send(all, canceled, r, number);
 }
 
@@ -88,7 +88,7 @@ static void canceled_remove(struct rcmi_canceled **at) {
     free(canceled);
 }
 
-/* For those that come later; in the order of cancels. */
+/* Stores it for members that call later; in the order of cancels. */
 static void canceled_keep(struct rcmi_creations *all, struct rcmi_canceled *canceled) {
     struct rcmi_canceled **end = &all->canceled;
     int n = 0;
@@ -99,51 +99,52 @@ static void canceled_keep(struct rcmi_creations *all, struct rcmi_canceled *canc
         canceled_remove(&all->canceled);
 }
 
-void rcmi_creation_cancel(struct rcmi_creations *all, const struct rcmi_creation *said, int world) {
-    struct rcmi_creating *own = rcmi_creating_named(all, said);
+void rcmi_creation_cancel(struct rcmi_creations *all, const struct rcmi_creation *message,
+                          int world) {
+    struct rcmi_creating *own = rcmi_creating_named(all, message);
     struct rcmi_canceled *canceled =
         calloc(1, sizeof(*canceled) + ((size_t)all->config.nranks + 7) / 8);
     if (!canceled) {
-        rcmi_log(RCMI_LOG_ERROR, "no memory for the cancel of a communicator that is made");
+        rcmi_log(RCMI_LOG_ERROR, "a canceled communicator is not recorded: no memory");
         if (own)
-            rcmi_creating_end(own, RCM_ERR_CANCELED, said->origin);
+            rcmi_creating_end(own, RCM_ERR_CANCELED, message->origin);
         return;
     }
-    canceled->fail = *said;
+    canceled->fail = *message;
     canceled->fail.type = RCMI_CREATION_FAIL;
     canceled->fail.status = RCM_ERR_CANCELED;
     if (world == all->config.rank)
-        note_told(canceled, world);
+        note_answered(canceled, world);
     else
-        canceled_send(all, canceled, world, said->number);
+        canceled_send(all, canceled, world, message->number);
     if (own)
         canceled_end_own(canceled, own, all->config.rank);
-    canceled_tell(all, canceled);
-    if (canceled->ntold < canceled->fail.n)
+    canceled_answer(all, canceled);
+    if (canceled->nanswered < canceled->fail.n)
         canceled_keep(all, canceled);
     else
         free(canceled);
 }
 
-/* The oldest of that name that has not told the rank. */
+/* The oldest of that name that has not answered the rank. */
 static struct rcmi_canceled **canceled_find(struct rcmi_creations *all,
-                                            const struct rcmi_creation *said, int world) {
+                                            const struct rcmi_creation *message, int world) {
     struct rcmi_canceled **at = &all->canceled;
-    while (*at && (!rcmi_creation_same(&(*at)->fail, said) || has_told(*at, world)))
+    while (*at && (!rcmi_creation_same(&(*at)->fail, message) || was_answered(*at, world)))
         at = &(*at)->next;
     return at;
 }
 
-bool rcmi_creation_refuse(struct rcmi_creations *all, const struct rcmi_creation *said, int world,
-                          struct rcmi_creating *own) {
-    struct rcmi_canceled **at = canceled_find(all, said, world);
+bool rcmi_creation_refuse(struct rcmi_creations *all, const struct rcmi_creation *message,
+                          int world, struct rcmi_creating *own) {
+    struct rcmi_canceled **at = canceled_find(all, message, world);
     if (!*at)
         return false;
     if (own)
         canceled_end_own(*at, own, world);
     else
-        canceled_send(all, *at, world, said->number);
-    if ((*at)->ntold >= (*at)->fail.n)
+        canceled_send(all, *at, world, message->number);
+    if ((*at)->nanswered >= (*at)->fail.n)
         canceled_remove(at);
     return true;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a creation of a communicator is, in words and on the wire, and which of its members have
- * said hello. See creation.h. Not here: the calls (creation.c), and hearing (creation_hear.c).
+ * A creation of a communicator as text and as a message, and which of its members have sent HELLO.
+ * See creation.h. Not here: the calls (creation.c), and received messages (creation_receive.c).
  */
 #include "creation.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- In words ------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
-/* The last of the ranks from `at` on that follow each other. */
+/* The last of the consecutive ranks from `at` on. */
 static int range_end(const int *ranks, int n, int at) {
     while (at + 1 < n && ranks[at + 1] == ranks[at] + 1)
         at++;
@@ -43,24 +43,24 @@ const char *rcmi_creation_function(enum rcmi_creation_kind kind) {
     return functions[kind];
 }
 
-/* ---- Messages ------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 bool rcmi_creation_same(const struct rcmi_creation *a, const struct rcmi_creation *b) {
     return a->parent == b->parent && a->tag == b->tag && a->hash == b->hash && a->kind == b->kind &&
            a->n == b->n;
 }
 
-bool rcmi_creating_is(const struct rcmi_creating *creating, const struct rcmi_creation *said) {
+bool rcmi_creating_is(const struct rcmi_creating *creating, const struct rcmi_creation *message) {
     const struct rcmi_creation_call *call = creating->call;
-    return said->parent == call->parent->epoch && said->tag == call->tag &&
-           said->kind == (uint32_t)call->kind && said->n == (uint32_t)call->n &&
-           said->hash == creating->hash;
+    return message->parent == call->parent->epoch && message->tag == call->tag &&
+           message->kind == (uint32_t)call->kind && message->n == (uint32_t)call->n &&
+           message->hash == creating->hash;
 }
 
 struct rcmi_creating *rcmi_creating_named(struct rcmi_creations *all,
-                                          const struct rcmi_creation *said) {
+                                          const struct rcmi_creation *message) {
     struct rcmi_creating *creating = all->head;
-    while (creating && (creating->done || !rcmi_creating_is(creating, said)))
+    while (creating && (creating->done || !rcmi_creating_is(creating, message)))
         creating = creating->next;
     return creating;
 }
@@ -81,12 +81,12 @@ void rcmi_creating_fill(const struct rcmi_creating *creating, enum rcmi_creation
 
 void rcmi_creating_send(const struct rcmi_creations *all, const struct rcmi_creating *creating,
                         int rank, const struct rcmi_creation *message) {
-    /* A rank that nothing can be sent to is gone, which will be noticed. */
+    /* If nothing can be sent to a rank, it is gone, which is detected elsewhere. */
     (void)rcmi_node_send(all->config.node, creating->call->parent->world_rank[rank], message,
                          sizeof(*message));
 }
 
-/* ---- Hellos --------------------------------------------------------------------------------- */
+/* ---- Hellos ---------------------------------------------------------------------------------- */
 
 void rcmi_creating_note(struct rcmi_creating *creating, int rank,
                         const struct rcmi_creation_hello *hello) {
@@ -101,13 +101,13 @@ void rcmi_creating_note(struct rcmi_creating *creating, int rank,
 bool rcmi_hello_take(struct rcmi_creations *all, int world, const struct rcmi_creation *name,
                      uint64_t *ret_number) {
     struct rcmi_creation_hello **at = &all->hellos[world];
-    while (*at && !rcmi_creation_same(&(*at)->said, name))
+    while (*at && !rcmi_creation_same(&(*at)->message, name))
         at = &(*at)->next;
     struct rcmi_creation_hello *hello = *at;
     if (!hello)
         return false;
     *at = hello->next;
-    *ret_number = hello->said.number;
+    *ret_number = hello->message.number;
     free(hello);
     return true;
 }

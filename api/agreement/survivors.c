@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The call of an agreement on survivors: a rank joins its coordinator, or leads, until there is a
- * decision. See survivors.h, with the protocol and its proof.
+ * decision. See survivors.h for the protocol and its proof.
  */
 #include "survivors.h"
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "thread.h"
 
 #define SET_TEXT  120
-#define LOOK_NS   (INT64_C(20) * 1000000) /* between two looks at what does not wake this thread */
-#define GRACE_NS  (INT64_C(1000) * 1000000) /* for the coordinator's decision to arrive */
+#define LOOK_NS   (INT64_C(20) * 1000000) /* interval of polls of what does not wake this thread */
+#define GRACE_NS  (INT64_C(1000) * 1000000) /* wait for the coordinator's decision */
 #define ANSWER_NS (INT64_C(500) * 1000000)  /* the same, after a cancel */
 
 static void agree_join(const struct rcmi_agreements *all, struct rcmi_agreement *a,
@@ -22,7 +22,7 @@ static void agree_join(const struct rcmi_agreements *all, struct rcmi_agreement 
     for (int r = 0; r < a->call->members->size; r++)
         if (rcmi_agree_lost(all, a->call->members->world_rank[r]))
             rcmi_set_add(message.set, a->call->members->world_rank[r]);
-    a->told = coordinator;
+    a->last_coordinator = coordinator;
     rcmi_agree_send(all, coordinator, &message);
 }
 
@@ -33,7 +33,7 @@ static void agree_sleep(struct rcmi_agreements *all, const struct rcmi_agreement
     (void)rcmi_condition_wait(&all->changed, &all->lock, until);
 }
 
-/* A rank that has joined a later agreement, so has given this one up; -1. */
+/* A rank that has joined a later agreement, and so has given this one up; -1. */
 static int agree_straggler(const struct rcmi_agreements *all, const struct rcmi_agreement *a) {
     for (const struct rcmi_agreement *b = all->head; b; b = b->next)
         for (int r = 0;
@@ -44,7 +44,7 @@ static int agree_straggler(const struct rcmi_agreements *all, const struct rcmi_
     return -1;
 }
 
-/* Has a rank canceled its call? Then the others are not ahead by their own will. */
+/* Whether a rank has canceled its call. Then the others are ahead only because of the cancel. */
 static bool agree_was_canceled(const struct rcmi_agreements *all, const struct rcmi_agreement *a) {
     if (a && a->decision)
         return a->decision->status == RCM_ERR_CANCELED;
@@ -55,21 +55,20 @@ static bool agree_was_canceled(const struct rcmi_agreements *all, const struct r
 }
 
 static bool agree_is_canceled(const struct rcmi_agreement *a) {
-    /* Relaxed: looked at again and again. */
+    /* Relaxed: polled. */
     return a->call->canceled && atomic_load_explicit(a->call->canceled, memory_order_relaxed);
 }
 
-/* The call was canceled. */
 static void agree_cancel(struct rcmi_agreements *all, struct rcmi_agreement *a, int coordinator) {
     if (coordinator == all->config.rank)
         rcmi_agree_lead_error(all, a, RCM_ERR_CANCELED, all->config.rank);
-    else if (!a->canceled || coordinator != a->told)
-        rcmi_agree_say(all, a, coordinator, RCMI_AGREE_CANCEL);
-    a->told = coordinator;
+    else if (!a->canceled || coordinator != a->last_coordinator)
+        rcmi_agree_send_kind(all, a, coordinator, RCMI_AGREE_CANCEL);
+    a->last_coordinator = coordinator;
     a->canceled = true;
 }
 
-/* When the coordinator's decision is not waited for any more. */
+/* When the wait for the coordinator's decision ends. */
 static rcmi_deadline agree_patience(const struct rcmi_agreement *a, rcmi_deadline *canceled_until) {
     if (a->canceled && *canceled_until == RCMI_NEVER)
         *canceled_until = rcmi_now_ns() + ANSWER_NS;
@@ -78,8 +77,8 @@ static rcmi_deadline agree_patience(const struct rcmi_agreement *a, rcmi_deadlin
     return *canceled_until < late ? *canceled_until : late;
 }
 
-/* Until there is a decision; false if the coordinator does not answer. *ret_again: this agreement
- * has come to nothing and the next one is under way. */
+/* Waits until there is a decision; false if the coordinator does not answer. *ret_again: this
+ * agreement has failed, and the next one is under way. */
 static bool agree_take_part(struct rcmi_agreements *all, struct rcmi_agreement *a, int *ret_silent,
                             bool *ret_again) {
     rcmi_deadline canceled_until = RCMI_NEVER;
@@ -94,14 +93,14 @@ static bool agree_take_part(struct rcmi_agreements *all, struct rcmi_agreement *
             *ret_again = a->decision != NULL;
         } else if (coordinator == all->config.rank)
             rcmi_agree_lead(all, a);
-        else if (coordinator != a->told)
+        else if (coordinator != a->last_coordinator)
             agree_join(all, a, coordinator);
         if (a->decision)
             break;
         if (coordinator != all->config.rank &&
             rcmi_deadline_passed(agree_patience(a, &canceled_until))) {
             if (!a->canceled)
-                rcmi_agree_say(all, a, coordinator, RCMI_AGREE_LEAVE);
+                rcmi_agree_send_kind(all, a, coordinator, RCMI_AGREE_LEAVE);
             a->quit = true;
             *ret_silent = coordinator;
             return false;
@@ -111,8 +110,8 @@ static bool agree_take_part(struct rcmi_agreements *all, struct rcmi_agreement *
     return true;
 }
 
-/* The agreement that this call is part of: this rank's next one, or one that others are ahead in.
- * Or an earlier one that left this rank out: that is so for good. */
+/* The agreement to which this call belongs: this rank's next one, or a later one that others have
+ * begun. Or an earlier one that left this rank out, because that is final. */
 static struct rcmi_agreement *agree_begin(struct rcmi_agreements *all,
                                           const struct rcmi_members *members, uint32_t *last) {
     uint32_t number = *last + 1;
@@ -134,15 +133,16 @@ static rcm_status agree_fail(const struct rcmi_members *members, rcm_status stat
     char who[RCMI_WHO_TEXT];
     const int rank = rcmi_members_rank(members, world);
     if (rank < 0)
-        return rcmi_fail(status, 0, "the ranks did not agree on who is left");
+        return rcmi_fail(status, 0, "the ranks did not agree on the survivors");
     rcmi_members_describe(members, rank, who);
     if (status == RCM_ERR_CANCELED)
         return rcmi_fail_origin(status, rank, "%s canceled rcm_comm_shrink", who);
     if (status == RCM_ERR_PEER)
-        return rcmi_fail_origin(status, rank,
-                                "%s is alive, but out of reach; its side has more ranks, or the "
-                                "lowest, and goes on without this one",
-                                who);
+        return rcmi_fail_origin(
+            status, rank,
+            "%s is alive, but cannot be reached; its side has more ranks, or the "
+            "lowest, and continues without this one",
+            who);
     if (rank == members->rank)
         return rcmi_fail_origin(status, rank,
                                 "this rank had not called rcm_comm_shrink when the others' "
@@ -151,7 +151,7 @@ static rcm_status agree_fail(const struct rcmi_members *members, rcm_status stat
                             who);
 }
 
-/* "ranks 1,3" of the world, or "no rank" */
+/* Writes "ranks 1,3" of the world, or "no rank". */
 static const char *set_describe(const struct rcmi_agreements *all, const uint8_t *set,
                                 char text[SET_TEXT]) {
     int *ranks = calloc((size_t)all->config.nranks, sizeof(*ranks));
@@ -167,7 +167,7 @@ static const char *set_describe(const struct rcmi_agreements *all, const uint8_t
     return text;
 }
 
-/* The lists differ. */
+/* The lists of excluded ranks differ. */
 static rcm_status agree_fail_lists(const struct rcmi_agreements *all,
                                    const struct rcmi_members *members,
                                    struct rcmi_agree *decision) {
@@ -184,7 +184,7 @@ static rcm_status agree_fail_lists(const struct rcmi_agreements *all,
         set_describe(all, rcmi_agree_excluded(decision), by));
 }
 
-/* The others go on without this rank. */
+/* The others continue without this rank. */
 static rcm_status agree_fail_out(const struct rcmi_agreements *all,
                                  const struct rcmi_members *members, struct rcmi_agree *decision) {
     char who[RCMI_WHO_TEXT];
@@ -192,10 +192,10 @@ static rcm_status agree_fail_out(const struct rcmi_agreements *all,
     if (leader >= 0 && rcmi_set_has(rcmi_agree_excluded(decision), all->config.rank))
         return rcmi_fail_origin(RCM_ERR_PEER, leader,
                                 "%s excluded this rank (rank %d) by rcm_comm_shrink_excluding, and "
-                                "went on without it",
+                                "continued without it",
                                 rcmi_members_describe(members, leader, who), members->rank);
     return rcmi_fail(RCM_ERR_PEER, 0,
-                     "the other ranks hold this one (rank %d) for lost and went on without it",
+                     "the other ranks consider this one (rank %d) lost and continued without it",
                      members->rank);
 }
 
@@ -222,7 +222,8 @@ rcm_status rcmi_agree(struct rcmi_agreements *all, const struct rcmi_agree_call 
     int silent = -1;
     rcm_status status = RCM_ERR_NOMEM;
     if (all->config.nranks > RCMI_AGREE_RANKS_MAX)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "an agreement of %d ranks, more than %d",
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                         "rcm_comm_shrink: the world has %d ranks, more than the supported %d",
                          all->config.nranks, RCMI_AGREE_RANKS_MAX);
     pthread_mutex_lock(&all->lock);
     struct rcmi_agreement *a;

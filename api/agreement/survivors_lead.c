@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a coordinator of an agreement on survivors does, under the lock: it calls ranks that have
- * not joined, waits for those that may be alive, and decides. See survivors.h, with the proof.
+ * The coordinator of an agreement on survivors, under the lock. It calls ranks that have not
+ * joined, waits for those that may be alive, and decides. See survivors.h for the proof.
  */
 #include "survivors.h"
 #include <string.h>
@@ -31,12 +31,12 @@ void rcmi_agree_lead_error(struct rcmi_agreements *all, struct rcmi_agreement *a
     lead_decide(all, a, &decision);
 }
 
-/* Has it joined, and counts? */
+/* Whether it has joined and counts. */
 static bool lead_has(const struct rcmi_agreements *all, const struct rcmi_agreement *a, int rank) {
     return a->answers[rank].joined && !rcmi_agree_lost(all, rank) && !rcmi_agree_excludes(a, rank);
 }
 
-/* Is the rank lost for one that joined? */
+/* Whether a joined rank has lost it. */
 static bool lead_suspects(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                           int rank) {
     for (int r = 0; r < all->config.nranks; r++)
@@ -45,7 +45,7 @@ static bool lead_suspects(const struct rcmi_agreements *all, const struct rcmi_a
     return false;
 }
 
-/* Is some rank lost for one that joined, and may still turn out to be lost here too? */
+/* Whether a joined rank has lost some rank that may still turn out to be lost here too. */
 static bool lead_doubts(const struct rcmi_agreements *all, struct rcmi_agreement *a) {
     bool suspects = false;
     for (int r = 0; r < a->call->members->size && !suspects; r++) {
@@ -60,8 +60,7 @@ static bool lead_doubts(const struct rcmi_agreements *all, struct rcmi_agreement
     return suspects && !rcmi_deadline_passed(a->suspect_until);
 }
 
-/* The lowest rank that is still to be waited for, -1 if there is none. Calls those that may not
- * have a link to this rank. */
+/* The lowest rank still to wait for, -1. Calls ranks that may have no link to this one. */
 static int lead_missing(const struct rcmi_agreements *all, struct rcmi_agreement *a, bool doubt) {
     int missing = -1;
     for (int r = 0; r < a->call->members->size; r++) {
@@ -72,7 +71,7 @@ static int lead_missing(const struct rcmi_agreements *all, struct rcmi_agreement
             (!excluded && rcmi_agree_absent(all, a, r)))
             continue;
         if (!answer->summoned)
-            rcmi_agree_say(all, a, world, RCMI_AGREE_CALL);
+            rcmi_agree_send_kind(all, a, world, RCMI_AGREE_CALL);
         answer->summoned = true;
         if (excluded)
             continue;
@@ -82,7 +81,7 @@ static int lead_missing(const struct rcmi_agreements *all, struct rcmi_agreement
     return missing;
 }
 
-/* Is it lost for more of those that joined than it is not? */
+/* Whether most of the joined ranks have lost it. */
 static bool lead_is_outvoted(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                              int rank) {
     int lost = 0, answers = 1; /* this rank's */
@@ -95,7 +94,7 @@ static bool lead_is_outvoted(const struct rcmi_agreements *all, const struct rcm
     return 2 * lost > answers;
 }
 
-/* Does it fit to the members, none of which it may have lost, nor they it? */
+/* Whether it fits the members: it has lost none of them, and none has lost it. */
 static bool lead_fits(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                       const uint8_t *members, int rank) {
     if (rank == all->config.rank)
@@ -110,7 +109,7 @@ static bool lead_fits(const struct rcmi_agreements *all, const struct rcmi_agree
     return true;
 }
 
-/* ret_members, and of the rest those that are gone here. */
+/* Fills ret_members, and ret_gone with the others that are lost here. */
 static void lead_divide(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                         uint8_t *ret_members, uint8_t *ret_gone) {
     uint8_t ours[RCMI_AGREE_SET_BYTES] = {0};
@@ -126,7 +125,7 @@ static void lead_divide(const struct rcmi_agreements *all, const struct rcmi_agr
     }
 }
 
-/* The lowest rank of another side that goes on without this one, -1. Not under the lock. */
+/* The lowest rank of another side that continues without this one, -1. Not under the lock. */
 static int lead_other_side(const struct rcmi_agreements *all, const uint8_t *members,
                            const uint8_t *gone) {
     const int n = all->config.nranks, ours = rcmi_set_count(members, n);
@@ -147,7 +146,7 @@ static int lead_other_side(const struct rcmi_agreements *all, const uint8_t *mem
     return rcmi_set_lowest(alive, n);
 }
 
-/* All that live have joined. */
+/* All live ranks have joined. */
 static void lead_conclude(struct rcmi_agreements *all, struct rcmi_agreement *a) {
     struct rcmi_agree decision;
     uint8_t gone[RCMI_AGREE_SET_BYTES] = {0};
@@ -160,7 +159,7 @@ static void lead_conclude(struct rcmi_agreements *all, struct rcmi_agreement *a)
         other = lead_other_side(all, decision.set, gone);
         pthread_mutex_lock(&all->lock);
     }
-    if (a->decision) /* another coordinator's, that came meanwhile */
+    if (a->decision) /* of another coordinator, received meanwhile */
         return;
     if (other >= 0)
         rcmi_agree_lead_error(all, a, RCM_ERR_PEER, other);
@@ -176,7 +175,7 @@ static int lead_canceled(const struct rcmi_agreements *all, const struct rcmi_ag
     return -1;
 }
 
-/* Does the rank exclude the same ones? */
+/* Whether the rank excludes the same ranks. */
 static bool lead_is_like(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                          int rank) {
     static const uint8_t none[RCMI_AGREE_SET_BYTES];
@@ -185,7 +184,7 @@ static bool lead_is_like(const struct rcmi_agreements *all, const struct rcmi_ag
                   bytes) == 0;
 }
 
-/* A rank that has called, counts, and excludes others than this one, -1. */
+/* A rank that has called, counts, and excludes other ranks than this one does; -1. */
 static int lead_differing(const struct rcmi_agreements *all, const struct rcmi_agreement *a) {
     for (int r = 0; r < all->config.nranks; r++)
         if ((a->answers[r].called || a->answers[r].joined) && a->answers[r].gone &&

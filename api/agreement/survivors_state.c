@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The agreements of a process on survivors: their life, what is sent for them, and what is final.
- * See survivors.h. Not here: deciding (survivors_lead.c), and hearing (survivors_hear.c).
+ * The agreements of a process on survivors: creation and end, sending, and final decisions. See
+ * survivors.h. Not here: deciding (survivors_lead.c), and received messages (survivors_receive.c).
  */
 #include "survivors.h"
 #include "log.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 rcm_status rcmi_agreements_create(const struct rcmi_agreements_config *config,
                                   struct rcmi_agreements **ret_agreements) {
@@ -69,13 +69,13 @@ struct rcmi_agreement *rcmi_agreement_get(struct rcmi_agreements *all, uint64_t 
     }
     a->epoch = epoch;
     a->number = number;
-    a->told = -1;
+    a->last_coordinator = -1;
     a->next = all->head;
     all->head = a;
     return a;
 }
 
-/* ---- Saying; under the lock, which sending does not mind ----------------------------------- */
+/* ---- Sending; under the lock, which may be held while sending -------------------------------- */
 
 void rcmi_agree_fill(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
                      enum rcmi_agree_kind kind, struct rcmi_agree *message) {
@@ -98,8 +98,8 @@ void rcmi_agree_send(const struct rcmi_agreements *all, int peer,
         (void)rcmi_node_send(all->config.node, peer, message, rcmi_agree_bytes(message->nranks));
 }
 
-void rcmi_agree_say(const struct rcmi_agreements *all, const struct rcmi_agreement *a, int peer,
-                    enum rcmi_agree_kind kind) {
+void rcmi_agree_send_kind(const struct rcmi_agreements *all, const struct rcmi_agreement *a,
+                          int peer, enum rcmi_agree_kind kind) {
     struct rcmi_agree message;
     rcmi_agree_fill(all, a, kind, &message);
     rcmi_agree_send(all, peer, &message);

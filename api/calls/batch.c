@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point: several sends and receives as one work, perhaps of several communicators. All are
- * checked before the first is issued, and none waits for another, so their order does not matter;
- * the work is complete when all are.
+ * Point to point: several sends and receives as one work, also of several communicators. All are
+ * checked before the first is issued, and none waits for another, so their order does not matter.
+ * The work is complete when all are.
  */
 #include "drive.h"
 #include "failure.h"
@@ -37,7 +37,7 @@ static rcm_status transfer_check(const struct batch *batch, const struct rcm_tra
     if (status == RCMI_ABSENT)
         return RCM_OK;
     if (status == RCM_OK && (t->kind < RCM_TRANSFER_SEND || t->kind > RCM_TRANSFER_RECV))
-        status = rcmi_fail(RCM_ERR_INVALID, 0, "kind %d is none", (int)t->kind);
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "kind %d is not a kind of transfer", (int)t->kind);
     return status == RCM_OK ? rcmi_message_check(comm_of(batch, t), &m) : status;
 }
 
@@ -55,10 +55,10 @@ static rcm_status batch_call_in(const struct rcm_call **call, struct rcm_call *r
     if (status != RCM_OK || !rcmi_call_persists(*call))
         return status;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "call->flags has RCM_PERSISTENT, which is for a send or receive by itself");
+                     "call->flags has RCM_PERSISTENT, which is for single sends and receives");
 }
 
-/* If one cannot be issued its communicator has failed; the others go on. */
+/* If one cannot be issued, its communicator has failed; the others continue. */
 static rcm_status batch_submit(const struct batch *batch, const struct rcm_call *call,
                                struct rcm_work *whole) {
     rcm_comm *last = batch->comm;
@@ -79,7 +79,7 @@ static rcm_status batch_submit(const struct batch *batch, const struct rcm_call 
     return status;
 }
 
-/* What its messages of device memory come after: one fence for all. */
+/* Makes one fence for all messages in device memory. */
 static rcm_status batch_follow(const struct batch *batch, struct rcmi_stream stream,
                                struct rcmi_operation **ret_fence) {
     rcm_status status = RCM_OK;
@@ -96,7 +96,7 @@ static rcm_status batch_follow(const struct batch *batch, struct rcmi_stream str
     return RCM_OK;
 }
 
-/* Everything was checked. */
+/* Issues a batch that was checked. */
 static rcm_status batch_issue(const struct batch *batch, enum rcmi_work_kind kind,
                               const struct rcm_call *call, rcm_work **ret_work) {
     struct rcm_work *whole;
@@ -130,7 +130,7 @@ rcm_status rcm_batch(rcm_comm *comm, const struct rcm_transfer *transfers, size_
     return rcmi_call_out(comm, call, status);
 }
 
-/* The argument that is wrong, by the name that it has here. */
+/* Names the wrong argument of rcm_sendrecv. */
 static rcm_status sendrecv_check(const struct batch *batch) {
     for (size_t i = 0; i < batch->n; i++)
         if (transfer_check(batch, &batch->transfers[i]) != RCM_OK)
@@ -147,7 +147,7 @@ rcm_status rcm_sendrecv(rcm_comm *comm, const void *send, size_t send_count, int
                                         .buffer = (void *)send,
                                         .count = send_count,
                                         .dtype = dtype,
-                                        .tag = send_tag}, /* it is only read */
+                                        .tag = send_tag}, /* only read */
                                        {.kind = RCM_TRANSFER_RECV,
                                         .peer = src,
                                         .buffer = recv,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_coalesced: one collective on several buffers, as one work. Each part is a collective of its
- * own; they are issued together, so that their messages overlap, and the work is complete when all
- * are.
+ * rcm_coalesced: one collective on several buffers, as one work. Each part is a separate
+ * collective. They are issued together, so that their messages overlap, and the work is complete
+ * when all are.
  */
 #include "collectives.h"
 #include "drive.h"
@@ -25,7 +25,7 @@ static rcm_status parts_check(rcm_comm *comm, const struct rcmi_request *common,
                               const struct rcm_part *parts, size_t n) {
     const struct rcmi_collective *row = rcmi_collective_at((int)common->collective);
     if (!row || row->in == RCMI_BLOCKS_NONE || row->counts != RCMI_COUNTS_SAME)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d is none of blocks of one length",
+        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d is not one with equal blocks",
                          (int)common->collective);
     if (n > 0 && !parts)
         return rcmi_fail(RCM_ERR_INVALID, 0, "parts is NULL and n is %zu", n);
@@ -37,8 +37,8 @@ static rcm_status parts_check(rcm_comm *comm, const struct rcmi_request *common,
     return RCM_OK;
 }
 
-/* Of which kinds of memory they are, and what they come after: one fence for all, of a call that
- * does not persist. */
+/* Determines the memory kinds of all parts and, unless the call persists, makes one fence for
+ * all. */
 static rcm_status parts_follow(rcm_comm *comm, const struct rcmi_request *common,
                                const struct rcm_part *parts, size_t n,
                                struct rcmi_operation **ret_fence) {
@@ -58,13 +58,13 @@ static rcm_status parts_follow(rcm_comm *comm, const struct rcmi_request *common
     return owned;
 }
 
-/* If one cannot be issued, comm has failed, and with it those before it. */
+/* If one cannot be issued, comm has failed, and with it the earlier ones. */
 static rcm_status parts_issue(rcm_comm *comm, const struct rcmi_request *common,
                               const struct rcm_part *parts, size_t n, struct rcm_work *whole) {
     struct rcm_call each = common->call ? *common->call : (struct rcm_call)RCM_CALL_INIT;
     rcm_status status = RCM_OK;
     each.stream = NULL;
-    each.flags |= RCM_NO_STREAM; /* the whole's fence is theirs */
+    each.flags |= RCM_NO_STREAM; /* they use the whole's fence */
     rcmi_work_whole(whole);
     for (size_t i = 0; i < n && status == RCM_OK; i++) {
         struct rcmi_request request = part_request(common, &parts[i]);
@@ -76,7 +76,7 @@ static rcm_status parts_issue(rcm_comm *comm, const struct rcmi_request *common,
     return status;
 }
 
-/* The call makes a work that is started later. */
+/* Makes a work that is started later. */
 static rcm_status parts_persist(rcm_comm *comm, const struct rcmi_request *common,
                                 const struct rcm_part *parts, size_t n, rcm_work **ret_work) {
     struct rcm_work *whole = NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives' front doors: arguments are checked here, once; then the call is bound, recorded
- * (collective_bind.h) and issued. What happens then is the plan's.
+ * Public functions of collectives: arguments are checked here, once; then the call is bound,
+ * recorded (collective_bind.h) and issued. After that the plan runs.
  *
- * The short way: the caller of a blocking one, where nothing else of the communicator is
- * unfinished, runs the plan itself and without a work, as long as it would spin anyway, or for a
- * few yields. What is not done by then, or goes wrong, becomes a work after all, and goes on the
- * long way (drive.c): with deadlines, reports, sleep, and an eye on everything else. So the short
- * way never waits for long, and reports no error: it is found again on the long one.
+ * The fast path: if nothing else of the communicator is unfinished, the caller of a blocking
+ * collective runs the plan itself, without a work, as long as it would spin anyway, or for a few
+ * yields. An unfinished or failed operation then becomes a work, which is driven as usual
+ * (drive.c), with deadlines, reports and sleep, and together with all else. So the fast path never
+ * waits long, and reports no error: the work finds it again.
  */
 #include "collective.h"
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 #include "comm.h"
 #include "diagnosis.h"
 #include "drive.h"
-#include "page.h"
+#include "status_page.h"
 #include "uneven.h"
 
 enum { LOOKS_MAX = 2048 };
 
-/* The record of the last call, if this one is the same but for its buffers; else NULL. Then its
- * type, operator and root have been checked. */
+/* The record of the last call, if this one differs only in its buffers; else NULL. Then its type,
+ * operator and root have been checked. */
 static inline const struct rcmi_called *request_again(const rcm_comm *comm,
                                                       const struct rcmi_request *r) {
     const struct rcmi_called *called = &comm->called[r->collective];
@@ -41,7 +41,7 @@ static rcm_status check_overlap(const void *send, const void *recv, size_t bytes
     return RCM_OK;
 }
 
-/* Binds, and records the call: it has been made once this is RCM_OK. */
+/* Binds and records the call. After RCM_OK it counts as made. */
 static inline __attribute__((always_inline)) rcm_status
 request_record(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_called *called,
                struct rcmi_bind *ret_bind) {
@@ -56,7 +56,7 @@ request_record(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_c
     return RCM_OK;
 }
 
-/* ---- The short way -------------------------------------------------------------------------- */
+/* ---- The fast path --------------------------------------------------------------------------- */
 
 static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
     const struct rcmi_pause budget = rcmi_comm_budget(comm);
@@ -75,8 +75,9 @@ static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
     return RCM_AGAIN;
 }
 
-/* A blocking call, as far as its caller would spin anyway. RCM_OK: it is done. RCM_AGAIN: with NULL
- * in *ret_run nothing was begun, else the caller is the driver and calls rcmi_comm_go_on. */
+/* A blocking call, as long as its caller would spin anyway. RCM_OK: it is complete. RCM_AGAIN:
+ * with NULL in *ret_run nothing was begun; else the caller is the driver and must call
+ * rcmi_comm_go_on. */
 static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
                                  struct rcmi_run **ret_run) {
     struct rcmi_run *run;
@@ -101,7 +102,7 @@ static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct
     return RCM_OK;
 }
 
-/* ---- Issuing -------------------------------------------------------------------------------- */
+/* ---- Issuing --------------------------------------------------------------------------------- */
 
 static void request_describe(const rcm_comm *comm, const struct rcmi_request *r,
                              struct rcm_work *work) {
@@ -113,7 +114,7 @@ static void request_describe(const rcm_comm *comm, const struct rcmi_request *r,
     work->sequence = comm->sequence;
 }
 
-/* The long way, by a work: all of it, or what the short way has left. */
+/* Issues a work: the whole collective, or the rest that the fast path has left. */
 static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, struct rcm_work *work,
                                struct rcmi_run *run, rcm_work **ret_work) {
     const int64_t wait_ms = rcmi_call_waits(r->call, ret_work);
@@ -125,7 +126,7 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
     return rcmi_errors_end(before, rcmi_work_end(comm, work, ret_work));
 }
 
-/* It was done at once. */
+/* Ends a call that the fast path completed. */
 static inline rcm_status request_done(const struct rcmi_request *r, const struct rcmi_bind *bind,
                                       rcm_work **ret_work) {
     if (bind->after)
@@ -190,7 +191,7 @@ rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rc
     return RCM_OK;
 }
 
-/* ---- The front doors ------------------------------------------------------------------------ */
+/* ---- Public functions ------------------------------------------------------------------------ */
 
 rcm_status rcm_all_reduce(rcm_comm *comm, const void *send, void *recv, size_t count,
                           rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
@@ -256,7 +257,7 @@ rcm_status rcm_barrier(rcm_comm *comm, const struct rcm_call *call, rcm_work **r
     return rcmi_call_out(comm, call, status);
 }
 
-/* One that is not plain. */
+/* A barrier of another form. */
 static rcm_status barrier_issue(rcm_comm *comm, enum rcmi_form form, const struct rcm_call *call,
                                 rcm_work **ret_work) {
     struct rcmi_request request = {
@@ -269,8 +270,8 @@ rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags, const struct rc
     const bool first = flags & RCM_FIRST_MISSING;
     rcm_status status = rcmi_comm_usable(comm);
     if (status == RCM_OK && flags & ~RCM_FIRST_MISSING)
-        status = rcmi_fail(RCM_ERR_INVALID, 0,
-                           "flags is 0x%x, no flag but RCM_FIRST_MISSING is known", flags);
+        status = rcmi_fail(RCM_ERR_INVALID, 0, "flags is 0x%x, the only flag is RCM_FIRST_MISSING",
+                           flags);
     status = status == RCM_OK
                  ? barrier_issue(comm, first ? RCMI_FORM_MONITORED_FIRST : RCMI_FORM_MONITORED,
                                  call, ret_work)

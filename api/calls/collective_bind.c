@@ -7,14 +7,14 @@
 #include "operator.h"
 #include "work.h"
 
-/* ---- What is the same on all ranks ----------------------------------------------------------- */
+/* ---- Values that must be equal on all ranks -------------------------------------------------- */
 
-/* The operator, as all ranks know it. */
+/* The operator in a form that is the same on all ranks. */
 static uint64_t request_op(const struct rcmi_request *r) {
     return rcmi_op_is_created(r->op) ? (uint32_t)rcmi_operator_hash(r->op) : (uint64_t)r->op;
 }
 
-/* Of what must be equal on all ranks. */
+/* Hash of the values that must be equal on all ranks. */
 static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_plan *plan) {
     uint64_t hash = rcmi_hash_mix(plan->name_hash, (uint64_t)r->collective << 3 | r->form);
     hash = rcmi_hash_mix(hash, (uint64_t)r->dtype << 32 | request_op(r));
@@ -24,7 +24,7 @@ static uint64_t request_hash(const struct rcmi_request *r, const struct rcmi_pla
 
 /* ---- Algorithm and plan ---------------------------------------------------------------------- */
 
-/* Of the larger buffer of a rank, as far as all ranks know that; 0. */
+/* Bytes of the larger buffer of a rank, as far as all ranks have that; else 0. */
 static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) {
     const struct rcmi_collective *row = rcmi_collective_at((int)r->collective);
     const size_t even = r->count * rcmi_collective_larger(row, comm->size);
@@ -33,7 +33,7 @@ static size_t request_bytes(const rcm_comm *comm, const struct rcmi_request *r) 
 
 /* ---- Elements and slots ---------------------------------------------------------------------- */
 
-/* Bytes of an element that no slice may cut; 1: they are short, or only moved. */
+/* Bytes of an element that no slice may cut; 1: elements are short, or not reduced. */
 static size_t request_element(const struct rcmi_request *r) {
     const bool reduces = rcmi_collective_at((int)r->collective)->reduces;
     return reduces && r->dtype > RCM_OPAQUE ? rcm_dtype_size(r->dtype) : 1;
@@ -55,13 +55,13 @@ static uint32_t request_needs(const rcm_comm *comm, const struct rcmi_request *r
            (fit ? 0 : (uint32_t)RCMI_NEEDS_NO_SPANS);
 }
 
-/* Of an algorithm that was named. */
+/* For a named algorithm. */
 static rcm_status request_check_needs(const rcm_comm *comm, const struct rcmi_request *r,
                                       uint32_t needs, const struct rcmi_algorithm *algorithm) {
     if (needs & RCMI_NEEDS_NO_SPANS && algorithm->spans)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                          "%s algorithm %s sends elements of several ranks in one slot, and slots "
-                         "of %zu bytes have no room for so many of %s. Raise RINGCOMM_SLOT_BYTES, "
+                         "of %zu bytes cannot hold as many of %s. Raise RINGCOMM_SLOT_BYTES, "
                          "or use another algorithm",
                          rcmi_collective_name(r->collective), algorithm->name, comm->slot_bytes,
                          rcm_dtype_name(r->dtype));
@@ -97,7 +97,7 @@ static struct rcmi_called called_make(const struct rcmi_request *r, const struct
                                 .hash = request_hash(r, plan)};
 }
 
-/* The operator of a call is held until the next one: by then its work, or its run, holds it. */
+/* Holds the operator of a call until the next one; by then its work, or its run, holds it. */
 static rcm_status request_hold(rcm_comm *comm, const struct rcmi_request *r) {
     const rcm_status status = rcmi_operator_hold(r->op);
     if (status != RCM_OK || !rcmi_op_is_created(r->op))
@@ -120,7 +120,7 @@ rcm_status rcmi_request_resolve(rcm_comm *comm, const struct rcmi_request *r,
         return status;
     *ret_called = called_make(r, plan);
     if (r->form == RCMI_FORM_PLAIN && !r->blocks && !(r->call && r->call->algorithm) &&
-        !rcmi_op_is_created(r->op)) /* which may be freed, and then is none */
+        !rcmi_op_is_created(r->op)) /* a created one may be freed */
         comm->called[r->collective] = *ret_called;
     return RCM_OK;
 }
@@ -129,7 +129,7 @@ rcm_status rcmi_request_resolve(rcm_comm *comm, const struct rcmi_request *r,
 
 rcm_status rcmi_bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
     rcm_status status = RCM_OK;
-    if (!rcmi_bind_is_uneven(bind)) { /* else it is known since their table was made */
+    if (!rcmi_bind_is_uneven(bind)) { /* else known since the table of blocks was made */
         status = rcmi_node_mem(comm->engine->node, bind->in.bytes, bind->in.len, &bind->in);
         if (status == RCM_OK)
             status = rcmi_node_mem(comm->engine->node, bind->out.bytes, bind->out.len, &bind->out);
@@ -137,14 +137,14 @@ rcm_status rcmi_bind_know(rcm_comm *comm, struct rcmi_bind *bind) {
     return status == RCM_OK ? rcmi_check_kinds(bind) : status;
 }
 
-/* What the operations of a call come after. */
+/* Sets the fence of a call's operations. */
 static rcm_status bind_follow(rcm_comm *comm, struct rcmi_stream stream, struct rcmi_bind *bind) {
     const struct rcmi_mem *mem = bind->in.len > 0 ? &bind->in : &bind->out;
     return rcmi_stream_follow(&comm->engine->device, stream, mem, &bind->after);
 }
 
-/* The record of a call whose buffers may be no host memory. Where only pairs of ranks know counts,
- * a rank that has no elements knows no kind either: it is in messages, not in the hash. */
+/* Makes the record of a call with any memory kind. If only pairs of ranks have the counts, a rank
+ * without elements has no kind either: then the kind is in messages, not in the hash. */
 uint64_t rcmi_bind_record(rcm_comm *comm, uint64_t hash, const struct rcmi_bind *bind) {
     if (bind->in.kind == RCMI_MEM_HOST)
         return rcmi_record_call(&comm->history, comm->epoch, comm->sequence, hash);

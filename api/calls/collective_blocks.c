@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front doors of the collectives that move blocks, of rcm_reduce and of the scans. Not here:
- * rcm_all_reduce, rcm_broadcast, rcm_barrier and what becomes of a call (collective.c), what is
- * checked (request.c).
+ * The public functions of collectives with equal blocks, rcm_reduce and the scans. Not here:
+ * rcm_all_reduce, rcm_broadcast, rcm_barrier and the issue of a call (collective.c), and the checks
+ * (request.c).
  */
 #include "request.h"
 
-/* Of a collective that has no operator, or no root, these are the same on all ranks. */
+/* For a collective without operator or root, these are the same on all ranks. */
 static rcm_status call_blocks(enum rcm_collective which, rcm_comm *comm, const void *send,
                               void *recv, size_t count, rcm_dtype dtype, rcm_op op, int root,
                               const struct rcm_call *call, rcm_work **ret_work) {

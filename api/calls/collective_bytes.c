@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front doors of collectives of bytes whose lengths the ranks do not know from each other. Two
- * stages (work.h): first the lengths travel, then there is memory for the result, and the bytes do.
+ * The public functions of collectives with bytes of unknown lengths. They have two stages (work.h):
+ * first the lengths are sent, then memory for the result is allocated, and the bytes are sent.
  *
  *      broadcast_bytes    broadcast of a length      broadcast
  *      scatter_bytes      scatter of lengths         scatter_v
@@ -12,27 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include "failure.h"
-#include "memory_room.h"
+#include "memory_check.h"
 #include "uneven.h"
 #include "work.h"
 
 struct exchange {
-    struct rcmi_stages stages; /* first */
+    struct rcmi_stages stages; /* first member */
     enum rcm_collective data;  /* the second stage */
     int root, rank, size;
     const void *send;
     size_t sends;      /* bytes of send */
     const void **list; /* of the root of a scatter, a copy; else NULL */
-    uint64_t own;      /* length of what this rank sends, or, of a scatter, receives */
+    uint64_t own;      /* length that this rank sends or, in a scatter, receives */
     bool receives;
     struct rcm_bytes **ret_bytes, *result;
-    size_t *counts;     /* of the blocks that the result, or a root's list, has */
-    uint64_t lengths[]; /* of all ranks, where this rank sends or receives them */
+    size_t *counts;     /* of the blocks of the result, or of a root's list */
+    uint64_t lengths[]; /* of all ranks, if this rank sends or receives them */
 };
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-/* One block of memory: the struct, n + 1 offsets, the bytes. */
+/* Allocates one block of memory: the struct, n + 1 offsets, the bytes. */
 static struct rcm_bytes *bytes_new(size_t n, size_t total, size_t **ret_offsets) {
     const size_t head = (sizeof(struct rcm_bytes) + (n + 1) * sizeof(size_t) + 15) / 16 * 16;
     const bool room = total < SIZE_MAX - head && rcmi_memory_check(head + total) == RCM_OK;
@@ -45,12 +45,12 @@ static struct rcm_bytes *bytes_new(size_t n, size_t total, size_t **ret_offsets)
     return bytes;
 }
 
-/* The rank that sends block i of n: one block is the root's. */
+/* The rank that sends block i of n; a single block is the root's. */
 static int block_sender(const struct exchange *x, size_t i, size_t n) {
     return n == 1 && x->data != RCM_GATHER_V && x->data != RCM_ALL_GATHER_V ? x->root : (int)i;
 }
 
-/* Without memory for n blocks: names the rank that sends the longest. */
+/* No memory for n blocks: names the rank that sends the longest. */
 static rcm_status result_fail(const struct exchange *x, const uint64_t *lengths, size_t n,
                               uint64_t total) {
     size_t longest = 0;
@@ -59,11 +59,11 @@ static rcm_status result_fail(const struct exchange *x, const uint64_t *lengths,
             longest = i;
     const int rank = block_sender(x, longest, n);
     return rcmi_fail_origin(RCM_ERR_NOMEM, rank,
-                            "no memory for the %llu bytes that come: %llu of them are from rank %d",
+                            "no memory to receive %llu bytes, %llu of them from rank %d",
                             (unsigned long long)total, (unsigned long long)lengths[longest], rank);
 }
 
-/* Memory for n blocks of these lengths, which other ranks told. */
+/* Allocates memory for n blocks of these lengths, which other ranks sent. */
 static rcm_status exchange_result(struct exchange *x, const uint64_t *lengths, size_t n) {
     size_t total = 0, *offsets;
     for (size_t i = 0; i < n; i++) {
@@ -182,7 +182,7 @@ static rcm_status exchange_new(rcm_comm *comm, enum rcm_collective data, int roo
     return RCM_OK;
 }
 
-/* Issues the exchange of the lengths, and what follows it. */
+/* Issues the exchange of the lengths, and the second stage. */
 static rcm_status exchange_call(rcm_comm *comm, struct exchange *x, enum rcm_collective collective,
                                 const void *in, void *out, const struct rcm_call *call,
                                 rcm_work **ret_work) {
@@ -205,7 +205,7 @@ static rcm_status exchange_refuse(rcm_comm *comm, struct exchange *x, const stru
     return rcmi_call_out(comm, call, rcmi_comm_decline(comm, status));
 }
 
-/* What this rank sends. */
+/* Checks and stores the buffer that this rank sends. */
 static rcm_status exchange_send(struct exchange *x, const void *send, size_t bytes) {
     x->send = send;
     x->sends = bytes;
@@ -216,7 +216,7 @@ static rcm_status exchange_send(struct exchange *x, const void *send, size_t byt
     return status == RCM_OK ? rcmi_check_host("send", send, bytes) : status;
 }
 
-/* ---- The front doors ------------------------------------------------------------------------- */
+/* ---- Public functions ------------------------------------------------------------------------ */
 
 rcm_status rcm_broadcast_bytes(rcm_comm *comm, const void *send, size_t bytes, int root,
                                struct rcm_bytes **ret_bytes, const struct rcm_call *call,
@@ -233,7 +233,7 @@ rcm_status rcm_broadcast_bytes(rcm_comm *comm, const void *send, size_t bytes, i
                : exchange_refuse(comm, x, call, status);
 }
 
-/* Of the root. */
+/* On the root. */
 static rcm_status scatter_lengths(struct exchange *x, const void *const *send,
                                   const size_t *bytes) {
     if (!send || !bytes)

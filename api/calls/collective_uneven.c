@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front doors of collectives whose blocks have each a length of its own: with _v they lie in
- * one buffer, with _list each at an address of its own. Ranks may mix both forms of one collective.
- * Not here: what is checked (uneven.c).
+ * The public functions of collectives whose blocks each have their own length. With _v they are in
+ * one buffer, with _list each at its own address. Ranks may mix both forms of one collective. Not
+ * here: the checks (uneven.c).
  */
 #include "uneven.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a communicator has done, in numbers. They are kept where they arise: messages and bytes by
+ * The counters of a communicator. They are counted where the events occur: messages and bytes by
  * the transports' framework (transport/traffic.h), on the status page, where ringcomm-info --live
- * reads them too; here they are only collected.
+ * reads them too. Here they are only collected.
  */
 #include "counters.h"
 #include "entry.h"
 #include "error.h"
-#include "sized.h"
+#include "struct_versions.h"
 
 _Static_assert(RCM_COUNTERS_TRANSPORTS == RCMI_TRANSPORTS_MAX, "a row for each transport");
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the counters of a communicator are: what counters.c reads, and comm.c tells. */
+/* The locations of a communicator's counters, which comm.c provides to counters.c. */
 #ifndef RCMI_COUNTERS_H
 #define RCMI_COUNTERS_H
 
 #include "exec.h"
-#include "page.h"
+#include "status_page.h"
 #include "ringcomm.h"
 
 struct rcmi_counted {
@@ -14,7 +14,7 @@ struct rcmi_counted {
     const struct rcmi_exec *exec;
     const struct rcmi_trace *trace; /* NULL: times are not measured */
 };
-/* RCM_OK if comm, failed or not, is one of this process; else the thread's error is set. */
+/* RCM_OK if comm, failed or not, belongs to this process; else the thread's error is set. */
 rcm_status rcmi_comm_counted(const struct rcm_comm *comm, struct rcmi_counted *ret_counted);
 
 #endif

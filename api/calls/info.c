@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the library can say of itself: transports, constants by which a way is chosen, algorithms.
- * Settings: base/settings/settings.c. */
+/* Queries of transports, constants and algorithms. Settings: base/settings/settings.c. */
 #include "entry.h"
 #include "error.h"
 #include "plan.h"
 #include "settings.h"
-#include "sized.h"
+#include "struct_versions.h"
 #include "transport.h"
 #include "tuning.h"
 
-/* For two ranks, with this process's settings; one that is not valid is rcm_init's to refuse. */
+/* Needs of two ranks with this process's settings; rcm_init rejects invalid ones. */
 static struct rcmi_need info_need(void) {
     int64_t slots = 4, slot_bytes = 128 << 10, memory = INT64_MAX;
     (void)!rcmi_setting_int("RINGCOMM_SLOTS", 2, 1024, &slots);

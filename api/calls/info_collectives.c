@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rows of the table of collectives, for programs. A file of its own, for ringcomm-bench over
- * MPI and Gloo (tools/compare) has it too. */
+/* The table of collectives, for programs. A separate file, because ringcomm-bench over MPI and Gloo
+ * (tools/compare) links it too. */
 #include "collectives.h"
 #include "error.h"
-#include "sized.h"
+#include "struct_versions.h"
 
 static int info_blocks(enum rcmi_blocks_kind kind, enum rcmi_blocks_total total) {
     if (kind == RCMI_BLOCKS_NONE)

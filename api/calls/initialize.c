@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rcm_init: hands down what communicators call of this part. */
+/* rcm_init: passes the functions of this folder that communicators call. */
 #include "collective.h"
 #include "engine.h"
 #include "error.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that ranks of one host can map, and memory that its user registers. The node has them
- * (transport/channel/allocation.c, registration.c); here is what a user can do wrong with them:
- * above all take away what an unfinished operation still uses.
+ * Memory that ranks of one host can map, and registered memory. The node owns both
+ * (transport/channel/allocation.c, registration.c). This file rejects wrong use, above all the
+ * release of memory that an unfinished operation uses.
  */
 #include "error.h"
 #include "engine.h"
@@ -13,7 +13,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-/* A block, and the first work found that uses it: "send", "all_reduce (number 3)", "": none. */
+/* A block, and the first work found that uses it: "send", "all_reduce (number 3)"; "": none. */
 struct search {
     uintptr_t begin, end;
     char found[64];
@@ -43,8 +43,7 @@ static bool search_touches_work(const struct search *search, const struct rcm_wo
                : search_touches(search, work->transfer.mem.bytes, work->transfer.mem.len);
 }
 
-/* Messages have no number. The text is made here, for the work is there only while it is
- * visited. */
+/* Messages have no number. The text is made here, because the work may be freed after the visit. */
 static bool search_visit(void *arg, struct rcm_work *work) {
     struct search *search = arg;
     if (search->found[0])
@@ -59,7 +58,7 @@ static bool search_visit(void *arg, struct rcm_work *work) {
 }
 
 /* Does not wait with the engine's lock: a driver may be waiting for the loop thread, which takes
- * it. */
+ * the lock. */
 static rcm_status memory_idle(struct rcmi_engine *engine, void *memory, size_t bytes) {
     struct search search = {.begin = (uintptr_t)memory, .end = (uintptr_t)memory + bytes};
     const rcm_status status = rcmi_operator_check();
@@ -131,20 +130,20 @@ rcm_status rcm_mem_free(rcm_comm *comm, void *memory) {
     return rcmi_errors_end(before, free_call(comm, memory));
 }
 
-/* ---- Memory of others ------------------------------------------------------------------------ */
+/* ---- Memory of the program ------------------------------------------------------------------- */
 
-/* A range that a user names; it may be any but an empty one. */
+/* Checks a caller's range: any but an empty one. */
 static rcm_status range_check(const void *memory, size_t bytes) {
     if (!memory)
         return rcmi_fail(RCM_ERR_INVALID, 0, "memory is NULL");
     if (bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)memory)
         return rcmi_fail(RCM_ERR_INVALID, 0, "bytes is %zu, %s", bytes,
-                         bytes == 0 ? "must be at least 1" : "more than lie behind memory");
+                         bytes == 0 ? "must be at least 1" : "more than can be read at memory");
     return RCM_OK;
 }
 
-/* Does what begins at memory go on for so many bytes, as memory of one kind and device? What lies
- * between the ends of a range of device memory is the driver's to find out. */
+/* Checks that the range from memory on has this length, as memory of one kind and device. The
+ * driver checks the middle of a range of device memory. */
 static rcm_status range_lies_behind(const void *memory, size_t bytes) {
     enum rcmi_mem_kind kind, last_kind;
     int device, last_device;
@@ -156,13 +155,12 @@ static rcm_status range_lies_behind(const void *memory, size_t bytes) {
     if (kind == last_kind && device == last_device &&
         (kind != RCMI_MEM_HOST || rcmi_memory_is_readable(memory, bytes)))
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_INVALID, 0,
-                     "bytes is %zu, more than lie behind memory (%p) that can be read", bytes,
-                     memory);
+    return rcmi_fail(RCM_ERR_INVALID, 0, "bytes is %zu, more than can be read at memory (%p)",
+                     bytes, memory);
 }
 
-/* Rows can do nothing with device memory before they have the device, nor is it registered anew
- * when they have. */
+/* Opens the rank's device: transports cannot use device memory before, and a registration is not
+ * repeated later. */
 static rcm_status device_prepare(const rcm_comm *comm, struct rcmi_engine *engine,
                                  const void *memory) {
     enum rcmi_mem_kind kind;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point: the front doors of sends and receives, where arguments are checked, once, and the
- * short way.
+ * Point to point: the public functions of sends and receives, with the only check of their
+ * arguments, and the fast path.
  *
- * The short way: a blocking send or receive of a small message, done by its caller at once and
- * without a work, where nothing else of the communicator is unfinished and the channel is ready.
+ * The fast path: the caller of a blocking send or receive of a small message completes it at once,
+ * without a work. Conditions: nothing else of the communicator is unfinished, and the channel is
+ * ready.
  *
- * Not here: other doors (probe.c, batch.c); works of messages (transfer.c); matching (p2p/);
- * waiting for long. A receiver looks for some microseconds or yields a few times, and only where
- * the message comes without its doing anything for it; then the long way begins, with its
- * deadlines, reports and sleep.
+ * Not here: other functions (probe.c, batch.c); works of messages (transfer.c); matching (p2p/);
+ * protocols (api/p2p/endpoint.h).
  */
 #include "comm.h"
 #include "drive.h"
@@ -19,7 +18,7 @@
 
 enum { LOOKS_MAX = 2048 };
 
-/* ---- The short way -------------------------------------------------------------------------- */
+/* ---- The fast path --------------------------------------------------------------------------- */
 
 static rcm_status send_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t bytes) {
     const struct rcmi_mem mem = rcmi_mem_host(m->buffer, bytes);
@@ -31,7 +30,7 @@ static rcm_status send_now(rcm_comm *comm, const struct rcmi_message_call *m, si
     return status;
 }
 
-/* Looks for a while, if the message comes by itself. */
+/* Polls for a while, if the message arrives without actions of this rank. */
 static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint, uint64_t *tag,
                                const struct rcmi_mem *mem, size_t *ret_total) {
     rcm_status status = rcmi_endpoint_receive_now(endpoint, tag, mem, ret_total);
@@ -67,7 +66,7 @@ static bool message_now(rcm_comm *comm, const struct rcmi_message_call *m, size_
     return m->kind == RCMI_WORK_RECV && receive_now(comm, m, bytes) == RCM_OK;
 }
 
-/* ---- What is checked ------------------------------------------------------------------------ */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static inline rcm_status check_peer(const rcm_comm *comm, const struct rcmi_message_call *m) {
     const bool sends = m->kind == RCMI_WORK_SEND;
@@ -98,7 +97,7 @@ rcm_status rcmi_message_check(const rcm_comm *comm, const struct rcmi_message_ca
     return status == RCM_OK && m->message ? rcmi_message_out_check("message", m->message) : status;
 }
 
-/* ---- Issuing -------------------------------------------------------------------------------- */
+/* ---- Issuing --------------------------------------------------------------------------------- */
 
 static rcm_status transfer_of(const rcm_comm *comm, const struct rcmi_message_call *m,
                               struct rcmi_transfer *ret_transfer) {
@@ -117,7 +116,7 @@ static void message_fill(const struct rcmi_message_call *m, const struct rcmi_tr
     work->transfer = *transfer;
 }
 
-/* The call makes a work that is started later. */
+/* Makes a work that is started later. */
 static rcm_status message_persist(rcm_comm *comm, const struct rcmi_message_call *m,
                                   const struct rcm_call *call, rcm_work **ret_work) {
     struct rcmi_template template = {.kind = m->kind,
@@ -154,7 +153,7 @@ rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *templa
     return RCM_OK;
 }
 
-/* The short way is for host memory. */
+/* The fast path is for host memory. */
 static inline bool message_is_host(rcm_comm *comm, const struct rcmi_message_call *m) {
     struct rcmi_mem mem;
     return !rcmi_mem_any_special() || !rcmi_mem_kind_row(RCMI_MEM_DEVICE) ||
@@ -163,7 +162,7 @@ static inline bool message_is_host(rcm_comm *comm, const struct rcmi_message_cal
             mem.kind == RCMI_MEM_HOST);
 }
 
-/* Did it end at once? */
+/* Whether the fast path completed it. */
 static inline bool message_short_way(rcm_comm *comm, const struct rcmi_message_call *m,
                                      rcm_work **ret_work) {
     if (!message_is_host(comm, m) || !message_now(comm, m, m->count * rcm_dtype_size(m->dtype)))
@@ -194,7 +193,7 @@ static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_cal
     return rcmi_work_issue(comm, work, wait_ms, ret_work);
 }
 
-/* Checked, with a call that was taken in. */
+/* Issues a checked message, with a converted call. */
 static inline rcm_status message_issue(rcm_comm *comm, const struct rcmi_message_call *m,
                                        const struct rcm_call *call, rcm_work **ret_work) {
     const int64_t wait_ms = rcmi_call_waits(call, ret_work);
@@ -257,7 +256,7 @@ rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m
     return RCM_OK;
 }
 
-/* ---- The front doors ------------------------------------------------------------------------ */
+/* ---- Public functions ------------------------------------------------------------------------ */
 
 /* A send only reads its buffer. */
 #define SENDS                                                                                      \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A send, receive or probe as the user called it, between the front doors: message.c checks and
- * issues it, and has the doors whose speed counts most; probe.c has probes, receives of what they
- * took, and cancels; batch.c several at once; start.c those that are started again.
+ * A send, receive or probe with its arguments, shared by the files of public functions. message.c
+ * checks and issues it, and has the functions whose speed counts most. probe.c has probes, receives
+ * of probed messages, and cancels; batch.c several at once; start.c repeated starts.
  */
 #ifndef RCMI_MESSAGE_H
 #define RCMI_MESSAGE_H
@@ -17,20 +17,20 @@ struct rcmi_message_call {
     rcm_dtype dtype;
     int peer;
     uint64_t tag;
-    bool synchronous; /* see struct rcmi_transfer; so is the next one */
+    bool synchronous; /* see struct rcmi_transfer, like matched */
     void *matched;
-    struct rcm_message *message; /* the caller's, written when a receive has its message; NULL */
+    struct rcm_message *message; /* the caller's, for the description of a received message; NULL */
 };
 
-/* Everything but the call. Nothing is sent. */
+/* Checks everything except the call. Nothing is sent. */
 rcm_status rcmi_message_check(const rcm_comm *comm, const struct rcmi_message_call *m);
 /* Checks and issues. */
 rcm_status rcmi_message_call(rcm_comm *comm, const struct rcmi_message_call *m,
                              const struct rcm_call *call, rcm_work **ret_work);
-/* What a message of the buffer comes after, as rcmi_stream_follow. */
+/* Sets the fence of a message of the buffer, as rcmi_stream_follow. */
 rcm_status rcmi_message_follow(rcm_comm *comm, const void *buffer, size_t bytes,
                                struct rcmi_stream stream, struct rcmi_operation **ret_fence);
-/* Submits it as a part of a work, which is not kicked; everything was checked. */
+/* Submits a checked message as a part of a work, without a kick. */
 rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m,
                                const struct rcm_call *call, struct rcm_work *whole);
 /* Issues a send or receive as a part of a persistent work; if it cannot, comm fails. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives of persistent works: what a start of one issues. Not for: the works (work.h). */
+/* Collectives of persistent works, issued by each start. Not here: the works (work.h). */
 #include "collective_bind.h"
 #include "comm.h"
 #include "diagnosis.h"
@@ -18,7 +18,7 @@ static rcm_status request_may_persist(const struct rcmi_request *r, rcm_work **r
     return RCM_OK;
 }
 
-/* Adds it to a persistent work, whose the blocks are then. */
+/* Adds it to a persistent work, which then owns the blocks. */
 static rcm_status request_keep(rcm_comm *comm, const struct rcmi_request *r,
                                const struct rcmi_called *called, struct rcm_work *work) {
     struct rcmi_template template = {.kind = RCMI_WORK_COLLECTIVE,
@@ -63,7 +63,7 @@ rcm_status rcmi_request_persist(rcm_comm *comm, const struct rcmi_request *r,
     return RCM_OK;
 }
 
-/* The call has been made. */
+/* Records the call. */
 static void template_record(rcm_comm *comm, const struct rcmi_template *template,
                             struct rcm_work *work) {
     comm->sequence++;

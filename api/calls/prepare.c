@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program learns and does about a collective without calling it: its channels are opened
- * (rcm_comm_prepare), its algorithm is named (rcm_comm_algorithm).
+ * Preparation and query of a collective without calling it: opens its channels (rcm_comm_prepare),
+ * and names its algorithm (rcm_comm_algorithm).
  */
 #include "error.h"
 #include "collective_bind.h"
@@ -29,7 +29,7 @@ static rcm_status request_of(const rcm_comm *comm, enum rcm_collective collectiv
                              const struct rcm_call *call, struct rcmi_request *ret_request) {
     const struct rcmi_collective *row = rcmi_collective_at((int)collective);
     if (!row)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d is none", (int)collective);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "collective %d does not exist", (int)collective);
     *ret_request = (struct rcmi_request){.collective = collective,
                                          .count = bytes / rcmi_collective_larger(row, comm->size),
                                          .dtype = RCM_UINT8,
@@ -37,11 +37,11 @@ static rcm_status request_of(const rcm_comm *comm, enum rcm_collective collectiv
     return RCM_OK;
 }
 
-/* Memory of a device: it is opened. */
+/* Opens the device for device memory. */
 static rcm_status prepare_kind(rcm_comm *comm, enum rcm_mem_kind kind, rcmi_deadline deadline,
                                enum rcmi_mem_kind *ret_kind) {
     if (kind != RCM_MEM_HOST && kind != RCM_MEM_DEVICE)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "kind is %d, no kind of memory", (int)kind);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "kind is %d, not a kind of memory", (int)kind);
     *ret_kind = kind == RCM_MEM_DEVICE ? RCMI_MEM_DEVICE : RCMI_MEM_HOST;
     if (kind == RCM_MEM_HOST)
         return RCM_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point: probes, receives of the messages that they took, and cancels. A probe is a work
- * of a thread that waits for it, so that it has a deadline and is in reports; one that only looks
- * and a cancel are works, too, which the next driver does in the order of issue.
+ * Point to point: probes, receives of probed messages, and cancels. A probe is a work whose thread
+ * waits for it, so that it has a deadline and is in reports. A probe that only looks once, and a
+ * cancel, are works too, which the next driver completes in issue order.
  */
 #include "drive.h"
 #include "engine.h"
@@ -11,11 +11,11 @@
 #include "p2p.h"
 #include "transfer.h"
 
-/* ---- Probes --------------------------------------------------------------------------------- */
+/* ---- Probes ---------------------------------------------------------------------------------- */
 
-enum { NOT_FOUND = -2 }; /* no source */
+enum { NOT_FOUND = -2 }; /* not a source */
 
-/* A probe, of whatever kind; what came, and the message if it is taken, is the caller's. */
+/* A probe of any kind. The caller owns the description and, if taken, the message. */
 struct probe {
     rcm_comm *comm;
     int src;
@@ -31,7 +31,7 @@ static rcm_status probe_check(const struct probe *probe) {
     return probe->ret_message ? rcmi_message_out_check("ret_message", probe->ret_message) : RCM_OK;
 }
 
-/* Ends it, if it is a receive without a message; a probe looks once more. */
+/* Cancels a receive without a message; makes a probe look once more. */
 static void transfer_cancel(rcm_comm *comm, rcm_work *work) {
     struct rcm_work cancel;
     rcmi_work_begin(comm, RCMI_WORK_CANCEL, true, NULL, &cancel);
@@ -39,7 +39,7 @@ static void transfer_cancel(rcm_comm *comm, rcm_work *work) {
     rcmi_comm_run(comm, &cancel, RCMI_NEVER);
 }
 
-/* Waits for a message, or as long as the call says. *ret_found has no source if there is none. */
+/* Waits for a message, as long as the call permits. *ret_found has no source if there is none. */
 static rcm_status probe_run(const struct probe *probe, const struct rcm_call *call,
                             struct rcm_message *ret_found, void **ret_taken) {
     struct rcm_work *work;
@@ -93,7 +93,7 @@ static rcm_status probe_call(const struct probe *probe, const struct rcm_call *c
     return rcmi_errors_end(before, rcmi_call_out(probe->comm, call, probe_take(probe, call)));
 }
 
-/* Sees what has come by now. */
+/* Looks at the messages that have arrived by now. */
 static rcm_status probe_once(struct probe *probe) {
     struct rcmi_engine *engine = NULL;
     const rcm_status status = rcmi_comm_own(probe->comm, &engine);
@@ -142,7 +142,7 @@ rcm_status rcm_mrecv(rcm_comm *comm, rcm_matched *matched, void *buffer, size_t 
     return rcmi_message_call(comm, &m, call, ret_work);
 }
 
-/* ---- Cancel --------------------------------------------------------------------------------- */
+/* ---- Cancel ---------------------------------------------------------------------------------- */
 
 static rcm_status cancel_check(const rcm_work *work) {
     rcm_status status = rcmi_work_own(work);

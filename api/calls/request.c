@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is checked of a collective's arguments before anything is sent: which buffers a rank has,
- * how long they are and what in place means follows from the collective's row
- * (algorithms/plan/collectives.h).
+ * Checks of a collective's arguments before anything is sent. The collective's entry
+ * (algorithms/plan/collectives.h) defines the buffers of each rank, their lengths, and the meaning
+ * of "in place".
  */
 #include "request.h"
 #include <stdio.h>
@@ -34,16 +34,17 @@ struct buffer {
     size_t len;
 };
 
-/* In place, the smaller buffer is the rank's block of the larger one. */
+/* In place means that the smaller buffer is the rank's block of the larger one. */
 static rcm_status check_overlap(const struct buffer *send, const struct buffer *recv,
                                 intptr_t distance) {
     const uintptr_t a = (uintptr_t)send->bytes, b = (uintptr_t)recv->bytes;
     if (send->len == 0 || recv->len == 0 || (intptr_t)(a - b) == distance)
         return RCM_OK;
     if (a < b + recv->len && b < a + send->len)
-        return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "send %p (%zu bytes) and recv %p (%zu bytes) overlap, and not as in place",
-                         send->bytes, send->len, recv->bytes, recv->len);
+        return rcmi_fail(
+            RCM_ERR_INVALID, 0,
+            "send %p (%zu bytes) and recv %p (%zu bytes) overlap, but are not in place",
+            send->bytes, send->len, recv->bytes, recv->len);
     return RCM_OK;
 }
 
@@ -61,10 +62,10 @@ rcm_status rcmi_request_check_buffers(const struct rcmi_request *r, const struct
 
 /* ---- Kinds of memory ------------------------------------------------------------------------- */
 
-/* The first of the buffers, or blocks, of a call that holds anything; NULL: none does. */
+/* The first nonempty buffer, or block, of a call; NULL: none. */
 struct first {
     const struct rcmi_mem *mem;
-    enum rcmi_mem_kind kind; /* of it; host memory while there is none */
+    enum rcmi_mem_kind kind; /* its kind; host memory if there is none */
     int device;
     char name[48]; /* "send", "block 3 of recv" */
 };
@@ -107,7 +108,7 @@ static rcm_status blocks_check(struct first *first, const struct rcmi_bind *bind
     return status;
 }
 
-/* The CPU calls a function of the program's. */
+/* The CPU calls a function of the program, so its memory must be the CPU's. */
 static rcm_status function_check(const struct first *first, rcm_op op) {
     if (rcmi_mem_kind_row(first->kind)->at_once || !rcmi_operator_is_function(op))
         return RCM_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting persistent works. Such a work is a whole (completion.c): each start issues its templates
- * as parts, which are works as any others, and it is complete when they are. Its arguments were
- * checked, and its plan was chosen, by the call that made it (collective.c, message.c).
+ * Starts of persistent works. Such a work is a whole (completion.c). Each start issues its
+ * templates as parts, which are ordinary works, and it is complete when they are. The call that
+ * made it checked its arguments and chose its plan (collective.c, message.c).
  */
 #include "collective_bind.h"
 #include "drive.h"
@@ -34,7 +34,7 @@ static rcm_status templates_issue(struct rcm_comm *comm, struct rcm_work *work) 
     return status;
 }
 
-/* What is known of a buffer may have changed. */
+/* Looks up a buffer again: its kind and registration may have changed. */
 static rcm_status buffer_look(struct rcmi_node *node, struct rcmi_mem *mem) {
     struct rcmi_mem now;
     const rcm_status status = rcmi_node_mem(node, mem->bytes, mem->len, &now);
@@ -69,7 +69,7 @@ static rcm_status bind_look(struct rcmi_node *node, struct rcmi_template *t) {
     return status == RCM_OK ? rcmi_check_kinds(bind) : status;
 }
 
-/* Nothing is issued before the buffers of all were looked at. */
+/* Looks up all buffers before anything is issued. */
 static rcm_status templates_look(const struct rcm_comm *comm, const struct rcm_work *work) {
     struct rcmi_engine *engine = NULL;
     rcm_status status = rcmi_comm_own(comm, &engine);
@@ -79,7 +79,7 @@ static rcm_status templates_look(const struct rcm_comm *comm, const struct rcm_w
     return status;
 }
 
-/* What this start comes after: all of its operations have one stream. */
+/* Makes the fence of this start: all of its operations have one stream. */
 static rcm_status templates_follow(struct rcm_comm *comm, const struct rcm_work *work,
                                    struct rcmi_operation **ret_fence) {
     rcm_status status = templates_look(comm, work);
@@ -92,14 +92,14 @@ static rcm_status templates_follow(struct rcm_comm *comm, const struct rcm_work 
     return status;
 }
 
-/* SIZE_MAX: it is more than one collective. */
+/* Bytes of a work that is one collective; SIZE_MAX for others. */
 static size_t only_collective_bytes(const struct rcm_work *work) {
     const struct rcmi_template *t = work->templates;
     return t && !t->next && t->kind == RCMI_WORK_COLLECTIVE ? rcmi_bind_bytes(&t->bind) : SIZE_MAX;
 }
 
-/* If one cannot be issued, comm has failed, and with it those before it. A rank that is no member
- * has nothing to issue. */
+/* If one cannot be issued, comm has failed, and with it the earlier ones. A rank that is no member
+ * issues nothing. */
 static rcm_status work_start(struct rcm_comm *comm, struct rcm_work *work) {
     rcm_status status = rcmi_comm_why_not(comm);
     const bool absent = status == RCMI_ABSENT;

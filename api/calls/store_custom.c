@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The front door of stores of the program's own functions; what they do is rendezvous/'s. */
+/* The public function for stores implemented by the program; see rendezvous/. */
 #include "error.h"
 #include "rendezvous.h"
-#include "sized.h"
+#include "struct_versions.h"
 
 rcm_status rcm_store_custom(const struct rcm_store_functions *functions, rcm_store **ret_store) {
     static const struct rcmi_sized sized = {"functions", "RCM_STORE_FUNCTIONS_INIT",

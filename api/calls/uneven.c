@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables of blocks of unequal length: see uneven.h. */
+/* See uneven.h. */
 #include "uneven.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include "collectives.h"
 #include "transport.h"
 
-/* One of the two buffers: what was given, which blocks they are, and the table. */
+/* One of the two buffers: the arguments, its blocks by the collective's entry, and the table. */
 struct side {
     const struct rcmi_uneven *given;
     struct rcmi_blocks is;
     struct rcmi_block *blocks;
-    const char *plural; /* "s" where there is a count for each block */
+    const char *plural; /* "s" if each block has a count */
 };
 
-/* "recv_counts[3]" or "recv_count" */
+/* Writes "recv_counts[3]" or "recv_count". */
 static const char *count_name(const struct side *side, uint32_t i, char text[64]) {
     if (side->plural[0])
         snprintf(text, 64, "%s_counts[%u]", side->given->name, i);
@@ -25,7 +25,7 @@ static const char *count_name(const struct side *side, uint32_t i, char text[64]
 
 /* ---- Making a table -------------------------------------------------------------------------- */
 
-/* Adds up; false if memory cannot hold so many. */
+/* Adds; false: memory cannot hold that many. */
 static bool elements_add(size_t *sum, size_t count, size_t most) {
     if (*sum > most || count > most - *sum)
         return false;
@@ -95,11 +95,11 @@ static rcm_status overlap_fail(const struct side *in, uint32_t i, const struct s
                                uint32_t k, const struct rcmi_collective *row) {
     return rcmi_fail(row->apart ? RCM_ERR_UNSUPPORTED : RCM_ERR_INVALID, 0,
                      "block %u of %s and block %u of %s overlap%s%s", i, in->given->name, k,
-                     out->given->name, row->apart ? ": there is no in place for " : "",
-                     row->apart ? row->name : ", and not as in place");
+                     out->given->name, row->apart ? ": no in-place form exists for " : "",
+                     row->apart ? row->name : ", but are not in place");
 }
 
-/* Of two buffers with several blocks each only those of one number are compared. */
+/* If both buffers have several blocks, only those of the same number are compared. */
 static rcm_status sides_check_overlap(const struct side *in, const struct side *out,
                                       const struct rcmi_collective *row) {
     const uint32_t most = in->is.n > out->is.n ? in->is.n : out->is.n;
@@ -114,13 +114,13 @@ static rcm_status sides_check_overlap(const struct side *in, const struct side *
     return RCM_OK;
 }
 
-/* The block that this rank has in both buffers has two counts. */
+/* This rank's block in both buffers must have one count. */
 static rcm_status sides_check_own(const struct side *in, const struct side *out, int rank) {
     const uint32_t i = in->is.n == 1 ? 0 : (uint32_t)rank, k = out->is.n == 1 ? 0 : (uint32_t)rank;
     char a[64], b[64];
     if (in->is.n == 0 || out->is.n == 0 || in->blocks[i].count == out->blocks[k].count)
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_INVALID, 0, "%s is %zu and %s is %zu, but they are of one block",
+    return rcmi_fail(RCM_ERR_INVALID, 0, "%s is %zu and %s is %zu, but both are of the same block",
                      count_name(in, i, a), in->blocks[i].count, count_name(out, k, b),
                      out->blocks[k].count);
 }
@@ -134,8 +134,8 @@ static uint64_t counts_hash(const struct side *side) {
     return hash;
 }
 
-/* What the request says of lengths: of the longest block that this rank knows; and, where all ranks
- * know all of them, of all together. */
+/* Sets the request's lengths: of the longest block that this rank has, and, if all ranks have all
+ * lengths, of all together. */
 static void request_measure(struct rcmi_request *r, const struct side *in, const struct side *out,
                             const struct rcmi_collective *row) {
     const struct side *larger = in->is.n > out->is.n ? in : out;

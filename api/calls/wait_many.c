@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for one of several works, or for all. To wait for all is to wait for each. To wait for
- * one, a thread drives the communicator of the first that is not complete, as in rcm_work_wait; the
- * loop thread drives the others, whose completions wake the thread. Where the works are of several
+ * Waiting for one of several works, or for all. Waiting for all is waiting for each. To wait for
+ * one, a thread drives the communicator of the first incomplete work, as in rcm_work_wait. The loop
+ * thread drives the others, whose completions wake the thread. If the works belong to several
  * engines (ranks that are threads), the thread drives none of them, and any completion in the
  * process wakes it.
  */
@@ -17,16 +17,16 @@ static rcm_status work_status(const struct rcm_work *work) {
     return (rcm_status)atomic_load_explicit(&work->status, memory_order_acquire);
 }
 
-/* Any of these, of which some may be NULL. */
+/* The works to wait for; entries may be NULL. */
 struct several {
     rcm_work *const *works;
-    size_t n, index; /* of one that is complete */
-    uint32_t seen;   /* completions of the process, when the works were looked at */
-    rcm_status look; /* what was seen then */
-    bool any;        /* there is one that is not NULL */
+    size_t n, index; /* index: of a complete one */
+    uint32_t seen;   /* completions of the process at the last look */
+    rcm_status look; /* result of that look */
+    bool any;        /* at least one is not NULL */
 };
 
-/* RCM_OK with the index of the first that is complete, or n if there are none; else RCM_AGAIN. */
+/* RCM_OK with the index of the first complete one, or n if there are none; else RCM_AGAIN. */
 static rcm_status several_look(struct several *s) {
     s->any = false;
     for (size_t i = 0; i < s->n; i++) {
@@ -41,7 +41,7 @@ static rcm_status several_look(struct several *s) {
     return s->any ? RCM_AGAIN : RCM_OK;
 }
 
-/* Looks again if any work of the process was completed since, else it is as it was. */
+/* Looks again if any work of the process was completed since; else returns the last result. */
 static rcm_status several_check(void *arg) {
     struct several *s = arg;
     const uint32_t now = rcmi_notice_completed();
@@ -68,7 +68,7 @@ static struct rcm_comm *several_comm(const struct several *s) {
     return s->works[i]->comm;
 }
 
-/* Works that are not complete are of communicators that are there. */
+/* Communicators of incomplete works still exist. */
 static bool several_share_engine(const struct several *s) {
     struct rcmi_engine *first = NULL, *other = NULL;
     for (size_t i = 0; i < s->n; i++) {
@@ -81,7 +81,7 @@ static bool several_share_engine(const struct several *s) {
     return true;
 }
 
-/* The loop threads make the works go on. */
+/* The loop threads drive the works. */
 static void several_sleep(struct several *s, rcmi_deadline deadline) {
     while (several_check(s) == RCM_AGAIN && !rcmi_deadline_passed(deadline))
         rcmi_notice_sleep(s->seen, deadline);
@@ -158,7 +158,7 @@ static rcm_status wait_all(rcm_work *const *works, size_t n, int64_t timeout_ms)
             continue;
         const int64_t left_ms = deadline == RCMI_NEVER ? -1 : rcmi_deadline_left_ms(deadline);
         const rcm_status one = rcm_work_wait(works[i], left_ms);
-        if (work_status(works[i]) == RCM_PENDING) /* the time passed, or it may not wait */
+        if (work_status(works[i]) == RCM_PENDING) /* or it must not wait */
             status = one;
         else if (one != RCM_OK && !failed)
             failed = works[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls on a thread of their own: see background.h. */
+/* Calls on a separate thread: see background.h. */
 #include "background.h"
 #include <stdlib.h>
 #include "clock.h"
@@ -8,7 +8,7 @@
 #include "thread.h"
 #include "work.h"
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 void rcmi_background_init(struct rcmi_background *background,
                           const struct rcmi_background_kind *kind) {

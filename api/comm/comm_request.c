@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests of what makes a communicator, or ends one, in the background: tested, waited for,
- * canceled. Not here: what a cancel does in the protocols (agreement/).
+ * Background requests that make or end a communicator: test, wait, cancel. Not here: the effect of
+ * a cancel in the protocols (agreement/).
  */
 #include "comm_request.h"
 #include "entry.h"
@@ -11,9 +11,9 @@
 #include "work.h"
 #include <stdlib.h>
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
-/* A communicator that was made and not taken: the other ranks have it. */
+/* Ends a communicator that was made and not taken: the other ranks have it. */
 static void request_revoke(const struct rcm_comm_request *request, rcm_comm *made) {
     if (rcm_rank(made) >= 0) {
         (void)rcmi_fail_origin(RCM_ERR_CANCELED, rcm_rank(made),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_destroy: how a communicator ends, orderly with all its ranks, or after a failure. Not here:
- * the leave that a process takes with its last one (leave.c).
+ * rcm_destroy and rcm_leave: the end of a communicator, orderly with all its ranks, of one rank
+ * alone, or after a failure. Not here: the end of the process's engine with its last communicator
+ * (leave.c).
  */
 #include "error.h"
 #include "agreement.h"
@@ -12,7 +13,7 @@
 #include "entry.h"
 #include "group.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "trace_file.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static rcm_status all_finished(void *arg) {
     return atomic_load_explicit(&comm->unfinished, memory_order_acquire) == 0 ? RCM_OK : RCM_AGAIN;
 }
 
-/* With the callbacks of works that are complete: these may issue others, which may be complete at
+/* Includes the callbacks of complete works. They may issue further works, which may complete at
  * once and have callbacks too. */
 static rcm_status comm_finish_works(rcm_comm *comm, rcmi_deadline deadline) {
     do {
@@ -40,7 +41,7 @@ struct settling {
 
 static rcm_status settled(void *arg) {
     const struct settling *settling = arg;
-    /* Relaxed: looked at again and again. */
+    /* Relaxed: polled. */
     return settling->canceled && atomic_load_explicit(settling->canceled, memory_order_relaxed)
                ? RCM_OK
                : all_finished(settling->comm);
@@ -58,7 +59,7 @@ static void part_fail(void *arg) {
 }
 
 /* Waits for this rank's works, then for all ranks, then, with the last communicator, for their
- * farewells. What comm fails of meanwhile is the caller's to return. */
+ * farewells. If comm fails meanwhile, the caller returns that error. */
 static rcm_status comm_part(rcm_comm *comm) {
     const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
     rcmi_page_part(comm->page);
@@ -73,13 +74,13 @@ static rcm_status comm_part(rcm_comm *comm) {
             .members = &comm->members, .failed = &comm->failed, .arg = comm, .fail = part_fail};
         return rcmi_engine_leave(comm->engine, &last, deadline);
     }
-    rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer farewells */
+    rcmi_loop_wake(rcmi_node_loop(comm->engine->node)); /* to answer the farewells */
     rcmi_engine_spare_store(comm->engine);
     return RCM_OK;
 }
 
-/* On the loop thread, which runs callbacks and closes channels: it is woken once for all. What was
- * asked for with works that are complete is done. */
+/* On the loop thread, which runs callbacks and closes channels, so it is woken only once. Pending
+ * notices of complete works are delivered first. */
 static void close_on_loop(void *arg) {
     rcm_comm *comm = arg;
     rcmi_engine_flush(comm->engine);
@@ -92,8 +93,8 @@ static void close_on_loop(void *arg) {
         rcmi_exec_close_channels(comm->exec);
 }
 
-/* No thread enters any more. Those that waited for works, which are complete now, are on their way
- * out. */
+/* No thread can enter any more. Threads that waited for works, which are complete now, are
+ * leaving. */
 static void comm_close(rcm_comm *comm) {
     atomic_store(&comm->closed, true);
     while (atomic_load(&comm->inside) > 0) {
@@ -103,7 +104,7 @@ static void comm_close(rcm_comm *comm) {
     rcmi_loop_call(rcmi_node_loop(comm->engine->node), close_on_loop, comm);
 }
 
-/* Ends what is in flight, then takes the communicator from the engine for good. */
+/* Ends operations in flight, then removes the communicator from the engine. */
 static void comm_retire(rcm_comm *comm) {
     const bool last = rcmi_engine_part(comm->engine, comm, false);
     if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK) {
@@ -153,7 +154,7 @@ static void comm_free(rcm_comm *comm) {
 void rcmi_comm_retire(rcm_comm *comm) {
     if (!comm)
         return;
-    struct rcmi_error cause = *rcmi_last_error(); /* closing must not hide it */
+    struct rcmi_error cause = *rcmi_last_error(); /* closing must not overwrite it */
     if (comm->p2p)
         comm_retire(comm);
     else if (comm->rank < 0)
@@ -162,7 +163,7 @@ void rcmi_comm_retire(rcm_comm *comm) {
     *rcmi_last_error() = cause;
 }
 
-static void comm_say_left(rcm_comm *comm) {
+static void comm_send_left(rcm_comm *comm) {
     const struct rcmi_left left = {.magic = RCMI_LEFT_MAGIC, .epoch = comm->epoch};
     rcmi_node_send_linked(comm->engine->node, comm->world_rank, comm->size, &left, sizeof(left));
     comm->has_left = true;
@@ -174,7 +175,7 @@ static bool work_is_receive(void *arg, struct rcm_work *work) {
     return *only;
 }
 
-/* Is nothing unfinished but receives? */
+/* Whether all unfinished works are receives. */
 static bool only_receives(rcm_comm *comm) {
     bool only = true;
     while (!rcmi_comm_visit(comm, work_is_receive, &only))
@@ -182,7 +183,7 @@ static bool only_receives(rcm_comm *comm) {
     return only;
 }
 
-/* What has come by now is a message of its receive. */
+/* A message that has arrived by now still matches its receive. */
 static void drop_unmatched(rcm_comm *comm) {
     struct rcm_work drop;
     (void)rcmi_node_progress(comm->engine->node);
@@ -192,8 +193,8 @@ static void drop_unmatched(rcm_comm *comm) {
     rcmi_comm_run(comm, &drop, RCMI_NEVER);
 }
 
-/* Receives that no message has matched end with RCM_ERR_CANCELED, and their callbacks have run; the
- * others are waited for, until their deadlines, or comm's timeout. True: no operation is
+/* Ends receives without a matching message with RCM_ERR_CANCELED, and runs their callbacks. Waits
+ * for the other receives until their deadlines, or comm's timeout. True: no operation is
  * unfinished. comm may have failed meanwhile. */
 static bool comm_drop_receives(rcm_comm *comm) {
     if (all_finished(comm) == RCM_OK)
@@ -206,9 +207,9 @@ static bool comm_drop_receives(rcm_comm *comm) {
     return all_finished(comm) == RCM_OK;
 }
 
-/* Tells the other ranks, but waits for none of them. */
+/* Notifies the other ranks, without waiting for them. */
 static void comm_leave(rcm_comm *comm) {
-    comm_say_left(comm);
+    comm_send_left(comm);
     atomic_store_explicit(&comm->parting, true, memory_order_relaxed);
     if (rcmi_engine_part(comm->engine, comm, false))
         rcmi_engine_hurry(comm->engine);
@@ -234,9 +235,9 @@ static rcm_status leave_call(rcm_comm *comm) {
         (void)!rcm_abort(comm, "it leaves with unfinished operations");
     status = rcmi_comm_usable(comm);
     if (status == RCM_OK)
-        comm_leave(comm); /* what others fail of, for they need this rank, is not its error */
+        comm_leave(comm); /* others may fail because they need this rank; that is not its error */
     if (status != RCM_OK && status != RCMI_ABSENT && *rcmi_comm_agreements(comm) == 0)
-        comm_say_left(comm); /* to those that shrink it, which this rank has no part in */
+        comm_send_left(comm); /* to ranks that shrink it, in which this rank takes no part */
     rcmi_comm_retire(comm);
     return status == RCMI_ABSENT ? RCM_OK : status;
 }

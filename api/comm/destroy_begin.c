@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rcm_destroy in the background: a request whose thread calls it. */
+/* rcm_destroy in the background: a request whose thread calls rcm_destroy. */
 #include "comm_request.h"
 #include "entry.h"
 #include "failure.h"
@@ -20,7 +20,7 @@ static bool destroy_wake(struct rcm_comm_request *request) {
     return false;
 }
 
-/* comm NULL, or of the parent process: nothing is waited for. */
+/* If comm is NULL, or the parent process's, nothing is waited for. */
 static rcm_status destroy_begin(rcm_comm *comm, rcm_comm_request **ret_request) {
     RCMI_ENTRY;
     static const struct rcmi_comm_request_kind kind = {.run = destroy_run, .wake = destroy_wake};

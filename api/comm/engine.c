@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine: what a process has for all its communicators. Its node's loop thread drives
- * those on which no thread waits, from its tick: it spins within a budget, then arms the bell and
- * sleeps in epoll. What the node hears of peers, lost ones and messages, goes to the communicators.
+ * The engine: the state of a process that all its communicators share. Its node's loop thread
+ * drives the communicators on which no thread waits, from its tick. It spins within a budget, then
+ * arms the doorbell and sleeps in epoll. Events of the node (lost peers, messages) are passed to
+ * the communicators.
  *
- * Not here: driving itself, and waiting (drive.c); what a message means
- * (diagnosis/, agreement/).
+ * Not here: driving itself, and waiting (drive.c); the meaning of messages (diagnosis/,
+ * agreement/).
  */
 #include "agreement.h"
 #include "comm.h"
 #include "deadline.h"
 #include "diagnosis.h"
 #include "drive.h"
-#include "early.h"
+#include "early_messages.h"
 #include "fd.h"
 #include "log.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "trace_file.h"
 #include "transfer.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- The loop thread ----------------------------------------------------------------------- */
+/* ---- The loop thread ------------------------------------------------------------------------- */
 
-/* Drives a communicator if that is the loop's business. Returns whether it has unfinished works. */
+/* Drives a communicator if that is the loop thread's task. Returns whether it has unfinished
+ * works. */
 static bool engine_drive(rcm_comm *comm, bool *moved, rcmi_deadline *until) {
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 ||
         atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0 ||
@@ -92,15 +94,15 @@ static rcmi_deadline engine_tick(void *arg) {
     return until < look ? until : look;
 }
 
-/* ---- Callbacks of the node ----------------------------------------------------------------- */
+/* ---- Callbacks of the node ------------------------------------------------------------------- */
 
 static void engine_linked(void *arg, int peer) {
     const struct rcmi_engine *engine = arg;
     rcmi_page_linked(rcmi_node_status_page(engine->node), rcmi_node_transport(engine->node, peer));
 }
 
-/* Is the end of peer's link the death of a member? In rcm_destroy only if there was a link. How the
- * process of one that has left comm ends is no matter of comm. */
+/* Whether the end of peer's link is the death of a member; in rcm_destroy only if there was a link.
+ * If a rank has left comm, the later end of its process does not concern comm. */
 static bool comm_loses(const rcm_comm *comm, int peer) {
     const int rank = rcmi_members_rank(&comm->members, peer);
     return rank >= 0 && atomic_load_explicit(&comm->left_ns[rank], memory_order_relaxed) == 0 &&
@@ -130,7 +132,7 @@ static void engine_broken(void *arg, const struct rcmi_error *why) {
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* peer has left: true unless this rank still shares a communicator with it that is in use. */
+/* peer has left: true unless this rank still shares a communicator in use with it. */
 static bool engine_parted(void *arg, int peer) {
     struct rcmi_engine *engine = arg;
     bool shared = false;
@@ -143,7 +145,7 @@ static bool engine_parted(void *arg, int peer) {
     return !shared;
 }
 
-/* The communicator of that epoch, if peer is one of its ranks: *ret_rank; else NULL. Under the
+/* The communicator of that epoch if peer is one of its ranks (*ret_rank), else NULL. Under the
  * lock. */
 static rcm_comm *engine_find(const struct rcmi_engine *engine, uint64_t epoch, int peer,
                              int *ret_rank) {
@@ -154,7 +156,7 @@ static rcm_comm *engine_find(const struct rcmi_engine *engine, uint64_t epoch, i
     return *ret_rank >= 0 ? comm : NULL;
 }
 
-/* peer inquires, or answers, which rank waits for which. */
+/* A question of peer, or an answer, about which rank waits for which. */
 static void engine_inquiry(struct rcmi_engine *engine, int peer,
                            const struct rcmi_inquiry *inquiry) {
     int rank;
@@ -173,13 +175,13 @@ static void engine_record(struct rcmi_engine *engine, int peer,
     pthread_mutex_lock(&engine->lock);
     const rcm_comm *comm = engine_find(engine, record->epoch, peer, &rank);
     if (comm)
-        rcmi_call_log_hear(comm->call_log, rank, record);
+        rcmi_call_log_receive(comm->call_log, rank, record);
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* Tells peer, which was not connected then, if this rank has left a communicator that it asks for.
- * Under the lock. */
-static bool engine_say_left(const struct rcmi_engine *engine, uint64_t epoch, int peer) {
+/* Notifies peer, which was not connected then, if this rank has left the communicator of a received
+ * message. Under the lock. */
+static bool engine_send_left(const struct rcmi_engine *engine, uint64_t epoch, int peer) {
     const struct rcmi_left left = {.magic = RCMI_LEFT_MAGIC, .epoch = epoch};
     if (!rcmi_early_was_left(engine->early, epoch))
         return false;
@@ -189,66 +191,67 @@ static bool engine_say_left(const struct rcmi_engine *engine, uint64_t epoch, in
 
 static bool engine_answer_left(struct rcmi_engine *engine, uint64_t epoch, int peer) {
     pthread_mutex_lock(&engine->lock);
-    const bool left = engine_say_left(engine, epoch, peer);
+    const bool left = engine_send_left(engine, epoch, peer);
     pthread_mutex_unlock(&engine->lock);
     return left;
 }
 
-/* Keeps what is for a communicator that this rank has not made yet, as others have. */
+/* Stores a message for a communicator that other ranks have made and this one has not yet. */
 static bool engine_keep(struct rcmi_engine *engine, enum rcmi_early_kind kind, uint64_t epoch,
                         int peer, const void *bytes, size_t len) {
     bool known = false;
     pthread_mutex_lock(&engine->lock);
     for (const rcm_comm *comm = engine->comms; comm; comm = comm->next)
         known = known || comm->epoch == epoch;
-    if (!known && (kind == RCMI_EARLY_LEFT || !engine_say_left(engine, epoch, peer)))
+    if (!known && (kind == RCMI_EARLY_LEFT || !engine_send_left(engine, epoch, peer)))
         rcmi_early_keep(engine->early, kind, epoch, peer, bytes, len);
     pthread_mutex_unlock(&engine->lock);
     return !known;
 }
 
-static bool engine_hear_left(struct rcmi_engine *engine, int peer, const void *bytes, size_t len) {
+static bool engine_receive_left(struct rcmi_engine *engine, int peer, const void *bytes,
+                                size_t len) {
     struct rcmi_left left;
     int rank;
     if (!rcmi_left_decode(bytes, len, &left))
         return false;
     if (left.epoch == RCMI_LEFT_STORE) {
-        atomic_store_explicit(&engine->heard_gone[peer], true, memory_order_release);
+        atomic_store_explicit(&engine->gone_received[peer], true, memory_order_release);
         return true;
     }
     if (engine_keep(engine, RCMI_EARLY_LEFT, left.epoch, peer, bytes, len))
         return true;
     pthread_mutex_lock(&engine->lock);
     const rcm_comm *comm = engine_find(engine, left.epoch, peer, &rank);
-    if (comm) /* relaxed: drivers look again and again */
+    if (comm) /* relaxed: drivers poll it */
         atomic_store_explicit(&comm->left_ns[rank], rcmi_now_ns(), memory_order_relaxed);
     pthread_mutex_unlock(&engine->lock);
     rcmi_node_ring(engine->node);
     return true;
 }
 
-static bool engine_hear_creation(struct rcmi_engine *engine, int peer, const void *bytes,
+static bool engine_receive_creation(struct rcmi_engine *engine, int peer, const void *bytes,
+                                    size_t len) {
+    struct rcmi_creation message;
+    if (!rcmi_creation_decode(bytes, len, &message))
+        return false;
+    if (message.type == RCMI_CREATION_HELLO || message.type == RCMI_CREATION_ASK)
+        (void)engine_answer_left(engine, message.parent, peer);
+    rcmi_creation_receive(engine->creations, peer, &message);
+    return true;
+}
+
+static bool engine_receive_agree(struct rcmi_engine *engine, int peer, const void *bytes,
                                  size_t len) {
-    struct rcmi_creation said;
-    if (!rcmi_creation_decode(bytes, len, &said))
+    struct rcmi_agree message;
+    if (!rcmi_agree_decode(bytes, len, &message))
         return false;
-    if (said.type == RCMI_CREATION_HELLO || said.type == RCMI_CREATION_ASK)
-        (void)engine_answer_left(engine, said.parent, peer);
-    rcmi_creation_hear(engine->creations, peer, &said);
+    if (!engine_answer_left(engine, message.epoch, peer))
+        rcmi_agree_receive(engine->agreements, peer, &message);
     return true;
 }
 
-static bool engine_hear_agree(struct rcmi_engine *engine, int peer, const void *bytes, size_t len) {
-    struct rcmi_agree said;
-    if (!rcmi_agree_decode(bytes, len, &said))
-        return false;
-    if (!engine_answer_left(engine, said.epoch, peer))
-        rcmi_agree_hear(engine->agreements, peer, &said);
-    return true;
-}
-
-/* Whatever rank is named as the origin, which may be nonsense: peer's communicator has failed, or
- * there is a vote on why. */
+/* peer's communicator has failed, or there is a vote on the cause. An invalid origin becomes -1. */
 static void engine_fail_remote(struct rcmi_engine *engine, int peer,
                                const struct rcmi_failure *failure, struct rcm_error *error) {
     int rank;
@@ -259,7 +262,7 @@ static void engine_fail_remote(struct rcmi_engine *engine, int peer,
     if (comm && failure->kind == RCMI_FAILURE_RECORD)
         rcmi_comm_fail_remote(comm, error, &failure->missing);
     else if (comm)
-        rcmi_proposals_hear(comm->proposals, rank, failure, error);
+        rcmi_proposals_receive(comm->proposals, rank, failure, error);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -269,9 +272,9 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     struct rcmi_inquiry inquiry;
     struct rcmi_call_record record;
     struct rcm_error error;
-    if (engine_hear_agree(engine, peer, bytes, len) ||
-        engine_hear_creation(engine, peer, bytes, len) ||
-        engine_hear_left(engine, peer, bytes, len))
+    if (engine_receive_agree(engine, peer, bytes, len) ||
+        engine_receive_creation(engine, peer, bytes, len) ||
+        engine_receive_left(engine, peer, bytes, len))
         return;
     if (rcmi_call_record_decode(bytes, len, &record)) {
         if (!engine_keep(engine, RCMI_EARLY_QUESTION, record.epoch, peer, bytes, len))
@@ -286,9 +289,8 @@ static void engine_message(void *arg, int peer, const void *bytes, size_t len) {
     if (!rcmi_failure_decode(bytes, len, &failure, &error)) {
         char more[RCMI_LOG_MORE];
         if (rcmi_log_rate_allows(&engine->log_rate, more))
-            rcmi_log(RCMI_LOG_WARN,
-                     "rank %d sent a control message of %zu bytes that means nothing%s", peer, len,
-                     more);
+            rcmi_log(RCMI_LOG_WARN, "rank %d sent an invalid control message of %zu bytes%s", peer,
+                     len, more);
         return;
     }
     const enum rcmi_early_kind kind =
@@ -313,9 +315,9 @@ static void engine_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     rcmi_node_ring(engine->node);
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
-/* Also of a half-made one. */
+/* Also for a partly made engine. */
 static void engine_free(struct rcmi_engine *engine) {
     if (engine->unwatch)
         engine->unwatch(engine);
@@ -333,7 +335,7 @@ static void engine_free(struct rcmi_engine *engine) {
     rcmi_tuning_end(&engine->tuning);
     pthread_mutex_destroy(&engine->lock);
     free(engine->awaited);
-    free(engine->heard_gone);
+    free(engine->gone_received);
     free(engine->cpus);
     free(engine);
 }
@@ -350,9 +352,9 @@ static rcm_status engine_make_parts(struct rcmi_engine *engine, struct rcmi_node
     engine->rank = config->rank;
     engine->nranks = config->nranks;
     engine->awaited = calloc((size_t)config->nranks, sizeof(*engine->awaited));
-    engine->heard_gone = calloc((size_t)config->nranks, sizeof(*engine->heard_gone));
+    engine->gone_received = calloc((size_t)config->nranks, sizeof(*engine->gone_received));
     engine->early = rcmi_early_create();
-    if (!engine->awaited || !engine->heard_gone || !engine->early)
+    if (!engine->awaited || !engine->gone_received || !engine->early)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the engine");
     const rcm_status status = rcmi_node_create(config, &engine->node);
     if (status != RCM_OK)
@@ -417,7 +419,7 @@ void rcmi_engine_release(struct rcmi_engine *engine) {
         engine_free(engine);
 }
 
-static void engine_hear_again(void *arg, int peer, const void *bytes, size_t len) {
+static void engine_replay(void *arg, int peer, const void *bytes, size_t len) {
     const rcm_comm *comm = arg;
     if (bytes)
         engine_message(comm->engine, peer, bytes, len);
@@ -431,7 +433,7 @@ void rcmi_engine_add(struct rcmi_engine *engine, rcm_comm *comm) {
     engine->comms = comm;
     comm->open = true;
     engine->open++;
-    rcmi_early_take(engine->early, comm->epoch, engine_hear_again, comm);
+    rcmi_early_take(engine->early, comm->epoch, engine_replay, comm);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -473,8 +475,8 @@ struct settling {
     bool settled;
 };
 
-/* On the thread of callbacks: none of them runs at the same time. The notices of what was complete
- * at the look at `unfinished` are in the list (acquire pairs with the release in
+/* On the thread of callbacks, so none runs at the same time. The list contains the notices of all
+ * works that were complete when `unfinished` was read (acquire pairs with the release in
  * rcmi_work_complete). */
 static void comm_run_notices(void *arg) {
     struct settling *settling = arg;
@@ -513,7 +515,7 @@ bool rcmi_engine_visit(struct rcmi_engine *engine, bool (*visit)(void *arg, stru
     return all;
 }
 
-/* A thread that drives is in an operation, also without a work. */
+/* A thread that drives is in an operation, even without a work. */
 static bool comm_is_idle(rcm_comm *comm) {
     if (atomic_load_explicit(&comm->failed, memory_order_relaxed) != RCM_OK)
         return true;

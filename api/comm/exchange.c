@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What each rank publishes of itself in the store, and what it finds in what the others published.
+ * The data that each rank publishes in the store, and the evaluation of what the others published.
  * See exchange.h. Not here: how ranks wait for each other in a store (rendezvous/).
  */
 #include "exchange.h"
@@ -14,21 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank publishes; behind it stand rank 0's constants as text, which count for all, then
- * the address of the rank's node. */
+/* Published by each rank, followed by rank 0's constants as text, which apply to all, and the
+ * address of the rank's node. */
 struct published {
-    char head[RCMI_WIRE_HEAD];         /* comes first in every version */
+    char head[RCMI_WIRE_HEAD];         /* first in every version */
     char settings[RCMI_SETTINGS_TEXT]; /* must be equal on all ranks; padded with NULs */
-    struct rcmi_cpus cpus;             /* that it may use */
-    uint32_t tuning_len;               /* with the NUL; 0 of other ranks */
-    uint8_t reads_others;              /* may it get from other processes' memory? */
+    struct rcmi_cpus cpus;             /* that the rank may use */
+    uint32_t tuning_len;               /* with the NUL; 0 on other ranks */
+    uint8_t reads_others;              /* whether it may get from other processes' memory */
     uint8_t reserved[3];
 };
 
-/* ---- What is published ---------------------------------------------------------------------- */
+/* ---- Publishing ------------------------------------------------------------------------------ */
 
-/* This rank's constants as text; "" of others than rank 0, which need not have the tuning file.
- * Caller frees. */
+/* This rank's constants as text; "" except on rank 0, because other ranks need not have the tuning
+ * file. Caller frees. */
 static rcm_status tuning_make(const struct rcmi_engine *engine, char **ret_text) {
     struct rcmi_tuning tuning;
     if (engine->rank != 0) {
@@ -46,7 +46,7 @@ static rcm_status tuning_make(const struct rcmi_engine *engine, char **ret_text)
 static struct rcmi_cpus cpus_make(void) {
     struct rcmi_cpus cpus = {.quota = 0};
     struct rcmi_cgroup_cpus limit;
-    /* Beyond 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
+    /* Above 1,024 CPUs this fails and the mask stays empty: then ranks do not spin. */
     (void)sched_getaffinity(0, sizeof(cpus.bytes), (cpu_set_t *)(void *)cpus.bytes);
     rcmi_cgroup_cpus(&limit);
     if (limit.cpus > 0 && limit.cpus < RCMI_CPU_BYTES * 8) {
@@ -57,7 +57,7 @@ static struct rcmi_cpus cpus_make(void) {
     return cpus;
 }
 
-/* What this rank publishes. Free with free. */
+/* Makes the bytes that this rank publishes. Caller frees. */
 static rcm_status published_make(const struct rcmi_exchange_config *x, char **ret_bytes,
                                  size_t *ret_len) {
     const void *address;
@@ -79,7 +79,7 @@ static rcm_status published_make(const struct rcmi_exchange_config *x, char **re
     mine->tuning_len = (uint32_t)text_len;
     mine->reads_others = rcmi_process_reads_others(reason, sizeof(reason));
     if (!mine->reads_others)
-        rcmi_log(RCMI_LOG_INFO, "large messages go by shared slots: %s", reason);
+        rcmi_log(RCMI_LOG_INFO, "large messages use shared slots: %s", reason);
     memcpy(mine + 1, text, text_len);
     memcpy((char *)(mine + 1) + text_len, address, len);
     free(text);
@@ -88,10 +88,10 @@ static rcm_status published_make(const struct rcmi_exchange_config *x, char **re
     return RCM_OK;
 }
 
-/* ---- What others published ------------------------------------------------------------------ */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Names the first setting in which two ranks differ, the lower rank first: both texts are the same
- * NAME=VALUE, unless their versions differ. */
+/* Names the first setting in which two ranks differ, the lower rank first. Both texts have the same
+ * names in NAME=VALUE, unless the versions differ. */
 static rcm_status settings_differ(const char *theirs, int rank, const char *ours, int own_rank) {
     const bool before = rank < own_rank;
     size_t word = 0;
@@ -105,7 +105,7 @@ static rcm_status settings_differ(const char *theirs, int rank, const char *ours
                             (int)strcspn(second, " "), second, before ? own_rank : rank);
 }
 
-/* Rank 0's constants, which count for all. */
+/* Rank 0's constants, which apply to all. */
 static rcm_status published_tuning(const struct rcmi_exchange_config *x, const char *text,
                                    size_t len) {
     if (len == 0 || text[len - 1] != '\0')
@@ -113,30 +113,30 @@ static rcm_status published_tuning(const struct rcmi_exchange_config *x, const c
     return rcmi_tuning_read(text, "rank 0", &x->engine->tuning);
 }
 
-/* Takes in what rank r published, and leaves its address in the blob. */
+/* Reads what rank r published, and leaves its address in the blob. */
 static rcm_status published_take(const struct rcmi_exchange_config *x, int r, struct rcm_blob *blob,
                                  bool *ret_reads_others) {
-    struct published said = {.tuning_len = 0};
-    char *text = (char *)blob->data + sizeof(said);
-    if (blob->len > sizeof(said))
-        memcpy(&said, blob->data, sizeof(said));
-    if (blob->len <= sizeof(said) || said.tuning_len >= blob->len - sizeof(said))
+    struct published published = {.tuning_len = 0};
+    char *text = (char *)blob->data + sizeof(published);
+    if (blob->len > sizeof(published))
+        memcpy(&published, blob->data, sizeof(published));
+    if (blob->len <= sizeof(published) || published.tuning_len >= blob->len - sizeof(published))
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, r, "rank %d published only %zu bytes", r,
                                 blob->len);
-    said.settings[RCMI_SETTINGS_TEXT - 1] = '\0';
-    x->engine->cpus[r] = said.cpus;
-    *ret_reads_others = said.reads_others;
-    if (strcmp(said.settings, x->settings) != 0)
-        return settings_differ(said.settings, r, x->settings, x->engine->rank);
-    const rcm_status status = r == 0 ? published_tuning(x, text, said.tuning_len) : RCM_OK;
+    published.settings[RCMI_SETTINGS_TEXT - 1] = '\0';
+    x->engine->cpus[r] = published.cpus;
+    *ret_reads_others = published.reads_others;
+    if (strcmp(published.settings, x->settings) != 0)
+        return settings_differ(published.settings, r, x->settings, x->engine->rank);
+    const rcm_status status = r == 0 ? published_tuning(x, text, published.tuning_len) : RCM_OK;
     if (status != RCM_OK)
         return status;
-    blob->len -= sizeof(said) + said.tuning_len;
-    memmove(blob->data, text + said.tuning_len, blob->len);
+    blob->len -= sizeof(published) + published.tuning_len;
+    memmove(blob->data, text + published.tuning_len, blob->len);
     return RCM_OK;
 }
 
-/* What all published: the blobs are addresses then. */
+/* Reads what all published; afterwards the blobs are addresses. */
 static rcm_status published_take_all(const struct rcmi_exchange_config *x, struct rcm_blob *all) {
     struct rcmi_engine *engine = x->engine;
     bool all_read_others = true;
@@ -153,7 +153,7 @@ static rcm_status published_take_all(const struct rcmi_exchange_config *x, struc
     return status == RCM_OK ? rcmi_book_create(all, engine->nranks, &engine->book) : status;
 }
 
-/* ---- The exchange -------------------------------------------------------------------------- */
+/* ---- The exchange ---------------------------------------------------------------------------- */
 
 static rcm_status exchange_look(void *arg) {
     const struct rcmi_exchange_config *x = arg;
@@ -170,7 +170,7 @@ rcm_status rcmi_engine_collect(const struct rcmi_exchange_config *x, const char 
                          &look, ret_all);
 }
 
-/* Publishes, and fills `all` with what the ranks published: the caller's then. */
+/* Publishes, and fills `all` with the data of all ranks, which the caller then owns. */
 static rcm_status exchange_collect(const struct rcmi_exchange_config *x, struct rcm_blob *all) {
     char *mine = NULL;
     size_t len = 0;

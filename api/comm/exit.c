@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that calls exit(), or returns from main, with communicators that are idle, has not
- * died: it says farewell, as by rcm_leave, so that the others say of it that it has left. One that
- * has operations in flight has; so has a child after fork, whose engines are its parent's.
+ * A process that calls exit(), or returns from main, with idle communicators has not died. It sends
+ * a farewell, like rcm_leave, so that the others report that it has left. A process with operations
+ * in flight counts as dead. So does a child after fork, whose engines are its parent's.
  */
 #include "exit.h"
 #include <pthread.h>
@@ -20,10 +20,10 @@ static void exit_leave(struct rcmi_engine *engine) {
     rcmi_trace_file_write(engine->trace);
 }
 
-/* Other threads may go on meanwhile, so an engine may end: it waits for the lock then. */
+/* Other threads may continue meanwhile, so an engine may end; it then waits for the lock. */
 static void exit_leave_all(void) {
     if (!rcmi_fork_is_maker(rcmi_fork_generation()))
-        return; /* a child that no handler saw: the list and the lock are its parent's */
+        return; /* a child that no handler saw: list and lock are its parent's */
     pthread_mutex_lock(&exit_lock);
     for (struct rcmi_engine *engine = exit_engines; engine; engine = engine->exit_next)
         if (rcmi_fork_is_maker(engine->fork_generation))
@@ -31,7 +31,7 @@ static void exit_leave_all(void) {
     pthread_mutex_unlock(&exit_lock);
 }
 
-/* Another thread may have had the lock. The engines are the parent's. */
+/* Another thread may have held the lock. The engines are the parent's. */
 static void exit_forget(void) {
     pthread_mutex_init(&exit_lock, NULL);
     exit_engines = NULL;

@@ -5,7 +5,7 @@
 
 struct rcmi_engine;
 
-/* From now until it is freed, an exit of this process says the engine's farewell. */
+/* From now until the engine is freed, an exit of this process sends the engine's farewell. */
 void rcmi_exit_watch(struct rcmi_engine *engine);
 
 #endif

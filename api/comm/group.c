@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making communicators on an engine that exists: what that of all ranks and those made from others
- * have in common. Not here: which ranks are members, and how they agree on it (subset.c, shrink.c).
+ * Creation of communicators on an existing engine: the common part of the world and of those made
+ * from others. Not here: the choice of members, and agreement on it (subset.c, shrink.c).
  */
 #include "agreement.h"
 #include "comm.h"
@@ -9,16 +9,16 @@
 #include "group.h"
 #include "log.h"
 #include "near.h"
-#include "page.h"
+#include "status_page.h"
 #include "trace_file.h"
 #include "transfer.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Shape --------------------------------------------------------------------------------- */
+/* ---- Shape ----------------------------------------------------------------------------------- */
 
-/* Numbers hosts by first appearance. A rank that shares no memory is a host of its own: within a
- * host plans rely on shared memory, as all ranks agreed on it. */
+/* Numbers hosts by first appearance. A rank that shares no memory is a host of its own, because
+ * plans rely on shared memory within a host, as all ranks agreed. */
 static int shape_number_hosts(rcm_comm *comm, int *first) {
     const struct rcmi_address_book *book = comm->engine->book;
     int nhosts = 0;
@@ -53,7 +53,7 @@ static int cpus_count(const uint8_t *mask) {
     return cpus;
 }
 
-/* Ranks for each CPU that rank's quota allows to it and to those that share it; 0: it has none. */
+/* Ranks for each CPU that rank's quota allows to it and to those that share it; 0: no quota. */
 static double quota_ranks_per_cpu(const rcm_comm *comm, const char *const *ids, int rank) {
     const struct rcmi_cpus *all = comm->engine->cpus, *own = &all[comm->world_rank[rank]];
     int ranks = 0;
@@ -66,8 +66,9 @@ static double quota_ranks_per_cpu(const rcm_comm *comm, const char *const *ids, 
     return ranks * CPU_MILLIONTHS / (double)own->quota;
 }
 
-/* Ranks for each CPU of rank's machine: the ranks' masks together tell how many it has. One rank's
- * own mask does not: a launcher may have bound each to one CPU. Quotas may allow less. */
+/* Ranks for each CPU of rank's machine. The union of the ranks' masks gives its number of CPUs. One
+ * rank's mask alone does not: a launcher may have bound each rank to one CPU. Quotas may allow
+ * less. */
 static double machine_ranks_per_cpu(const rcm_comm *comm, const char *const *ids, int rank) {
     unsigned char bits[RCMI_CPU_BYTES] = {0};
     double most = 0;
@@ -86,7 +87,7 @@ static double machine_ranks_per_cpu(const rcm_comm *comm, const char *const *ids
     return by_mask > most ? by_mask : most;
 }
 
-/* What prices want to know of the machines, the same on all ranks. */
+/* Properties of the machines for prices, the same on all ranks. */
 static void shape_machines(const rcm_comm *comm, const char *const *ids, struct rcmi_shape *shape) {
     shape->loopback = true;
     for (int r = 0; r < comm->size; r++) {
@@ -102,8 +103,8 @@ static void shape_machines(const rcm_comm *comm, const char *const *ids, struct 
     }
 }
 
-/* From world_rank: groups ranks by host identity for what is known of the machines, and by the
- * memory they share for local rank and size, host_of and shape. */
+/* From world_rank: groups ranks by host identity for the machines' properties, and by shared memory
+ * for local rank and size, host_of and shape. */
 static rcm_status comm_shape(rcm_comm *comm) {
     const struct rcmi_address_book *book = comm->engine->book;
     const size_t n = (size_t)comm->size;
@@ -129,16 +130,16 @@ static rcm_status comm_shape(rcm_comm *comm) {
     return status;
 }
 
-/* ---- What works --------------------------------------------------------------------------- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 static bool hook_failed(void *arg) {
     const rcm_comm *comm = arg;
-    /* Acquire pairs with the release in comm.c, for the sake of uniformity: nothing is read. */
+    /* Acquire pairs with the release in comm.c, only for uniformity: nothing is read after it. */
     return atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK;
 }
 
-static bool hook_tell(void *arg, int rank) {
-    return rcmi_comm_tell_failure(arg, rank);
+static bool hook_send_record(void *arg, int rank) {
+    return rcmi_comm_send_failure(arg, rank);
 }
 
 static bool hook_silent(void *arg, int rank) {
@@ -155,7 +156,6 @@ static void hook_mismatch(void *arg) {
     rcmi_comm_propose(arg, NULL, NULL, RCMI_PROPOSAL_MISMATCH);
 }
 
-/* What finds out why operations do not finish, and agrees on it. */
 /* The members are final. */
 static void comm_set_members(rcm_comm *comm) {
     const struct rcmi_engine *engine = comm->engine;
@@ -173,7 +173,7 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
     const struct rcmi_proposals_config proposals = {.members = &comm->members,
                                                     .arg = comm,
                                                     .failed = hook_failed,
-                                                    .tell = hook_tell,
+                                                    .send_record = hook_send_record,
                                                     .silent = hook_silent,
                                                     .agreed = hook_agreed};
     const struct rcmi_call_log_config log = {
@@ -184,7 +184,7 @@ static rcm_status comm_equip_parts(rcm_comm *comm) {
     return status == RCM_OK ? rcmi_proposals_create(&proposals, &comm->proposals) : status;
 }
 
-/* Its entry on the status page. */
+/* Takes its entry on the status page. */
 static rcm_status comm_take_page(rcm_comm *comm) {
     struct rcmi_engine *engine = comm->engine;
     pthread_mutex_lock(&engine->lock);
@@ -235,10 +235,10 @@ rcm_status rcmi_comm_equip(rcm_comm *comm) {
     return RCM_OK;
 }
 
-/* ---- The world ----------------------------------------------------------------------------- */
+/* ---- The world ------------------------------------------------------------------------------- */
 
-/* Which algorithm runs where none is named in the call: the tuning's, as far as they can run these
- * ranks, then the setting's. */
+/* The algorithms for calls that name none: the tuning's, as far as they can run these ranks, then
+ * the setting's. */
 static rcm_status world_choices(rcm_comm *comm, const char *text) {
     const char *tuned = comm->engine->tuning.choices;
     rcm_status status = RCM_OK;
@@ -269,7 +269,7 @@ static void world_init_page(struct rcmi_engine *engine) {
     rcmi_page_init(rcmi_node_status_page(engine->node), &settings);
 }
 
-/* Every rank is itself. */
+/* Ranks are world ranks. */
 static rcm_status world_members(rcm_comm *comm) {
     comm->world_rank = calloc((size_t)comm->size, sizeof(*comm->world_rank));
     if (!comm->world_rank)
@@ -313,14 +313,14 @@ rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
     return RCM_OK;
 }
 
-/* ---- Deriving ------------------------------------------------------------------------------ */
+/* ---- Deriving -------------------------------------------------------------------------------- */
 
 static int key_compare(const void *x, const void *y) {
     const uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
     return (a > b) - (a < b);
 }
 
-/* Ranks in order of their world ranks. */
+/* Sorts ranks by world rank. */
 static rcm_status derive_by_world(rcm_comm *comm) {
     const size_t n = (size_t)comm->size;
     uint64_t *keys = calloc(n, sizeof(*keys)); /* world rank, then rank */
@@ -351,7 +351,7 @@ static rcm_status derive_members(rcm_comm *comm, const rcm_comm *parent, const i
     return derive_by_world(comm);
 }
 
-/* Members that were lost before this communicator could be told. */
+/* Fails if a member was lost before this communicator could be notified. */
 static void derive_check_lost(rcm_comm *comm) {
     char who[RCMI_WHO_TEXT];
     for (int r = 0; r < comm->size; r++) {
@@ -364,7 +364,7 @@ static void derive_check_lost(rcm_comm *comm) {
     }
 }
 
-/* What a communicator has from its parent, but for its ranks. */
+/* Copies the parent's settings. */
 static void derive_settings(rcm_comm *comm, const rcm_comm *parent) {
     comm->engine = parent->engine;
     rcmi_engine_hold(comm->engine);
@@ -415,7 +415,7 @@ rcm_status rcmi_comm_absent(const rcm_comm *parent, const int *members, int size
     }
     comm->rank = comm->local_rank = -1;
     comm_set_members(comm);
-    /* Relaxed: no other thread knows it. */
+    /* Relaxed: no other thread has it. */
     atomic_store_explicit(&comm->failed, RCMI_ABSENT, memory_order_relaxed);
     *ret_comm = comm;
     return RCM_OK;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_init: from nothing to a communicator of all ranks.
+ * rcm_init: makes a communicator of all ranks.
  *
- *   1. find this rank, and where the store is   rendezvous/ (options, environment)
+ *   1. find this rank, and the location of the store   rendezvous/ (options, environment)
  *   2. open the store; join in it as this rank; rank 0 names the job
  *   3. make the node: listening sockets, shared memory, the engine's thread
- *   4. publish and collect: address and the settings that must be equal
+ *   4. publish and collect: addresses, and the settings that must be equal
  *   5. agree on the ranks that share memory; check that each pair has a transport
- *   6. answer peers; links are made when first used
+ *   6. answer peers; links are made on first use
  */
 #include "error.h"
 #include "auth.h"
@@ -18,9 +18,9 @@
 #include "group.h"
 #include "log.h"
 #include "numbers.h"
-#include "setting_names.h"
+#include "unknown_settings.h"
 #include "settings.h"
-#include "sized.h"
+#include "struct_versions.h"
 #include "trace_file.h"
 #include "work.h"
 #include "fd.h"
@@ -32,14 +32,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What rcm_init gathers on its way. */
+/* State of one rcm_init. */
 struct init {
     const struct rcm_init_options *options;
     const struct rcmi_comm_calls *calls;
     struct rcmi_launch launch;
     rcm_store *store;
-    bool owns_store;   /* false: it is the caller's, or the engine's by now */
-    bool serves_store; /* this rank does */
+    bool owns_store;   /* false: the caller's, or already the engine's */
+    bool serves_store; /* this rank serves it */
     char *secret;
     char host_id[256];
     const char *transports;
@@ -47,13 +47,13 @@ struct init {
     int64_t slots, slot_bytes;
     int64_t timeout_ms, warn_after_ns;
     rcmi_deadline deadline;
-    struct rcmi_store_budget budget; /* of all calls of the store */
-    struct rcmi_engine *engine;      /* a reference of rcm_init's own */
-    bool agreed; /* what is found now, all ranks find: they have exchanged what it is found in */
-    char settings[RCMI_SETTINGS_TEXT]; /* what must be equal on all ranks, as text */
+    struct rcmi_store_budget budget; /* for all calls of the store */
+    struct rcmi_engine *engine;      /* with a reference of rcm_init */
+    bool agreed; /* the exchange is complete: an error found now is found by all ranks */
+    char settings[RCMI_SETTINGS_TEXT]; /* settings that must be equal on all ranks, as text */
 };
 
-/* ---- Settings ------------------------------------------------------------------------------ */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 /* The boot id (one kernel, one value) and the network namespace. */
 static void default_host_id(char *id, size_t cap) {
@@ -73,7 +73,7 @@ static void default_host_id(char *id, size_t cap) {
     snprintf(id, cap, "%s-%llu", boot, (unsigned long long)ns.st_ino);
 }
 
-/* As text. If it were cut, ranks could differ in what is missing. */
+/* As text, which must not be cut: ranks could differ in the missing part. */
 static rcm_status init_agreed_settings(struct init *init) {
     const struct rcm_init_options *o = init->options;
     const char *algorithm = o && o->algorithm ? o->algorithm : rcmi_setting("RINGCOMM_ALGORITHM");
@@ -126,10 +126,10 @@ static rcm_status init_settings(struct init *init) {
     return rcmi_secret(&init->secret);
 }
 
-/* ---- Store --------------------------------------------------------------------------------- */
+/* ---- Store ----------------------------------------------------------------------------------- */
 
-/* A store that closes its connections while ranks join: the rank that served it explains more than
- * a descriptor. */
+/* If a store closes its connections while ranks join, the error names the rank that served it,
+ * which explains more than a descriptor. */
 static rcm_status init_explain(const struct init *init, rcm_status status) {
     if (status != RCM_ERR_PEER || (init->options && init->options->store) ||
         !init->launch.rank_0_serves || init->launch.rank == 0 || rcmi_last_error()->origin >= 0)
@@ -166,7 +166,7 @@ static rcm_status engine_lookup(void *arg, int peer, const void **ret_blob, size
     return rcmi_book_lookup(engine->book, peer, ret_blob, ret_len);
 }
 
-/* ---- Putting it together ------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static const char *init_device(const struct init *init) {
     const struct rcm_init_options *o = init->options;
@@ -205,7 +205,7 @@ static rcm_status init_engine(struct init *init) {
     return status;
 }
 
-/* The store is the engine's from here, to be closed with it. */
+/* The engine owns the store from here, and closes it. */
 static void init_hand_over_store(struct init *init) {
     struct rcmi_engine *engine = init->engine;
     engine->join = init->join;
@@ -216,7 +216,7 @@ static void init_hand_over_store(struct init *init) {
     init->owns_store = false;
 }
 
-/* From an engine alone to one that knows all other ranks. */
+/* Makes the engine, and exchanges data with all other ranks. */
 static rcm_status init_meet(struct init *init) {
     rcm_status status = init_engine(init);
     if (status != RCM_OK)
@@ -257,7 +257,7 @@ static rcm_status init_comm(struct init *init, rcm_comm **ret_comm) {
     return status == RCM_OK ? rcmi_node_start(init->engine->node) : status;
 }
 
-/* With the thread's error, which stays: makes the others fail too, and leaves the store. */
+/* Makes the others fail too, and leaves the store. Keeps the thread's error. */
 static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     const bool own_store = !init->options || !init->options->store;
     struct rcmi_error cause = *rcmi_last_error();
@@ -265,7 +265,7 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
         rcmi_join_fail(init->store, &init->join);
     if (init->store && own_store)
         rcmi_store_linger(init->store);
-    if (init->store && own_store && status == RCM_ERR_CONFIG) /* two jobs on it, perhaps */
+    if (init->store && own_store && status == RCM_ERR_CONFIG) /* perhaps two jobs use it */
         rcmi_store_keep(init->store);
     if (init->agreed)
         rcmi_engine_leave_refused(init->engine);
@@ -277,16 +277,16 @@ static void init_give_up(struct init *init, rcm_comm *comm, rcm_status status) {
     *rcmi_last_error() = cause;
 }
 
-/* A store that is not ours is not seen again: ranks that come next there do not matter. The job is
+/* A store of the caller is not used again, so ranks that come there later do not matter. The job is
  * complete, so a store that does not answer in time does not fail this rank alone. */
 static rcm_status init_leave_store(struct init *init) {
-    struct rcmi_store_words words;
-    rcmi_store_words_begin(&words);
+    struct rcmi_store_final final;
+    rcmi_store_final_begin(&final);
     const rcm_status status = rcmi_join_leave(init->store, &init->engine->join);
-    rcmi_store_words_end(&words);
+    rcmi_store_final_end(&final);
     if (status != RCM_ERR_TIMEOUT)
         return status;
-    rcmi_log(RCMI_LOG_WARN, "this rank stays noted in options.store: %s", rcm_last_error());
+    rcmi_log(RCMI_LOG_WARN, "the entry of this rank stays in options.store: %s", rcm_last_error());
     return RCM_OK;
 }
 
@@ -321,7 +321,7 @@ static rcm_status init_check(const struct rcm_init_options *options) {
     return RCM_OK;
 }
 
-/* By one rank of each host: all have the same environment, mostly, and one line is enough. */
+/* Done by one rank of each host: mostly all have the same environment, so one line is enough. */
 static void init_warn(const struct rcmi_launch *launch) {
     (void)rcmi_log_has_stderr();
     static atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -348,7 +348,7 @@ static rcm_status init_by(const struct rcm_init_options *options,
     if (status == RCM_OK)
         status = init_join(&init, &comm);
     if (status == RCM_OK && own_store && init.launch.world_size > 1)
-        rcmi_engine_say_through(init.engine);
+        rcmi_engine_publish_through(init.engine);
     if (status == RCM_OK)
         *ret_comm = comm;
     rcmi_engine_release(init.engine);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rcm_init in the background (background.h): a thread calls it with copies of the options. A cancel
- * is a flag that whatever waits in rcm_init for other ranks looks at (rendezvous.h).
+ * is a flag, which all waits for other ranks in rcm_init check (rendezvous.h).
  */
 #include <stdlib.h>
 #include <string.h>
 #include "background.h"
 #include "entry.h"
 #include "rendezvous.h"
-#include "sized.h"
+#include "struct_versions.h"
 
 enum { STRINGS = 6 };
 
 struct rcm_init_request {
-    struct rcmi_background background; /* the first */
+    struct rcmi_background background; /* first member */
     struct rcm_init_options options;
-    char *strings[STRINGS]; /* that options points to */
+    char *strings[STRINGS]; /* to which options points */
     struct rcm_unique_id id;
 };
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 static void request_free(struct rcm_init_request *request) {
     for (int i = 0; i < STRINGS; i++)
@@ -126,7 +126,7 @@ void rcm_init_cancel(rcm_init_request *request) {
         free(request); /* the rest is the parent's thread's */
         return;
     }
-    if (request->options.store) /* the user's again when this returns */
+    if (request->options.store) /* the user may close it when this returns */
         rcmi_background_join(&request->background);
     rcmi_background_unref(&request->background);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a process takes leave, with its last communicator: farewells on all links, then the store,
- * where the rank that serves it waits until the others need it no more: they have left, or go on
- * with communicators of their own after one with it had its orderly end. A rank that dies before is
- * named: a linked one by the end of its link (engine.c), and by the rank that serves the store also
- * one that has said farewell, or never had a link. A rank that cannot reach the store any more
- * says on its link that it has left.
+ * The orderly end of a process with its last communicator: farewells on all links, then the store.
+ * The rank that serves the store waits until the others no longer need it: they have left, or they
+ * continue with communicators of their own after one with this rank had its orderly end. A rank
+ * that dies earlier is reported. A linked rank is detected by the end of its link (engine.c). The
+ * rank that serves the store also detects one that has sent its farewell, or never had a link. A
+ * rank that cannot reach the store any more reports on its link that it has left.
  */
 #include "agreement.h"
 #include "engine.h"
@@ -13,17 +13,17 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define STORE_MS  5000 /* for taking leave of the store */
-#define ORPHAN_MS 500  /* the same, when the rank that serves it may be dead */
-#define LEAVE_MS  5000 /* for farewells, where something had failed before */
-#define DRAIN_MS  300  /* for what others may still read, before this process is gone */
-#define TELL_MS   1500 /* for telling others why, also by links that are just being made */
-#define LOOK_MS   100  /* between looks whether those that are waited for still live */
+#define STORE_MS  5000 /* for leaving the store */
+#define ORPHAN_MS 500  /* the same, if the rank that serves it may be dead */
+#define LEAVE_MS  5000 /* for farewells, after an earlier failure */
+#define DRAIN_MS  300  /* for data that others may still read before this process ends */
+#define NOTIFY_MS 1500 /* for notifying others of the cause, also on links being made */
+#define LOOK_MS   100  /* interval of checks whether awaited ranks still live */
 #define PROBE_MS  200
 
 #define THROUGH_LOOK_US 2000
 
-/* ---- The store ----------------------------------------------------------------------------- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 #define GONE_KEY 160
 
@@ -32,10 +32,10 @@ static const char *gone_key(const struct rcmi_engine *engine, int rank, char key
     return key;
 }
 
-static rcm_status gone_say(struct rcmi_engine *engine) {
+static rcm_status gone_publish(struct rcmi_engine *engine) {
     char key[GONE_KEY];
     /* Relaxed: two threads with a communicator each may come here. */
-    if (atomic_exchange_explicit(&engine->said_gone, true, memory_order_relaxed))
+    if (atomic_exchange_explicit(&engine->gone_sent, true, memory_order_relaxed))
         return RCM_OK;
     return rcm_store_set(engine->store, gone_key(engine, engine->rank, key), "1", 1);
 }
@@ -57,27 +57,26 @@ static bool process_is_over(const struct rcmi_engine *engine, int rank) {
     return rcmi_node_probe(engine->node, rank, rcmi_deadline_in(PROBE_MS)) == RCM_ERR_PEER;
 }
 
-/* To the rank that serves the store, which cannot be reached any more: by the link, if there is
- * one.
- */
-static void gone_tell(struct rcmi_engine *engine) {
+/* Notifies the rank that serves the store, which cannot be reached any more, by the link if there
+ * is one. */
+static void gone_send(struct rcmi_engine *engine) {
     const struct rcmi_left left = {.magic = RCMI_LEFT_MAGIC, .epoch = RCMI_LEFT_STORE};
     const int server = 0;
     rcmi_node_send_linked(engine->node, &server, 1, &left, sizeof(left));
 }
 
-static bool gone_heard(const struct rcmi_engine *engine, int rank) {
-    return atomic_load_explicit(&engine->heard_gone[rank], memory_order_acquire);
+static bool gone_was_received(const struct rcmi_engine *engine, int rank) {
+    return atomic_load_explicit(&engine->gone_received[rank], memory_order_acquire);
 }
 
-/* Ended first, then not found in the store: so it had not left. */
+/* Its process ended, and after that it was not found in the store: so it had not left. */
 static bool died_before_gone(const struct rcmi_engine *engine, int rank) {
     return rank != engine->rank && engine->awaited[rank] && process_is_over(engine, rank) &&
-           !gone_heard(engine, rank) && gone_wait(engine, rank, 0) == RCM_ERR_TIMEOUT;
+           !gone_was_received(engine, rank) && gone_wait(engine, rank, 0) == RCM_ERR_TIMEOUT;
 }
 
-/* The dead are not waited for; if they are the last communicator's, it fails. Without a book no
- * process can be looked at. */
+/* Stops waiting for dead ranks. If one is in the last communicator, that fails. Without a book no
+ * process can be checked. */
 static void gone_look(struct rcmi_engine *engine, const struct rcmi_leaving *last) {
     char who[128];
     for (int r = 0; engine->book && r < engine->nranks; r++) {
@@ -100,7 +99,7 @@ static rcm_status gone_await(struct rcmi_engine *engine, const struct rcmi_leavi
                              int rank) {
     const rcmi_deadline deadline = rcmi_deadline_in(STORE_MS);
     rcm_status status = RCM_OK;
-    while (engine->awaited[rank] && !gone_heard(engine, rank) && !has_failed(last)) {
+    while (engine->awaited[rank] && !gone_was_received(engine, rank) && !has_failed(last)) {
         status = gone_wait(engine, rank, LOOK_MS);
         if (status != RCM_ERR_TIMEOUT || rcmi_deadline_passed(deadline))
             return status;
@@ -109,7 +108,7 @@ static rcm_status gone_await(struct rcmi_engine *engine, const struct rcmi_leavi
     return RCM_OK;
 }
 
-/* Of interest are those that took part in an orderly end. */
+/* Waits for those that took part in an orderly end. */
 static rcm_status gone_await_all(struct rcmi_engine *engine, const struct rcmi_leaving *last) {
     rcm_status status = RCM_OK;
     for (int r = 0; r < engine->nranks && status == RCM_OK; r++)
@@ -122,17 +121,17 @@ static rcm_status gone_await_all(struct rcmi_engine *engine, const struct rcmi_l
 static void engine_leave_store(struct rcmi_engine *engine, const struct rcmi_leaving *last) {
     if (!engine->store)
         return;
-    const bool served = engine->awaited[0] && !atomic_load(&engine->said_gone);
+    const bool served = engine->awaited[0] && !atomic_load(&engine->gone_sent);
     const int64_t patience = rcmi_store_patience(served ? STORE_MS : ORPHAN_MS);
     rcm_status status = rcmi_join_leave(engine->store, &engine->join);
     if (status == RCM_OK && engine->serves_store)
         status = gone_await_all(engine, last);
     else if (status == RCM_OK && engine->awaited[0])
-        status = gone_say(engine);
+        status = gone_publish(engine);
     if (status != RCM_OK)
         rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
     if (status != RCM_OK && !engine->serves_store && engine->awaited[0])
-        gone_tell(engine);
+        gone_send(engine);
     (void)rcmi_store_patience(patience);
 }
 
@@ -140,7 +139,7 @@ void rcmi_engine_spare_store(struct rcmi_engine *engine) {
     if (!engine->store || engine->rank == 0 || !engine->awaited[0])
         return;
     const int64_t patience = rcmi_store_patience(STORE_MS);
-    if (gone_say(engine) != RCM_OK)
+    if (gone_publish(engine) != RCM_OK)
         rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
     (void)rcmi_store_patience(patience);
 }
@@ -151,15 +150,15 @@ void rcmi_engine_leave_refused(struct rcmi_engine *engine) {
     engine_leave_store(engine, NULL);
 }
 
-/* ---- Ranks in rcm_init ---------------------------------------------------------------------- */
+/* ---- Ranks in rcm_init ----------------------------------------------------------------------- */
 
-/* Ranks that are through with rcm_init count themselves under this key. */
+/* The key of the counter of ranks that have finished rcm_init. */
 static const char *through_key(const struct rcmi_engine *engine, char key[GONE_KEY]) {
     snprintf(key, GONE_KEY, "%s/through", engine->join.scope);
     return key;
 }
 
-void rcmi_engine_say_through(const struct rcmi_engine *engine) {
+void rcmi_engine_publish_through(const struct rcmi_engine *engine) {
     const struct rcmi_error kept = *rcmi_last_error();
     const int64_t patience = rcmi_store_patience(ORPHAN_MS);
     char key[GONE_KEY];
@@ -180,7 +179,7 @@ static void through_await_all(const struct rcmi_engine *engine) {
         usleep(THROUGH_LOOK_US);
 }
 
-/* ---- Farewells ----------------------------------------------------------------------------- */
+/* ---- Farewells ------------------------------------------------------------------------------- */
 
 rcm_status rcmi_engine_leave(struct rcmi_engine *engine, const struct rcmi_leaving *last,
                              rcmi_deadline deadline) {
@@ -201,7 +200,7 @@ void rcmi_engine_hurry(struct rcmi_engine *engine) {
     if (engine->store && engine->serves_store)
         through_await_all(engine);
     if (engine->store &&
-        (rcmi_join_leave(engine->store, &engine->join) != RCM_OK || gone_say(engine) != RCM_OK))
+        (rcmi_join_leave(engine->store, &engine->join) != RCM_OK || gone_publish(engine) != RCM_OK))
         rcmi_log(RCMI_LOG_INFO, "store: %s", rcm_last_error());
     (void)rcmi_store_patience(patience);
 }
@@ -212,5 +211,5 @@ void rcmi_engine_end(struct rcmi_engine *engine) {
         orderly = orderly || engine->awaited[r];
     if (orderly && !engine->left)
         (void)rcmi_engine_leave(engine, NULL, rcmi_deadline_in(LEAVE_MS));
-    rcmi_node_drain(engine->node, rcmi_deadline_in(TELL_MS));
+    rcmi_node_drain(engine->node, rcmi_deadline_in(NOTIFY_MS));
 }

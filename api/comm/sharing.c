@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which ranks share memory: agreed by all ranks before plans are made, for within a host plans rely
- * on it. See exchange.h.
+ * Which ranks share memory: agreed by all ranks before plans are made, because plans rely on it
+ * within a host. See exchange.h.
  *
  *   1. Ranks of one host identity prove in pairs, both ways, that they can share memory
- *      (transport/net/sharing.c): each with all others, or, of more than EACH_MAX, with the lowest.
- *   2. Each publishes what it found, a letter for each rank of its identity and a sentence for
- *      people.
- *   3. From that all ranks compute the same sets: in order of ranks, each joins the first set with
- *      all of whose ranks it shares memory, else it is the first of a new one.
+ *   (transport/net/sharing.c): each with all others or, with more than EACH_MAX ranks, with the
+ *   lowest.
+ *   2. Each publishes its result: a letter for each rank of its identity, and a sentence for
+ *   people.
+ *   3. From these all ranks compute the same sets. In rank order, each joins the first set with all
+ *   of whose ranks it shares memory, or else begins a new set.
  *
- * With the lowest alone sharing counts as transitive. Where one of those proofs fails it may not
- * be, and all steps are done again with proofs of all pairs. No link is made, and nothing waits but
- * for the store. Where no two ranks have one identity there is nothing to do.
+ * Proofs with the lowest rank only assume that sharing is transitive. If one of them fails, it may
+ * not be, and all steps are repeated with proofs of all pairs. No link is made, and ranks wait only
+ * for the store. If no two ranks have one identity, there is nothing to do.
  */
 #include "exchange.h"
 #include "log.h"
@@ -31,19 +32,19 @@ struct sharing {
     const struct rcmi_exchange_config *x;
     const struct rcmi_address_book *book;
     int rank, n;
-    bool each;        /* all pairs prove */
-    int *head;        /* of each rank: the lowest of its identity */
+    bool each;        /* proofs of all pairs */
+    int *head;        /* by rank: the lowest of its identity */
     int *next;        /* ... the next of its identity, -1 */
-    int *number;      /* ... its place among them */
-    bool *has;        /* ... has it shared memory at all? */
-    int *size;        /* of each head: ranks of the identity */
+    int *number;      /* ... its position among them */
+    bool *has;        /* ... whether it has shared memory at all */
+    int *size;        /* by head: ranks of the identity */
     int *lowest;      /* ... the lowest that has shared memory, -1 */
-    char **row;       /* of each rank: what it published, `size` letters and a sentence, or "" */
+    char **row;       /* by rank: what it published, `size` letters and a sentence, or "" */
     const char **why; /* ... that sentence; NULL */
-    int *set;         /* the result: of each rank the lowest of its set */
+    int *set;         /* the result, by rank: the lowest of its set */
 };
 
-/* ---- Identities ----------------------------------------------------------------------------- */
+/* ---- Identities ------------------------------------------------------------------------------ */
 
 static rcm_status sharing_init(struct sharing *s) {
     const size_t n = (size_t)s->n;
@@ -112,9 +113,9 @@ static void identity_add(struct sharing *s, int *last, int rank) {
     s->number[rank] = s->size[head]++;
 }
 
-/* *ret_any: some ranks have one identity. */
+/* *ret_any: whether some ranks have one identity. */
 static rcm_status identities_find(struct sharing *s, bool *ret_any) {
-    int *last = calloc((size_t)s->n, sizeof(*last)); /* of each head: rank so far */
+    int *last = calloc((size_t)s->n, sizeof(*last)); /* by head: the last rank so far */
     rcm_status status = last ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for ranks");
     *ret_any = false;
     for (int r = 0; status == RCM_OK && r < s->n; r++) {
@@ -127,7 +128,8 @@ static rcm_status identities_find(struct sharing *s, bool *ret_any) {
     return status;
 }
 
-/* Of one identity, and has each shared memory? That is of one transport: settings are equal. */
+/* Whether both have one identity and shared memory, which is of one transport, because settings are
+ * equal. */
 static bool may_share(const struct sharing *s, int a, int b) {
     return s->head[a] == s->head[b] && s->has[a] && s->has[b];
 }
@@ -138,9 +140,9 @@ static bool proves(const struct sharing *s, int a, int b) {
            (s->each || s->size[head] <= EACH_MAX || a == s->lowest[head] || b == s->lowest[head]);
 }
 
-/* ---- Proving --------------------------------------------------------------------------------- */
+/* ---- Proofs ---------------------------------------------------------------------------------- */
 
-/* Why this rank shares memory with fewer than it might; the first reason. */
+/* Writes the first reason why this rank shares memory with fewer ranks than it might. */
 static void explain(const struct sharing *s, int peer, char *why) {
     char who[128];
     const char *reason = peer < 0 ? rcmi_node_lacks(s->x->engine->node) : rcm_last_error();
@@ -154,7 +156,7 @@ static void explain(const struct sharing *s, int peer, char *why) {
                  (unsigned)geteuid(), rcmi_book_describe(s->book, peer, who), reason);
 }
 
-/* The letters, then the sentence. The caller frees it; NULL: no memory. */
+/* Makes the letters and the sentence. The caller frees it; NULL: no memory. */
 static char *row_make(const struct sharing *s) {
     const size_t size = (size_t)s->size[s->head[s->rank]];
     char *row = calloc(1, size + WHY_MAX);
@@ -174,7 +176,7 @@ static char *row_make(const struct sharing *s) {
     return row;
 }
 
-/* ---- Sets ----------------------------------------------------------------------------------- */
+/* ---- Sets ------------------------------------------------------------------------------------ */
 
 static bool shares(const struct sharing *s, int a, int b) {
     const char there = s->row[a][s->number[b]], back = s->row[b][s->number[a]];
@@ -197,7 +199,7 @@ static void sets_make(struct sharing *s) {
     }
 }
 
-/* A rank does not share memory with the lowest, and of others it is not known. */
+/* Whether a rank does not share memory with the lowest, and its sharing with others is unknown. */
 static bool sets_are_unsure(const struct sharing *s) {
     for (int r = 0; r < s->n; r++) {
         const int head = s->head[r];
@@ -242,9 +244,9 @@ static rcm_status rows_exchange(struct sharing *s, const char *name) {
     return status;
 }
 
-/* ---- For people ----------------------------------------------------------------------------- */
+/* ---- Log ------------------------------------------------------------------------------------- */
 
-/* "0, 2", the ranks of a set; as many as fit. */
+/* Writes "0, 2", the ranks of a set, as many as fit. */
 static void set_write(const struct sharing *s, int set, char *text, size_t cap) {
     size_t used = 0;
     text[0] = '\0';
@@ -259,7 +261,7 @@ static void set_write(const struct sharing *s, int set, char *text, size_t cap) 
     }
 }
 
-/* The first reason that a rank of the identity gave. */
+/* The first reason that a rank of the identity published. */
 static const char *first_why(const struct sharing *s, int head) {
     for (int r = head; r >= 0; r = s->next[r])
         if (s->why[r])
@@ -288,13 +290,13 @@ static void identity_warn(const struct sharing *s, int head) {
                  id, first, others, first_why(s, head));
 }
 
-/* ---- The face ------------------------------------------------------------------------------- */
+/* ---- Entry ----------------------------------------------------------------------------------- */
 
 static rcm_status sharing_run(struct sharing *s, bool *ret_agreed) {
     bool any;
     rcm_status status = identities_find(s, &any);
     if (status == RCM_OK && any) {
-        *ret_agreed = false; /* what goes wrong now, other ranks do not find */
+        *ret_agreed = false; /* an error found now is not found by other ranks */
         status = rows_exchange(s, RCMI_EXCHANGE_SHARING);
         if (status == RCM_OK && sets_are_unsure(s)) {
             s->each = true;
@@ -318,7 +320,7 @@ rcm_status rcmi_engine_agree_sharing(const struct rcmi_exchange_config *x, bool 
         for (int r = 0; status == RCM_OK && r < s.n; r++)
             s.why[r] = s.why[r] ? s.why[r] : first_why(&s, s.head[r]);
         rcmi_book_set_sharing(engine->book, s.set);
-        s.set = NULL; /* the book's now */
+        s.set = NULL; /* now owned by the book */
     }
     if (status == RCM_OK)
         status = rcmi_node_check_pairs(engine->node, s.why);

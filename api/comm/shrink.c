@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_comm_shrink, a communicator of the ranks that are left: the old one is ended, the survivors
- * agree on the members (agreement/survivors.h), and each makes the new one by itself.
+ * rcm_comm_shrink, which makes a communicator of the remaining ranks: ends the old one, agrees with
+ * the survivors on the members (agreement/survivors.h), and makes the new one locally.
  */
 #include "agreement.h"
 #include "comm_request.h"
@@ -13,20 +13,20 @@
 #include <stdlib.h>
 
 enum { EXCLUDED_TEXT = 120 };
-#define SETTLE_MS 5000 /* until works of a failed communicator are complete */
+#define SETTLE_MS 5000 /* wait until works of a failed communicator are complete */
 
 struct shrinking {
-    struct rcm_comm_request request; /* the first; of a blocking call not in use */
+    struct rcm_comm_request request; /* first member; unused in a blocking call */
     rcm_comm *comm;
     struct rcmi_engine *engine;
     int64_t timeout_ms;
-    const _Atomic bool *canceled; /* NULL: it cannot be */
-    const int *list;              /* world ranks to be excluded; the caller's, for checks */
+    const _Atomic bool *canceled; /* NULL: cannot be canceled */
+    const int *list;              /* world ranks to exclude; the caller's, for checks */
     int n;
-    uint8_t *excluded; /* the same as a set; NULL: none */
+    uint8_t *excluded; /* list as a set; NULL: none */
 };
 
-/* ---- Excluded ranks ------------------------------------------------------------------------- */
+/* ---- Excluded ranks -------------------------------------------------------------------------- */
 
 static rcm_status excluded_check(const struct shrinking *s, int i) {
     const struct rcmi_members *members = rcmi_comm_members(s->comm);
@@ -38,7 +38,7 @@ static rcm_status excluded_check(const struct shrinking *s, int i) {
     if (rank == members->rank)
         return rcmi_fail(RCM_ERR_INVALID, 0, "world_ranks[%d] is %d, this rank itself", i, world);
     if (s->excluded[world / 8] >> world % 8 & 1)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "world_ranks[%d] is %d, which is there twice", i,
+        return rcmi_fail(RCM_ERR_INVALID, 0, "world_ranks[%d] is %d, which is listed twice", i,
                          world);
     return RCM_OK;
 }
@@ -61,9 +61,9 @@ static rcm_status excluded_take(struct shrinking *s) {
     return status;
 }
 
-/* ---- The call ------------------------------------------------------------------------------- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
-/* The ranks that do not know of a failure yet would not come. */
+/* Fails the parent: ranks without a failure would not call. */
 static void shrink_end_parent(const struct shrinking *s) {
     char without[EXCLUDED_TEXT] = "";
     if (s->n > 0) {
@@ -79,7 +79,7 @@ static void shrink_end_parent(const struct shrinking *s) {
     rcmi_comm_fail(s->comm, NULL);
 }
 
-/* All members have agreed, so a rank that cannot come along must tell the others. */
+/* All members have agreed, so a rank that cannot make its part must notify the others. */
 static rcm_status shrink_derive(struct rcmi_engine *engine, const rcm_comm *parent, uint64_t epoch,
                                 const int *members, int nmembers, rcm_comm **ret_comm) {
     const struct rcmi_derivation derivation = {
@@ -99,7 +99,7 @@ static bool member_left(void *arg, int rank) {
     return rcmi_comm_rank_left(arg, rank);
 }
 
-/* Collective, but for what the parent still does. */
+/* Collective, except for the parent's unfinished works. */
 static rcm_status shrink_agree(const struct shrinking *s, int *members, rcm_comm **ret_comm) {
     uint64_t epoch;
     int nmembers;
@@ -126,7 +126,7 @@ static rcm_status shrink_finish(const struct shrinking *s, rcm_comm **ret_comm) 
     return status;
 }
 
-/* missing: what the caller has no place for, or NULL. */
+/* missing: the name of a NULL result argument, or NULL. */
 static rcm_status shrink_start(struct shrinking *s, const struct rcm_call **call,
                                struct rcm_call *room, const char *missing) {
     if (s->comm && missing)
@@ -174,7 +174,7 @@ rcm_status rcm_comm_shrink(rcm_comm *comm, const struct rcm_call *call, rcm_comm
     return rcm_comm_shrink_excluding(comm, NULL, 0, call, ret_comm);
 }
 
-/* ---- In the background ---------------------------------------------------------------------- */
+/* ---- In the background ----------------------------------------------------------------------- */
 
 static rcm_status shrink_run(struct rcm_comm_request *request, rcm_comm **ret_comm) {
     return shrink_finish((const struct shrinking *)request, ret_comm);
@@ -191,7 +191,7 @@ static void shrink_end(struct rcm_comm_request *request) {
     free(((struct shrinking *)request)->excluded);
 }
 
-/* There is no thread, and the others wait for this rank: it says that it takes no part. */
+/* No thread could be started, and the others wait for this rank: cancels its part. */
 static void shrink_give_up(struct shrinking *s) {
     const struct rcmi_error why = *rcmi_last_error();
     rcm_comm *none = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_spawn: ranks as children of this process. The parent binds the store's port first, forks,
- * then serves it, so that it forks before it has threads. Each child dies with the parent.
+ * rcm_spawn: ranks as children of this process. The parent binds the store's port, then forks, then
+ * serves the store, so that it forks before it has threads. Each child dies with the parent.
  */
 #include "auth.h"
 #include "clock.h"
@@ -26,19 +26,20 @@
 #include <unistd.h>
 
 #define KILL_AFTER_MS 3000
-#define MAX_RANKS     4096 /* of one machine: more are a mistake, and would be forked until it ends */
+#define MAX_RANKS     4096 /* of one machine: more are a mistake */
 
 struct child {
     pid_t pid; /* 0 once reaped */
     int pidfd;
 };
 
-/* How a rank ended, in its own words, for a parent whose children somebody else collects. */
+/* A rank's own report of its exit, for a parent whose children another part of the process
+ * collects. */
 struct report {
-    _Atomic int exit_status; /* NOT_SAID, or what _exit or exit was given */
+    _Atomic int exit_status; /* NOT_REPORTED, or the argument of _exit or exit */
     pid_t pid;               /* the rank's: its own children do not report */
 };
-enum { NOT_SAID = -1, SOMEHOW = 125 };
+enum { NOT_REPORTED = -1, UNKNOWN_EXIT = 125 };
 
 struct spawn {
     int n, running;
@@ -63,7 +64,7 @@ static void report_exit(int exit_status, void *report) {
         atomic_store(&own->exit_status, exit_status & 0xff);
 }
 
-/* In the child: the environment of a rank, then fn. Does not return. */
+/* In the child: sets the environment of a rank, then calls fn. Does not return. */
 static void child_run(const struct spawn *spawn, int rank, pid_t parent, int (*fn)(int, void *),
                       void *arg) {
     char url[64];
@@ -86,7 +87,7 @@ static void child_run(const struct spawn *spawn, int rank, pid_t parent, int (*f
     _exit(exit_status);
 }
 
-/* Listens for the ranks of a job of that name. */
+/* Names the job and listens for its ranks. */
 static rcm_status spawn_name(struct spawn *spawn, int *ret_fd) {
     uint64_t random;
     rcm_status status = rcmi_random(&random, sizeof(random));
@@ -94,7 +95,7 @@ static rcm_status spawn_name(struct spawn *spawn, int *ret_fd) {
     return status == RCM_OK ? rcmi_store_listen("127.0.0.1", 0, ret_fd, &spawn->port) : status;
 }
 
-/* By descriptor: when somebody else collected it, the number may be another process's. */
+/* By descriptor: if the child was collected elsewhere, the pid may be another process's. */
 static int child_signal(const struct child *child, int signal) {
     return child->pidfd >= 0 ? (int)syscall(SYS_pidfd_send_signal, child->pidfd, signal, NULL, 0)
                              : kill(child->pid, signal);
@@ -109,8 +110,8 @@ static int child_wait(const struct child *child, siginfo_t *ret_info) {
     return failed;
 }
 
-/* Collects rank r, which has ended. Where SIGCHLD is ignored, or a handler or thread waits for all
- * children, its status is gone. */
+/* Collects rank r, which has ended. If SIGCHLD is ignored, or a handler or thread waits for all
+ * children, its status is lost. */
 static void spawn_reap(struct spawn *spawn, int r) {
     siginfo_t info = {0};
     struct child *child = &spawn->children[r];
@@ -120,8 +121,8 @@ static void spawn_reap(struct spawn *spawn, int r) {
         exit_status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
     } else {
         exit_status = atomic_load(&spawn->reports[r].exit_status);
-        unknown = exit_status == NOT_SAID;
-        exit_status = unknown ? SOMEHOW : exit_status;
+        unknown = exit_status == NOT_REPORTED;
+        exit_status = unknown ? UNKNOWN_EXIT : exit_status;
     }
     child->pid = 0;
     rcmi_fd_close(&child->pidfd);
@@ -151,7 +152,7 @@ static rcm_status spawn_fork(struct spawn *spawn, int listen_fd, int (*fn)(int, 
         spawn->children[r].pidfd =
             rcmi_fd_high((int)syscall(SYS_pidfd_open, pid, 0)); /* close-on-exec */
         if (spawn->children[r].pidfd < 0 && errno == ESRCH)
-            spawn_reap(spawn, r); /* it has ended, and somebody else collected it */
+            spawn_reap(spawn, r); /* it has ended, and was collected elsewhere */
         else if (spawn->children[r].pidfd < 0)
             return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot watch rank %d", r);
     }
@@ -181,7 +182,7 @@ static void spawn_wait(struct spawn *spawn, rcmi_deadline deadline, bool until_f
     }
 }
 
-/* Ends whatever still runs. */
+/* Ends the ranks that still run. */
 static void spawn_stop(struct spawn *spawn) {
     if (spawn->running == 0)
         return;
@@ -208,7 +209,7 @@ static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *a
         rcmi_fd_close(&listen_fd);
     if (status == RCM_OK) {
         spawn_wait(spawn, deadline, true);
-        if (spawn->failed_rank >= 0) /* survivors report the error by themselves, if they can */
+        if (spawn->failed_rank >= 0) /* survivors report the error themselves, if they can */
             spawn_wait(spawn, rcmi_deadline_in(KILL_AFTER_MS), false);
         else if (spawn->running > 0)
             status = rcmi_fail(RCM_ERR_TIMEOUT, 0, "%d of %d ranks still ran after %.1f s",
@@ -216,7 +217,7 @@ static rcm_status spawn_run(struct spawn *spawn, int (*fn)(int, void *), void *a
     }
     struct rcmi_error cause = *rcmi_last_error();
     const struct spawn before = *spawn;
-    spawn_stop(spawn); /* what ends now was ended from here */
+    spawn_stop(spawn); /* ranks that end from here on were stopped by it */
     spawn->failed_rank = before.failed_rank;
     spawn->exit_status = before.exit_status;
     spawn->unknown = before.unknown;
@@ -258,7 +259,7 @@ rcm_status rcm_spawn(int nranks, int (*fn)(int rank, void *arg), void *arg, int6
         spawn.reports = reports;
         for (int r = 0; r < nranks; r++) {
             spawn.children[r].pidfd = -1;
-            atomic_init(&spawn.reports[r].exit_status, NOT_SAID);
+            atomic_init(&spawn.reports[r].exit_status, NOT_REPORTED);
         }
         status = spawn_run(&spawn, fn, arg, timeout_ms);
     }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Communicators of some ranks of another one. There is one mechanism: the members call with the
- * same list, function and tag, and get an epoch (agreement/creation.h); then each makes its part by
- * itself (group.c). rcm_comm_subset is that; what the other functions add is where the list comes
- * from.
+ * same list, function and tag, and get an epoch (agreement/creation.h); then each makes its part
+ * locally (group.c). rcm_comm_subset is this mechanism. The functions differ in the source of the
+ * list:
  *
- *      rcm_comm_subset       the caller's list
- *      rcm_comm_split        the ranks of one colour, which an all_gather finds
- *      rcm_comm_split_hosts  the ranks of this host, which all know
- *      rcm_comm_duplicate    all ranks
+ *   rcm_comm_subset       the caller's list
+ *   rcm_comm_split        the ranks of one colour, found by an all_gather
+ *   rcm_comm_split_hosts  the ranks of this host, which all ranks have
+ *   rcm_comm_duplicate    all ranks
  *
- * A call has two halves: making_start, on the thread that calls, which checks, counts among the
- * calls on the parent and issues the all_gather; and making_finish, which waits, on that thread or,
- * of a function with _begin, on one of its own.
+ * A call has two halves. making_start, on the calling thread, checks, counts among the calls on the
+ * parent and issues the all_gather. making_finish waits, on that thread or, for a function with
+ * _begin, on a separate one.
  */
 #include "agreement.h"
 #include "comm_request.h"
@@ -25,27 +25,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank gave to rcm_comm_split. */
+/* A rank's arguments of rcm_comm_split. */
 struct colour {
     int colour, key, rank;
 };
 
-/* What is to be made. */
+/* A communicator being made. */
 struct making {
-    struct rcm_comm_request request; /* the first; of a blocking call not in use */
+    struct rcm_comm_request request; /* first member; unused in a blocking call */
     rcm_comm *parent;
     struct rcmi_engine *engine;
     const int *ranks; /* of the parent */
     int n;
-    int *own; /* ranks, where they are freed by this file; NULL */
+    int *own; /* ranks, if this file frees them; NULL */
     enum rcmi_creation_kind kind;
     uint64_t tag;
     int64_t timeout_ms;
-    bool background, absent; /* absent: this rank is in no communicator that comes of parent */
+    bool background, absent; /* absent: this rank is in no communicator made from parent */
     /* rcm_comm_split: */
-    struct colour mine, *all; /* all: of each rank */
+    struct colour mine, *all; /* all: by rank */
     rcm_work *gather;
-    _Atomic bool gathered; /* relaxed: nothing is read by it */
+    _Atomic bool gathered; /* relaxed: guards no other data */
 };
 
 static void making_free(struct making *m) {
@@ -54,7 +54,7 @@ static void making_free(struct making *m) {
     free(m->own);
 }
 
-/* ---- Lists ---------------------------------------------------------------------------------- */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
 static rcm_status no_memory(const rcm_comm *parent) {
     return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", rcm_size(parent));
@@ -67,17 +67,17 @@ static rcm_status list_check_each(const struct making *m, uint8_t *seen) {
             return rcmi_fail(RCM_ERR_INVALID, 0, "ranks[%d] is %d, not a rank of 0..%d", i,
                              m->ranks[i], size - 1);
         if (seen[m->ranks[i]]++)
-            return rcmi_fail(RCM_ERR_INVALID, 0, "ranks[%d] is %d, which is there twice", i,
+            return rcmi_fail(RCM_ERR_INVALID, 0, "ranks[%d] is %d, which is listed twice", i,
                              m->ranks[i]);
     }
     return RCM_OK;
 }
 
-/* The caller's list, which a call in the background outlives. */
+/* Checks the caller's list, and copies it for a background call, which outlives it. */
 static rcm_status list_check(struct making *m) {
     if (m->n < 1 || m->n > rcm_size(m->parent))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, not 1 to the %d ranks there are", m->n,
-                         rcm_size(m->parent));
+        return rcmi_fail(RCM_ERR_INVALID, 0, "n is %d, must be from 1 to %d, the number of ranks",
+                         m->n, rcm_size(m->parent));
     if (!m->ranks)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ranks is NULL and n is %d", m->n);
     uint8_t *seen = calloc((size_t)rcm_size(m->parent), 1);
@@ -137,7 +137,7 @@ static rcm_status list_colour(struct making *m) {
     return RCM_OK;
 }
 
-/* ---- The first half ------------------------------------------------------------------------- */
+/* ---- The first half -------------------------------------------------------------------------- */
 
 static rcm_status colours_gather(struct making *m) {
     const struct rcm_call gather = {.size = sizeof(gather), .timeout_ms = m->timeout_ms};
@@ -168,7 +168,7 @@ static rcm_status making_check(struct making *m, const struct rcm_call **call,
     return RCM_OK;
 }
 
-/* missing: what the caller has no place for, or NULL. */
+/* missing: the name of a NULL result argument, or NULL. */
 static rcm_status making_start(struct making *m, const struct rcm_call **call,
                                struct rcm_call *room, const char *missing) {
     const rcm_status status = making_check(m, call, room, missing);
@@ -182,9 +182,9 @@ static rcm_status making_start(struct making *m, const struct rcm_call **call,
     return m->kind == RCMI_CREATION_SPLIT ? colours_gather(m) : list_hosts(m);
 }
 
-/* ---- The second half ------------------------------------------------------------------------ */
+/* ---- The second half ------------------------------------------------------------------------- */
 
-/* One that is being destroyed is of no use either. */
+/* A communicator being destroyed counts as failed. */
 static bool parent_failed(void *arg) {
     rcm_comm *parent = arg;
     if (!rcmi_comm_enter(parent))
@@ -215,7 +215,7 @@ static rcm_status making_join(const struct making *m, uint64_t *ret_epoch) {
     return failed == RCM_OK ? status : failed;
 }
 
-/* "ranks 0-2,5, tag 7": by their numbers in the world. */
+/* Writes "ranks 0-2,5, tag 7", with world ranks. */
 static rcm_status making_name(const struct making *m, char name[RCM_NAME_MAX]) {
     int *worlds = calloc((size_t)m->n, sizeof(*worlds));
     if (!worlds)
@@ -235,7 +235,7 @@ static int making_rank(const struct making *m) {
     return -1;
 }
 
-/* This rank is a member. All have agreed, so one that cannot come along must tell the others. */
+/* For a member. All have agreed, so a rank that cannot make its part must notify the others. */
 static rcm_status making_member(const struct making *m, int rank, rcm_comm **ret_comm) {
     char name[RCM_NAME_MAX];
     struct rcmi_derivation derivation = {.members = m->ranks, .size = m->n, .name = name};
@@ -252,7 +252,7 @@ static rcm_status making_member(const struct making *m, int rank, rcm_comm **ret
     return status;
 }
 
-/* Without waiting: this rank is no member. */
+/* Whether no wait is needed, because this rank is no member. */
 static bool making_is_over(const struct making *m) {
     return m->absent || (m->kind == RCMI_CREATION_SUBSET && making_rank(m) < 0);
 }
@@ -277,7 +277,7 @@ static rcm_status making_finish(struct making *m, rcm_comm **ret_comm) {
                     : rcmi_comm_absent(m->parent, NULL, 0, ret_comm);
 }
 
-/* ---- Both halves ---------------------------------------------------------------------------- */
+/* ---- Both halves ----------------------------------------------------------------------------- */
 
 static rcm_status making_call(struct making *m, const struct rcm_call *call, rcm_comm **ret_comm) {
     RCMI_ENTRY;
@@ -294,8 +294,8 @@ static rcm_status making_run(struct rcm_comm_request *request, rcm_comm **ret_co
     return making_finish((struct making *)request, ret_comm);
 }
 
-/* The all_gather of a split is the parent's, and goes on. What comes after it has a tag of its
- * own, so that nobody waits for its end. */
+/* The all_gather of a split belongs to the parent, and continues. What follows it has its own tag,
+ * so no rank waits for its end. */
 static bool making_wake(struct rcm_comm_request *request) {
     struct making *m = (struct making *)request;
     rcmi_creations_wake(m->engine->creations);
@@ -315,8 +315,9 @@ static void making_released(void *arg, rcm_status status) {
     free(m);
 }
 
-/* There is no thread for m, which the other ranks wait for: they get RCM_ERR_CANCELED, but after
- * the all_gather of a split, which this rank may not be able to wait for, the parent fails. */
+/* No thread could be started for m, and the other ranks wait for it. They get RCM_ERR_CANCELED.
+ * Exception: after the all_gather of a split, for which this rank may be unable to wait, the parent
+ * fails. */
 static rcm_status making_give_up(struct making *m, rcm_status status) {
     const struct rcmi_error why = *rcmi_last_error();
     rcm_comm *none = NULL;
@@ -325,7 +326,7 @@ static rcm_status making_give_up(struct making *m, rcm_status status) {
         if (rcm_work_detach(m->gather, making_released, m) == RCM_OK)
             return status;
         rcm_work_free(m->gather);
-        return status; /* without memory for that, m stays: the all_gather uses it */
+        return status; /* without memory for detaching, m leaks: the all_gather uses it */
     }
     atomic_store_explicit(&m->request.background.canceled, true, memory_order_relaxed);
     if (making_finish(m, &none) == RCM_OK)
@@ -372,7 +373,7 @@ static rcm_status making_begin(const struct making *given, const struct rcm_call
     return rcmi_errors_end(before, rcmi_call_out(given->parent, call, status));
 }
 
-/* ---- The functions -------------------------------------------------------------------------- */
+/* ---- The functions --------------------------------------------------------------------------- */
 
 rcm_status rcm_comm_subset(rcm_comm *parent, const int *ranks, int n, uint64_t tag,
                            const struct rcm_call *call, rcm_comm **ret_comm) {

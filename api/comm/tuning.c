@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All constants that rank 0 says for the whole job; see tuning.h. */
+/* See tuning.h. */
 #include "tuning.h"
 
 #include <stdio.h>
@@ -9,8 +9,7 @@
 #include "error.h"
 #include "settings.h"
 
-/* The item, behind what is there. What its algorithms are is looked up where the ranks are
- * known. */
+/* Appends the item. Its algorithms are looked up later, when the ranks are known. */
 static rcm_status choices_add(struct rcmi_tuning *tuning, const struct rcmi_item *item) {
     const size_t used = tuning->choices ? strlen(tuning->choices) : 0;
     char *choices = realloc(tuning->choices, used + item->len + 2);
@@ -87,10 +86,10 @@ void rcmi_tuning_end(struct rcmi_tuning *tuning) {
     tuning->choices = NULL;
 }
 
-/* ---- In words -------------------------------------------------------------------------------- */
+/* ---- As text --------------------------------------------------------------------------------- */
 
-/* Does the file say it? A negative price, which no text says, stays where it does not. */
-static rcm_status price_is_said(size_t i, bool *ret_said) {
+/* Whether the file sets it. A negative price, which no text contains, stays unchanged if not. */
+static rcm_status price_is_set(size_t i, bool *ret_set) {
     struct rcmi_tuning tuning = {.choices = NULL};
     double *rates = (double *)(void *)&tuning.prices.of[i % RCMI_SHARINGS];
     char *text;
@@ -99,7 +98,7 @@ static rcm_status price_is_said(size_t i, bool *ret_said) {
         return status;
     rates[i / RCMI_SHARINGS] = -1;
     status = rcmi_tuning_read(text, rcmi_setting("RINGCOMM_TUNING"), &tuning);
-    *ret_said = rates[i / RCMI_SHARINGS] >= 0;
+    *ret_set = rates[i / RCMI_SHARINGS] >= 0;
     rcmi_tuning_end(&tuning);
     free(text);
     return status;
@@ -108,15 +107,15 @@ static rcm_status price_is_said(size_t i, bool *ret_said) {
 static rcm_status price_item(const struct rcmi_prices *prices, size_t i,
                              struct rcmi_protocol_item *ret_item) {
     char built_in[RCMI_PRICE_TEXT], value[RCMI_PRICE_TEXT];
-    bool said = false;
+    bool set = false;
     ret_item->help = rcmi_prices_at(rcmi_prices_of(rcmi_cpu()), i, ret_item->name, built_in);
     if (!ret_item->help)
         return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there are no more constants");
     rcmi_prices_at(prices, i, ret_item->name, value);
     snprintf(ret_item->built_in, sizeof(ret_item->built_in), "%s", built_in);
     snprintf(ret_item->value, sizeof(ret_item->value), "%s", value);
-    const rcm_status status = price_is_said(i, &said);
-    if (said)
+    const rcm_status status = price_is_set(i, &set);
+    if (set)
         snprintf(ret_item->origin, sizeof(ret_item->origin), "RINGCOMM_TUNING");
     else
         snprintf(ret_item->origin, sizeof(ret_item->origin), "built in for %s",
@@ -126,7 +125,7 @@ static rcm_status price_item(const struct rcmi_prices *prices, size_t i,
 
 rcm_status rcmi_tuning_item(size_t i, struct rcmi_protocol_item *ret_item) {
     struct rcmi_tuning tuning;
-    rcm_status status = rcmi_tuning_local(&tuning); /* all of it is right, or nothing is told */
+    rcm_status status = rcmi_tuning_local(&tuning); /* all items are valid, or none is returned */
     if (status != RCM_OK)
         return status;
     if (i < RCMI_PROTOCOL_ITEMS)

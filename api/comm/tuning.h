@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All constants that rank 0 says for the whole job: which way data goes (protocol.h), what work
- * costs (price.h), which algorithms are named (choice.h). Built in, then the file of
- * RINGCOMM_TUNING, then RINGCOMM_PROTOCOL. One text holds them all, as it is read from that file
- * and as ranks publish it.
+ * The constants that rank 0 sets for the whole job: protocol thresholds (protocol.h), prices of
+ * work (price.h), and named algorithms (choice.h). Built-in values are overridden by the file of
+ * RINGCOMM_TUNING, and that by RINGCOMM_PROTOCOL. One text format holds them all: the file's, which
+ * ranks also publish.
  */
 #ifndef RCMI_TUNING_H
 #define RCMI_TUNING_H
@@ -17,16 +17,16 @@ struct rcmi_tuning {
     char *choices; /* named algorithms, as text; NULL: none */
 };
 
-/* Those of this process. Free with rcmi_tuning_end. */
+/* The constants of this process. Free with rcmi_tuning_end. */
 rcm_status rcmi_tuning_local(struct rcmi_tuning *ret_tuning);
-/* Changes what a text says. RCM_ERR_CONFIG names origin and the item that is wrong. */
+/* Applies the items of a text. RCM_ERR_CONFIG names origin and the wrong item. */
 rcm_status rcmi_tuning_read(const char *text, const char *origin, struct rcmi_tuning *tuning);
-/* As text that can be read again. Caller frees. */
+/* Writes text that rcmi_tuning_read accepts. Caller frees. */
 rcm_status rcmi_tuning_write(const struct rcmi_tuning *tuning, char **ret_text);
 void rcmi_tuning_end(struct rcmi_tuning *tuning);
 
-/* The i-th constant of this process, in words: protocols, then prices. RCM_ERR_NOT_FOUND past the
- * last; RCM_ERR_CONFIG as rcmi_tuning_local. */
+/* The i-th constant of this process as text: protocols, then prices. RCM_ERR_NOT_FOUND: past the
+ * last one. RCM_ERR_CONFIG: as rcmi_tuning_local. */
 rcm_status rcmi_tuning_item(size_t i, struct rcmi_protocol_item *ret_item);
 
 #endif

@@ -83,14 +83,14 @@ void rcmi_activity_describe(const struct rcmi_activity *a, char *text, size_t ca
         snprintf(text, cap, "no operation, and was in no collective yet");
 }
 
-/* A number above 256 is that of another process. */
+/* A number above 256 is another process's. */
 static const char *op_describe(const struct rcmi_activity *a) {
     if (a->op_name[0])
         return a->op_name;
     return rcmi_op_is_created(a->op) ? "a created operator" : rcm_op_name(a->op);
 }
 
-/* " of 4 float32, sum, to rank 2" as far as the collective has such things. */
+/* Writes " of 4 float32, sum, to rank 2", with the arguments that the collective has. */
 static void arguments_describe(const struct rcmi_activity *a,
                                const struct rcmi_collective *collective, char *text, size_t cap) {
     int n = 0;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Call records: what each collective of this rank was called with, so that ranks that call
- * different things find out, and report what both called.
+ * Call records: the arguments of each collective of this rank. Ranks whose calls differ detect it
+ * with them and report both calls.
  *
- * A message of another call is noticed where it arrives (algorithms/exec/exec.c). But calls that
- * differ may use different channels, and then each rank waits for a message that no rank sends. So
- * a rank whose collective has not finished after NOTICE_NS tells the rank that it waits for what it
- * called, and that one compares: with what it called itself under that number, or later, when it
- * calls it.
+ * A message of another call is detected where it arrives (algorithms/exec/exec.c). But calls that
+ * differ may use different channels. Then each rank waits for a message that no rank sends. So a
+ * rank whose collective has not finished after NOTICE_NS sends its call record to the rank that it
+ * waits for. That rank compares it with its own call of that number, or later, when it makes that
+ * call.
  *
- * A call may differ and be complete all the same (each rank its own root of a broadcast). Then the
- * next one is noticed, for the hash in its messages goes over all calls; a rank that notices that
- * two equal calls have different hashes tells the other all the calls that it remembers.
+ * A call may differ and complete nevertheless, for example if each rank is its own root of a
+ * broadcast. Then the mismatch is detected in the next call, because the hash in its messages
+ * covers all calls. If two equal calls have different hashes, the rank that detects it sends all
+ * its stored calls to the other.
  *
- * The lock is between the issuing thread, the driver and the loop thread, and of what others told.
+ * The lock guards received records, shared by the issuing thread, the driver and the loop thread.
  */
 #include "diagnosis.h"
 #include "mem_kind.h"
@@ -25,11 +26,10 @@
 #include <string.h>
 
 #define HISTORY RCMI_CALLS_KEPT
-#define TOLD    64 /* calls that another rank is told, and whose counts are remembered */
+#define SENT    64 /* calls that are sent to another rank, and whose counts are stored */
 
-/* A call of this rank, written by the issuing thread without a lock, since every call goes by here:
- * a reader looks at sequence before and after. The record is made when one is used: few ever are.
- */
+/* A call of this rank. The issuing thread writes it without a lock, because every call passes here.
+ * A reader checks sequence before and after. The record is made on demand, which is rare. */
 struct call {
     /* 0 while the rest is written. Its stores pair with the acquire loads in call_record. */
     _Atomic uint64_t sequence;
@@ -40,8 +40,8 @@ struct call {
     _Atomic uint32_t form; /* rcmi_call_form */
 };
 
-/* Of one of unequal blocks that all ranks know, written before it. Relaxed: the call's sequence
- * says that they are there, their own that they are still these. */
+/* Counts of unequal blocks that all ranks have, written before the call. Relaxed: the call's
+ * sequence shows that they are there, their own that they are still of this call. */
 struct call_counts {
     _Atomic uint64_t sequence, counts[RCMI_CALL_COUNTS], counts_hash;
 };
@@ -49,16 +49,16 @@ struct call_counts {
 struct rcmi_call_log {
     struct rcmi_call_log_config config;
     pthread_mutex_t lock;
-    struct call own[HISTORY];        /* by sequence modulo HISTORY */
-    struct call_counts counts[TOLD]; /* by sequence modulo TOLD */
-    struct rcmi_call_record *heard;  /* by rank: the first it told that is not called here yet */
-    /* Of those, how many are of a call that is not made here yet. Changed under the lock; relaxed.
-     * Of a thread that publishes a call and then looks here, and one that raises this and then
-     * looks for the call, neither may see the other, within some nanoseconds: then
-     * rcmi_call_log_tell compares both, or the next call (a fence here, in every call, took longer
-     * than all else that is written for it). */
-    _Atomic int nheard;
-    bool *told; /* by rank: whether it was told all of this rank's calls */
+    struct call own[HISTORY];          /* by sequence modulo HISTORY */
+    struct call_counts counts[SENT];   /* by sequence modulo SENT */
+    struct rcmi_call_record *received; /* by rank: first received call not made here yet */
+    /* Number of received calls that are not made here yet. Changed under the lock; relaxed. Trap:
+     * one thread publishes a call and then reads this, while another raises this and then reads the
+     * call. Within some nanoseconds neither may see the other's store. Then rcmi_call_log_send
+     * compares both, or the next call does. (A fence in every call took longer than all other
+     * stores of the call.) */
+    _Atomic int nreceived;
+    bool *sent; /* by rank: whether it got all of this rank's stored calls */
 };
 
 rcm_status rcmi_call_log_create(const struct rcmi_call_log_config *config,
@@ -66,12 +66,12 @@ rcm_status rcmi_call_log_create(const struct rcmi_call_log_config *config,
     const size_t n = (size_t)config->members->size;
     struct rcmi_call_log *log = calloc(1, sizeof(*log));
     if (log) {
-        log->heard = calloc(n, sizeof(*log->heard));
-        log->told = calloc(n, sizeof(*log->told));
+        log->received = calloc(n, sizeof(*log->received));
+        log->sent = calloc(n, sizeof(*log->sent));
         log->config = *config;
         pthread_mutex_init(&log->lock, NULL);
     }
-    if (!log || !log->heard || !log->told) {
+    if (!log || !log->received || !log->sent) {
         rcmi_call_log_free(log);
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the call records of %zu ranks", n);
     }
@@ -83,8 +83,8 @@ void rcmi_call_log_free(struct rcmi_call_log *log) {
     if (!log)
         return;
     pthread_mutex_destroy(&log->lock);
-    free(log->heard);
-    free(log->told);
+    free(log->received);
+    free(log->sent);
     free(log);
 }
 
@@ -103,12 +103,12 @@ void rcmi_call_record_describe(const struct rcmi_call_record *record, char *text
     rcmi_call_describe(&call, plain, sizeof(plain));
     snprintf(text, cap, "%s%s%s",
              rcmi_form_is_monitored(record->form) ? "monitored_"
-             : record->form == RCMI_FORM_BYTES    ? "bytes whose lengths go by "
+             : record->form == RCMI_FORM_BYTES    ? "an exchange of lengths by "
                                                   : "",
              plain, record->form == RCMI_FORM_MONITORED_FIRST ? " for the first missing" : "");
 }
 
-/* RCMI_CALL_COUNTS: none of those that are told. */
+/* RCMI_CALL_COUNTS: none of those in the record. */
 static uint32_t counts_first_differing(const struct rcmi_call_record *a,
                                        const struct rcmi_call_record *b) {
     uint32_t i = 0;
@@ -117,7 +117,7 @@ static uint32_t counts_first_differing(const struct rcmi_call_record *a,
     return i;
 }
 
-/* "; count 3 is 7 on rank 0, but 5 on rank 2", or nothing. */
+/* Writes "; count 3 is 7 on rank 0, but 5 on rank 2", or nothing. */
 static void counts_describe(const struct rcmi_call_record *a, int a_rank,
                             const struct rcmi_call_record *b, int b_rank, char *text, size_t cap) {
     const uint32_t i = counts_first_differing(a, b);
@@ -132,13 +132,13 @@ static void counts_describe(const struct rcmi_call_record *a, int a_rank,
                  b_rank);
 }
 
-/* Where only pairs of ranks know counts, one that has no elements has no kind of memory. */
+/* If only pairs of ranks have the counts, a rank without elements has no memory kind. */
 static bool memory_differs(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     const struct rcmi_collective *row = rcmi_collective_at(a->collective);
     return a->memory != b->memory && row && row->counts != RCMI_COUNTS_PAIR;
 }
 
-/* "; in device memory on rank 0, but in host memory on rank 2", or nothing. */
+/* Writes "; in device memory on rank 0, but in host memory on rank 2", or nothing. */
 static void memory_describe(const struct rcmi_call_record *a, int a_rank,
                             const struct rcmi_call_record *b, int b_rank, char *text, size_t cap) {
     text[0] = '\0';
@@ -148,14 +148,14 @@ static void memory_describe(const struct rcmi_call_record *a, int a_rank,
                  rcmi_mem_kind_name((enum rcmi_mem_kind)b->memory), b_rank);
 }
 
-/* What is not known of an operator that was freed is no difference. */
+/* Unknown properties of a freed operator are no difference. */
 static bool op_differs(const struct rcmi_call_record *a, const struct rcmi_call_record *b) {
     if (rcmi_op_is_created(a->op) || rcmi_op_is_created(b->op))
         return false;
     return a->op != b->op || a->op_flags != b->op_flags || strcmp(a->op_name, b->op_name) != 0;
 }
 
-/* "; compose is commutative on rank 0, but not on rank 2", or nothing. */
+/* Writes "; compose is commutative on rank 0, but not on rank 2", or nothing. */
 static void op_flags_describe(const struct rcmi_call_record *a, int a_rank,
                               const struct rcmi_call_record *b, int b_rank, char *text,
                               size_t cap) {
@@ -173,8 +173,9 @@ static bool log_are_one_call(const struct rcmi_call_record *a, const struct rcmi
            a->counts_hash == b->counts_hash && strcmp(a->algorithm, b->algorithm) == 0;
 }
 
-/* A mismatch if the two calls of one number differ: the other rank may find it as well. If only
- * earlier ones did, the other rank is told all calls of this one, and finds which. */
+/* Reports a mismatch if the two calls of one number differ; the other rank may find it as well.
+ * If only earlier calls differed, sends all calls to the other rank, which finds the first
+ * difference. */
 static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record *own, int rank,
                         const struct rcmi_call_record *other) {
     const struct rcmi_call_log_config *config = &log->config;
@@ -182,7 +183,7 @@ static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record
     if (own->meta == other->meta)
         return;
     if (log_are_one_call(own, other)) {
-        rcmi_call_log_tell_history(log, rank);
+        rcmi_call_log_send_history(log, rank);
         return;
     }
     rcmi_call_record_describe(own, a, sizeof(a));
@@ -202,7 +203,7 @@ static void log_compare(struct rcmi_call_log *log, const struct rcmi_call_record
 #define PUT(field, value)        PUT_IN(call, field, value)
 #define GET(field)               GET_OF(call, field)
 
-/* How many counts of its blocks are told of a call. */
+/* Number of block counts in the record of a call. */
 static uint32_t call_ncounts(int32_t collective, int nranks) {
     const struct rcmi_collective *row = rcmi_collective_at(collective);
     if (!row || row->counts != RCMI_COUNTS_ALL)
@@ -218,8 +219,8 @@ static __attribute__((noinline)) void call_publish_counts(struct call_counts *co
     for (uint32_t i = 0; i < n; i++)
         hash = (hash ^ blocks[i].count) * UINT64_C(0x100000001b3); /* FNV-1a, by words */
     PUT_IN(counts, sequence, entry->sequence);
-    /* Partner: the acquire fence in record_counts. A reader that sees a count of this call sees its
-     * number. */
+    /* Partner: the acquire fence in record_counts. A reader that sees a count of this call also
+     * sees its number. */
     atomic_thread_fence(memory_order_release);
     PUT_IN(counts, counts_hash, hash);
     for (uint32_t i = 0; i < n && i < RCMI_CALL_COUNTS; i++)
@@ -229,11 +230,11 @@ static __attribute__((noinline)) void call_publish_counts(struct call_counts *co
 static void call_publish(struct call *call, const struct rcmi_call_entry *entry) {
     const struct rcmi_bind *bind = entry->bind;
     PUT(sequence, 0);
-    /* Partner: the acquire fence in call_record. A reader that sees a word of this call sees that
-     * 0, or the new number. */
+    /* Partner: the acquire fence in call_record. A reader that sees a field of this call also sees
+     * that 0, or the new number. */
     atomic_thread_fence(memory_order_release);
     PUT(meta, bind->meta);
-    PUT(count, bind->told);
+    PUT(count, bind->reported_count);
     PUT(plan, bind->plan);
     PUT(collective, (int32_t)bind->collective);
     PUT(dtype, (int32_t)bind->dtype);
@@ -262,8 +263,8 @@ static bool record_counts(struct rcmi_call_record *record, const struct call_cou
     return record->ncounts == 0 || GET_OF(counts, sequence) == sequence;
 }
 
-/* With sequence 0 if there is no such call, or it is just being overwritten, or its counts are; or
- * without counts, if none are given. */
+/* Makes the record. Its sequence is 0 if there is no such call, or if the call or its counts are
+ * being overwritten. counts NULL: without counts. */
 static struct rcmi_call_record call_record(const struct call *call,
                                            const struct call_counts *counts, uint64_t epoch) {
     struct rcmi_call_record record = {.magic = RCMI_CALL_RECORD_MAGIC, .epoch = epoch};
@@ -290,7 +291,7 @@ static struct rcmi_call_record call_record(const struct call *call,
 }
 
 static struct rcmi_call_record log_record(const struct rcmi_call_log *log, uint64_t sequence) {
-    return call_record(&log->own[sequence % HISTORY], &log->counts[sequence % TOLD],
+    return call_record(&log->own[sequence % HISTORY], &log->counts[sequence % SENT],
                        log->config.members->epoch);
 }
 
@@ -314,28 +315,29 @@ bool rcmi_call_log_read(const struct rcmi_call_log *log, uint64_t sequence,
 #undef PUT_IN
 #undef GET_OF
 
-/* Takes what rank told of a call up to that number; false if it told nothing. Under the lock. */
+/* Takes the received record of a rank, if its number is at most `sequence`; false: there is none.
+ * Under the lock. */
 static bool log_take(struct rcmi_call_log *log, int rank, uint64_t sequence,
                      struct rcmi_call_record *ret_record) {
-    struct rcmi_call_record *heard = &log->heard[rank];
-    if (heard->sequence == 0 || heard->sequence > sequence)
+    struct rcmi_call_record *received = &log->received[rank];
+    if (received->sequence == 0 || received->sequence > sequence)
         return false;
-    *ret_record = *heard;
-    heard->sequence = 0;
-    atomic_fetch_sub_explicit(&log->nheard, 1, memory_order_relaxed);
+    *ret_record = *received;
+    received->sequence = 0;
+    atomic_fetch_sub_explicit(&log->nreceived, 1, memory_order_relaxed);
     return true;
 }
 
-/* A rank told of a call that had not been made yet, but now is, with this number or before:
- * compares. */
-static void log_compare_heard(struct rcmi_call_log *log, uint64_t sequence) {
+/* Compares received calls that were not made here yet, but now are, with this number or a lower
+ * one. */
+static void log_compare_received(struct rcmi_call_log *log, uint64_t sequence) {
     const struct rcmi_members *members = log->config.members;
     struct rcmi_call_record other;
     for (int r = 0; r < members->size; r++) {
         pthread_mutex_lock(&log->lock);
-        const bool told = log_take(log, r, sequence, &other);
+        const bool taken = log_take(log, r, sequence, &other);
         pthread_mutex_unlock(&log->lock); /* failing takes other locks */
-        if (!told)
+        if (!taken)
             continue;
         const struct rcmi_call_record own = log_record(log, other.sequence);
         if (own.sequence == other.sequence)
@@ -345,43 +347,44 @@ static void log_compare_heard(struct rcmi_call_log *log, uint64_t sequence) {
 
 void rcmi_call_log_add(struct rcmi_call_log *log, const struct rcmi_call_entry *entry) {
     if (rcmi_bind_is_uneven(entry->bind))
-        call_publish_counts(&log->counts[entry->sequence % TOLD], entry);
+        call_publish_counts(&log->counts[entry->sequence % SENT], entry);
     call_publish(&log->own[entry->sequence % HISTORY], entry);
-    if (atomic_load_explicit(&log->nheard, memory_order_relaxed) > 0)
-        log_compare_heard(log, entry->sequence);
+    if (atomic_load_explicit(&log->nreceived, memory_order_relaxed) > 0)
+        log_compare_received(log, entry->sequence);
 }
 
-/* Keeps what was told of a call that was not made yet: the first of those, for this rank may come
- * no further than that. False if it was made meanwhile. Under the lock. */
-static bool log_keep(struct rcmi_call_log *log, int rank, const struct rcmi_call_record *said,
+/* Stores a received call that is not made here yet: the first one, because this rank may not get
+ * beyond it. False if it was made meanwhile. Under the lock. */
+static bool log_keep(struct rcmi_call_log *log, int rank, const struct rcmi_call_record *record,
                      struct rcmi_call_record *own) {
-    struct rcmi_call_record *heard = &log->heard[rank], again;
-    if (heard->sequence > 0 && heard->sequence <= said->sequence)
+    struct rcmi_call_record *received = &log->received[rank], again;
+    if (received->sequence > 0 && received->sequence <= record->sequence)
         return true;
-    const bool first = heard->sequence == 0;
-    *heard = *said;
+    const bool first = received->sequence == 0;
+    *received = *record;
     if (first)
-        atomic_fetch_add_explicit(&log->nheard, 1, memory_order_relaxed);
-    *own = log_record(log, said->sequence);
-    return own->sequence < said->sequence || !log_take(log, rank, own->sequence, &again);
+        atomic_fetch_add_explicit(&log->nreceived, 1, memory_order_relaxed);
+    *own = log_record(log, record->sequence);
+    return own->sequence < record->sequence || !log_take(log, rank, own->sequence, &again);
 }
 
-void rcmi_call_log_hear(struct rcmi_call_log *log, int rank, const struct rcmi_call_record *said) {
+void rcmi_call_log_receive(struct rcmi_call_log *log, int rank,
+                           const struct rcmi_call_record *record) {
     pthread_mutex_lock(&log->lock);
-    struct rcmi_call_record own = log_record(log, said->sequence);
-    const bool early = own.sequence < said->sequence && log_keep(log, rank, said, &own);
+    struct rcmi_call_record own = log_record(log, record->sequence);
+    const bool early = own.sequence < record->sequence && log_keep(log, rank, record, &own);
     pthread_mutex_unlock(&log->lock);
-    if (!early && own.sequence == said->sequence)
-        log_compare(log, &own, rank, said);
+    if (!early && own.sequence == record->sequence)
+        log_compare(log, &own, rank, record);
 }
 
 /* peer -1: the slots of a multicast channel, which any rank of this host may hold. */
-void rcmi_call_log_tell(struct rcmi_call_log *log, const struct rcmi_call_entry *entry, int peer) {
+void rcmi_call_log_send(struct rcmi_call_log *log, const struct rcmi_call_entry *entry, int peer) {
     const struct rcmi_members *members = log->config.members;
     struct call call = {.sequence = 0};
     struct call_counts counts = {.sequence = 0};
-    if (atomic_load_explicit(&log->nheard, memory_order_relaxed) > 0)
-        log_compare_heard(log, entry->sequence);
+    if (atomic_load_explicit(&log->nreceived, memory_order_relaxed) > 0)
+        log_compare_received(log, entry->sequence);
     if (rcmi_bind_is_uneven(entry->bind))
         call_publish_counts(&counts, entry);
     call_publish(&call, entry);
@@ -392,20 +395,20 @@ void rcmi_call_log_tell(struct rcmi_call_log *log, const struct rcmi_call_entry 
             (void)rcmi_node_send(members->node, members->world_rank[r], &record, sizeof(record));
 }
 
-/* Oldest first: where the calls of two ranks differ first, the one that hears finds it. */
-void rcmi_call_log_tell_history(struct rcmi_call_log *log, int peer) {
+/* Oldest first: so the receiver finds the first difference between the calls of two ranks. */
+void rcmi_call_log_send_history(struct rcmi_call_log *log, int peer) {
     const struct rcmi_members *members = log->config.members;
-    struct rcmi_call_record own[TOLD];
+    struct rcmi_call_record own[SENT];
     if (peer < 0 || peer >= members->size)
         return;
     pthread_mutex_lock(&log->lock);
-    const bool told = log->told[peer];
+    const bool sent = log->sent[peer];
     const uint64_t last = rcmi_call_log_last(log);
-    log->told[peer] = true;
-    for (uint64_t i = 0; i < TOLD; i++)
+    log->sent[peer] = true;
+    for (uint64_t i = 0; i < SENT; i++)
         own[i] = log_record(log, last - i);
     pthread_mutex_unlock(&log->lock);
-    for (uint64_t i = TOLD; !told && i-- > 0;)
+    for (uint64_t i = SENT; !sent && i-- > 0;)
         if (own[i].sequence > 0 && own[i].sequence + i == last)
             (void)rcmi_node_send(members->node, members->world_rank[peer], &own[i], sizeof(own[0]));
 }

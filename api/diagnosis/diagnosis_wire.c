@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See diagnosis_wire.h. All ranks run on machines of the same byte order; the handshake refuses
+/* See diagnosis_wire.h. All ranks run on machines of the same byte order; the handshake rejects
  * others. */
 #include "diagnosis_wire.h"
 #include "error.h"

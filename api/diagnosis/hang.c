@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of hang.h: which rank is waited for, and why: rules, of which the first that applies decides. */
+/* See hang.h: which rank is waited for, and why, by a list of rules. */
 #include <inttypes.h>
 #include <string.h>
 #include "hang_text.h"
 #include "plan.h"
 #include "ringcomm.h"
 
-#define FOLLOW_MAX 1024 /* of more ranks it is not looked whether all wait for one */
+#define FOLLOW_MAX 1024 /* with more ranks it is not checked whether all wait for one */
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 void rcmi_hang_follow(struct rcmi_hang_row *rows, int n, int rank) {
     for (int hops = 0; hops < n && rows[rank].known; hops++) {
@@ -41,7 +41,7 @@ static bool all_wait_for(row_t *rows, int n, int target) {
     return true;
 }
 
-/* ---- Sentences ------------------------------------------------------------------------------ */
+/* ---- Sentences ------------------------------------------------------------------------------- */
 
 /* The rank that waits in the first collective that `rank` has not called; -1. */
 static int waits_in_one_not_called(row_t *rows, int n, int rank) {
@@ -54,7 +54,7 @@ static int waits_in_one_not_called(row_t *rows, int n, int rank) {
     return found;
 }
 
-/* "never called all_reduce number 12: it is in ..." */
+/* Adds "never called all_reduce number 12: it is in ...". */
 static void add_never_called(char *text, size_t cap, row_t *rows, int n, int rank) {
     const int other = waits_in_one_not_called(rows, n, rank);
     char doing[128];
@@ -71,7 +71,7 @@ static void add_never_called(char *text, size_t cap, row_t *rows, int n, int ran
                   rows[rank].state == RCMI_ROW_IDLE ? "alive, but " : "", doing);
 }
 
-/* ---- Rules, the first that applies decides; each returns a rank or -1 ----------------------- */
+/* ---- Rules: the first that applies decides; each returns a rank or -1 ------------------------ */
 
 static int find_stopped(row_t *rows, int n, bool on_chain) {
     for (int r = 0; r < n; r++)
@@ -80,7 +80,7 @@ static int find_stopped(row_t *rows, int n, bool on_chain) {
     return -1;
 }
 
-/* One that is not seen to run comes first. */
+/* Prefers a rank that is not known to run. */
 static int find_silent(row_t *rows, int n, bool on_chain) {
     int found = -1;
     for (int r = 0; r < n; r++) {
@@ -94,7 +94,7 @@ static int find_silent(row_t *rows, int n, bool on_chain) {
     return found;
 }
 
-/* The sentence on a rank that does not answer; rank may be -1. Returns it. */
+/* Adds the sentence about a rank that does not answer. Returns rank, which may be -1. */
 static int add_mute(char *text, size_t cap, row_t *rows, int n, int rank) {
     if (rank < 0)
         return -1;
@@ -116,15 +116,15 @@ static int rule_stopped(row_t *rows, int n, char *text, size_t cap) {
     return add_mute(text, cap, rows, n, find_stopped(rows, n, true));
 }
 
-/* The chain goes on behind a rank that runs, but was too late with its answer: more likely than not
- * it ends at one that is stopped. */
+/* The chain continues behind a rank that runs, but answered too late. It most likely ends at a
+ * stopped rank. */
 static int rule_silent(row_t *rows, int n, char *text, size_t cap) {
     const int silent = find_silent(rows, n, true);
     const int stopped = silent >= 0 && rows[silent].runs ? find_stopped(rows, n, false) : -1;
     return add_mute(text, cap, rows, n, stopped >= 0 ? stopped : silent);
 }
 
-/* The chain goes on behind a rank that did not come to answer what it waits for. */
+/* The chain continues behind a rank that did not answer what it waits for. */
 static int rule_silent_behind(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++)
         if (rows[r].on_chain && rows[r].state == RCMI_ROW_BUSY) {
@@ -135,7 +135,7 @@ static int rule_silent_behind(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
-/* A send or receive with a rank that has come to rcm_destroy. */
+/* A send or receive with a rank that is in rcm_destroy. */
 static int rule_parting(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++) {
         row_t *row = &rows[r];
@@ -154,15 +154,15 @@ static int rule_parting(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
-/* In no collective, and not about to be. */
+/* Whether it is in no collective, and not about to be. */
 static bool stays_away(row_t *row) {
     return row->known && row->activity.sequence == 0 &&
            (row->state == RCMI_ROW_IDLE || row->state == RCMI_ROW_WAITS);
 }
 
-/* The rank that keeps `rank`, which is in no collective, from coming: one that waits in a send or
- * receive for one that is in none either is not the origin, that one is. -1: they wait in a circle,
- * or for one that nothing is known of. */
+/* The rank that keeps `rank`, which is in no collective, from calling one. If a rank waits in a
+ * send or receive for a rank that is in no collective either, the latter is the origin. -1: they
+ * wait in a cycle, or for a rank whose state is unknown. */
 static int end_of_transfers(row_t *rows, int n, int rank) {
     for (int hops = 0; hops < n; hops++) {
         const int peer = rows[rank].activity.waits_for;
@@ -207,20 +207,20 @@ static int rule_idle(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
-/* A rank that was not asked. */
+/* A rank that was not queried. */
 static int rule_unknown(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++) {
-        if (!rows[r].on_chain || rows[r].state != RCMI_ROW_NOT_ASKED)
+        if (!rows[r].on_chain || rows[r].state != RCMI_ROW_NOT_QUERIED)
             continue;
         rcmi_text_add_rank(text, cap, rows, r);
-        rcmi_text_add(text, cap, " is waited for; what it does is not known here");
+        rcmi_text_add(text, cap, " keeps the others waiting; its state is unknown");
         return r;
     }
     return -1;
 }
 
-/* A rank that moves, or did not come to look, while others wait in a collective that it has not
- * begun; it may have called it a moment ago. */
+/* A rank that moves, or did not answer in time, while others wait in a collective that it has not
+ * begun. It may have called it a moment ago. */
 static int rule_not_begun(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++) {
         row_t *row = &rows[r];
@@ -239,7 +239,7 @@ static int rule_not_begun(row_t *rows, int n, char *text, size_t cap) {
     return -1;
 }
 
-/* A rank that waits for whoever sends to it. */
+/* A rank that receives from any source. */
 static int rule_any_source(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++) {
         const struct rcmi_activity *a = &rows[r].activity;
@@ -263,7 +263,7 @@ static bool is_behind(const struct rcmi_activity *a, const struct rcmi_activity 
     return a->step < b->step;
 }
 
-/* The rank that a waiting rank waits for, if that waits itself; -1. */
+/* The peer of a waiting rank, if that peer waits too; -1. */
 static int waits_for_one_that_waits(row_t *rows, int n, int rank) {
     const int peer = rows[rank].activity.waits_for;
     const bool waits = rows[rank].state == RCMI_ROW_WAITS && rows[rank].known && peer >= 0 &&
@@ -271,8 +271,8 @@ static int waits_for_one_that_waits(row_t *rows, int n, int rank) {
     return waits ? peer : -1;
 }
 
-/* A collective's own copy or reduction is under way, in memory whose operations finish later, or
- * comes after what a stream has not done. */
+/* A collective's own copy or reduction is in progress, in memory with asynchronous operations, or
+ * is queued behind unfinished work of a stream. */
 static int rule_operation(row_t *rows, int n, char *text, size_t cap) {
     for (int r = 0; r < n; r++) {
         row_t *row = &rows[r];
@@ -310,7 +310,7 @@ static int rule_busy(row_t *rows, int n, char *text, size_t cap) {
         if (!rows[r].on_chain || rows[r].state != RCMI_ROW_BUSY)
             continue;
         rcmi_text_add_rank(text, cap, rows, r);
-        rcmi_text_add(text, cap, " is waited for, and at work");
+        rcmi_text_add(text, cap, " is at work, and the others wait for it");
         return r;
     }
     rcmi_text_add(text, cap, "the others are at work");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of hang.h: the ranks that are missing from a monitored barrier. */
+/* See hang.h: the ranks missing from a monitored barrier. */
 #include <inttypes.h>
 #include <string.h>
 #include "hang_text.h"
 
-#define RANGES_TEXT 60 /* of a list of ranks in a sentence; then it says how many more */
+#define RANGES_TEXT 60 /* length of a list of ranks in a sentence; then "and N more" */
 
 static bool has_not_called(row_t *row, uint64_t number) {
-    return row->state != RCMI_ROW_NOT_ASKED && !(row->known && row->activity.called >= number);
+    return row->state != RCMI_ROW_NOT_QUERIED && !(row->known && row->activity.called >= number);
 }
 
 static bool does_not_answer(row_t *row, uint64_t number) {
@@ -15,7 +15,7 @@ static bool does_not_answer(row_t *row, uint64_t number) {
     return row->state == RCMI_ROW_STOPPED || (row->state == RCMI_ROW_SILENT && !row->runs);
 }
 
-/* Collects the ranks of which that is true, at most `most`; returns how many. */
+/* Collects at most `most` ranks for which `is` holds; returns how many. */
 static int missing_collect(row_t *rows, int n, uint64_t number, bool (*is)(row_t *, uint64_t),
                            int most, struct rcmi_rank_set *set) {
     int found = 0;
@@ -28,7 +28,7 @@ static int missing_collect(row_t *rows, int n, uint64_t number, bool (*is)(row_t
     return found;
 }
 
-/* "1, 3-7 and 12 more" */
+/* Adds "1, 3-7 and 12 more". */
 static void add_ranges(char *text, size_t cap, const struct rcmi_rank_set *set, int count) {
     const size_t begin = strlen(text);
     for (uint32_t r = 0; count > 0; r++) {
@@ -49,7 +49,7 @@ static void add_ranges(char *text, size_t cap, const struct rcmi_rank_set *set, 
     }
 }
 
-/* "is in recv from rank 1 (tag 7)", "is stopped, in no operation ..." */
+/* Adds "is in recv from rank 1 (tag 7)", "is stopped, in no operation ...". */
 static void add_doing(char *text, size_t cap, row_t *row) {
     char doing[128];
     const bool answers = row->state > RCMI_ROW_STOPPED;
@@ -62,7 +62,7 @@ static void add_doing(char *text, size_t cap, row_t *row) {
     rcmi_text_add(text, cap, "%s%s", answers ? " is in " : ", in ", doing);
 }
 
-/* What each does instead, as far as there is room. */
+/* Adds what each does instead, as far as it fits. */
 static void add_each_doing(char *text, size_t cap, row_t *rows, const struct rcmi_rank_set *set,
                            int count) {
     const char *separator = ": ";
@@ -109,7 +109,7 @@ int rcmi_hang_missing(const struct rcmi_hang_row *rows, int n,
     if (count == 0)
         return origin;
     if (origin >= 0 && !barrier->first_only && !rcmi_rank_set_has(&missing, (uint32_t)origin))
-        rcmi_text_add(why, sizeof(why), "; %s", text); /* one that keeps the missing from coming */
+        rcmi_text_add(why, sizeof(why), "; %s", text); /* keeps the missing ones away */
     text[0] = '\0';
     add_missing(text, cap, rows, &missing, count);
     rcmi_text_add(text, cap, "%s", why);

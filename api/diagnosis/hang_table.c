@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of hang.h: the table of what each rank is doing. */
+/* See hang.h: the table of what each rank is doing. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,13 +7,13 @@
 #include "plan.h"
 #include "ringcomm.h"
 
-#define SINGLE_ROWS_MAX 16 /* of more ranks, equal ones share a line */
+#define SINGLE_ROWS_MAX 16 /* with more ranks, equal ones share a line */
 #define LINES_MAX       40
 
 static const char *state_word(enum rcmi_hang_state state) {
     return state == RCMI_ROW_SILENT    ? "no answer"
            : state == RCMI_ROW_STOPPED ? "stopped"
-                                       : "not asked";
+                                       : "not queried";
 }
 
 void rcmi_hang_operation(const struct rcmi_hang_row *row, char *text, size_t cap) {
@@ -27,7 +27,7 @@ void rcmi_hang_operation(const struct rcmi_hang_row *row, char *text, size_t cap
         return;
     rcmi_activity_describe(a, doing, sizeof(doing));
     rcmi_call_describe(a, call, sizeof(call));
-    if (a->sequence > 0 && !a->parting) /* "all_reduce" stands at the head of both */
+    if (a->sequence > 0 && !a->parting) /* both begin with "all_reduce" */
         rcmi_text_add(text, cap, "%s%s", doing,
                       call + strlen(rcmi_collective_name((enum rcm_collective)a->collective)));
     else
@@ -36,7 +36,7 @@ void rcmi_hang_operation(const struct rcmi_hang_row *row, char *text, size_t cap
         rcmi_text_add(text, cap, ", failed: %s", rcm_status_name((rcm_status)a->failed));
 }
 
-/* Ranks share a line if a reader would see no difference but how far they are. */
+/* Ranks share a line if their rows differ only in progress. */
 static bool rows_are_alike(row_t *a, row_t *b) {
     char x[256], y[256];
     const bool both_answer = a->state > RCMI_ROW_STOPPED && b->state > RCMI_ROW_STOPPED;
@@ -122,7 +122,7 @@ static void line_print(const struct line *line, row_t *rows, char *text, size_t 
                   row->host[0] ? row->host : "-", pid, operation, step, done, waits, since);
 }
 
-/* The line of row `first` and of all later ones like it. */
+/* The line of row `first` and of all later rows that are alike. */
 static void line_make(row_t *rows, int n, int first, struct line *line) {
     int begin = -1, last = -2;
     *line = (struct line){.first = first};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of hang.h share: pieces of sentences. */
+/* Shared by the files of hang.h: pieces of sentences. */
 #ifndef RCMI_HANG_TEXT_H
 #define RCMI_HANG_TEXT_H
 
@@ -7,10 +7,10 @@
 
 typedef const struct rcmi_hang_row row_t;
 
-/* Appends; what does not fit is cut. */
+/* Appends; text that does not fit is cut. */
 void rcmi_text_add(char *text, size_t cap, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* "rank 3 (pid 4711 on host)" */
+/* Appends "rank 3 (pid 4711 on host)". */
 void rcmi_text_add_rank(char *text, size_t cap, row_t *rows, int rank);
 
 #endif

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The origin of a delay: the rank that keeps an operation from ending. The rank that is waited for
- * is mostly a victim itself, so before a timeout is recorded the late rank asks along the chain
- * which ranks each one waits for. The loop thread of each rank answers, whatever its callers do; a
- * process that is stopped does not, and one that has had no processor for a while does not in time.
- * So of those that were asked and have not answered the ones on the same machine are looked at: the
- * kernel knows which are stopped. What follows from all this is in hang.c. Ranks that ask at
- * different moments may get different answers, so each proposes what it finds, and they agree
+ * Finds the origin of a delay: the rank that keeps an operation from ending. The rank that is
+ * waited for is mostly a victim itself. So before a timeout is recorded, the late rank queries
+ * along the chain which ranks each one waits for. The loop thread of each rank answers, whatever
+ * its callers do. A stopped process does not answer, and a process that had no CPU for a while does
+ * not answer in time. For ranks on this machine that were queried and have not answered, the
+ * kernel's process state shows which are stopped. hang.c draws the conclusion. Ranks that query at
+ * different moments may get different answers, so each proposes its finding, and they agree
  * (agreement/cause.c).
  *
- * One of the ranks that ask asks all the others too, and logs a report. Which one:
- *   - a rank that was asked by one that will report, before it asks itself, leaves it to that one;
- *   - of two that ask at the same time the lower rank reports: questions and answers tell
- *     whether their sender will, and the reporter asks all before it writes.
- * The others give it a little time, for what it finds is better founded. Where the chain ends at a
- * rank that runs, but is too busy to answer, or does not answer and none reports, all ask all: one
- * that is stopped is the origin, or one that does not answer either.
+ * One of the inquiring ranks queries all others too, and logs a report. Its choice:
+ *   - A rank that is queried by a future reporter, before it inquires itself, leaves the report to
+ *     that rank.
+ *   - Of two ranks that inquire at the same time, the lower one reports. Questions and answers
+ *     contain whether their sender will report, and the reporter queries all before it writes.
+ * The others wait a little for the reporter, because its finding is better founded. If the chain
+ * ends at a rank that runs but is too busy to answer, or that does not answer and no rank reports,
+ * every rank queries all: the origin is then a rank that is stopped, or that does not answer
+ * either.
  *
- * Of a monitored barrier each rank that is late wants to know which ranks are missing, so all are
- * asked also where nothing is to be logged, however many there are, and waited for as long as
- * answers come. The others leave that to the reporter as well, and ask themselves if nothing comes
- * of it. Where ranks are many, not all shall ask all: the lower a rank is, the earlier is its turn.
+ * Monitored barrier: each late rank needs the list of missing ranks. So all ranks are queried even
+ * if nothing is to be logged, however many there are, and the wait lasts as long as answers come.
+ * The others leave this to the reporter too, and inquire themselves if it fails. With many ranks
+ * not every rank should query all: the lower a rank, the earlier its turn.
  *
- * The questions are asked by the driver, in rcmi_diagnosis_find; answers are taken, and what
- * follows from them is asked, on the loop thread; `lock` is between the two.
+ * The driver sends the questions, in rcmi_diagnosis_find. The loop thread receives answers and
+ * sends the questions that follow from them. `lock` is between the two.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,20 +35,20 @@
 #include "diagnosis.h"
 #include "hang.h"
 #include "log.h"
-#include "page.h"
+#include "status_page.h"
 
 #define ASK_NS     (400 * INT64_C(1000000))
-#define AGAIN_NS   (30 * INT64_C(1000000))   /* until a rank that was busy is asked again */
-#define CHAIN_NS   (100 * INT64_C(1000000))  /* for the chain; then all are asked */
-#define GRACE_NS   (50 * INT64_C(1000000))   /* for the reporter, by those that do not report */
-#define HEARD_NS   (2000 * INT64_C(1000000)) /* a report is one's own for that long */
-#define ASK_ALL    256 /* of more ranks only those that are linked are asked */
-#define TURNS_MIN  16  /* from so many ranks on there are turns to ask all, within TURNS_NS */
+#define AGAIN_NS   (30 * INT64_C(1000000))   /* until a busy rank is queried again */
+#define CHAIN_NS   (100 * INT64_C(1000000))  /* for the chain; then all are queried */
+#define GRACE_NS   (50 * INT64_C(1000000))   /* wait of the others for the reporter */
+#define REPORT_NS  (2000 * INT64_C(1000000)) /* as long another rank reports instead */
+#define ASK_ALL    256 /* with more ranks only those with a link are queried */
+#define TURNS_MIN  16  /* from this many ranks on, they take turns to query all, within TURNS_NS */
 #define TURNS_NS   ASK_NS
 #define ANSWER_NS  (20 * INT64_C(1000000)) /* for each rank, at most, as long as answers come */
 #define TEXT_BYTES (RCMI_HANG_TABLE_BYTES + 1024)
 
-enum state { NOT_ASKED, ASKED, BUSY, WAITS, IDLE };
+enum state { NOT_QUERIED, QUERIED, BUSY, WAITS, IDLE };
 
 struct witness {
     enum state state;
@@ -59,21 +61,22 @@ struct rcmi_diagnosis {
     const struct rcmi_members *members;
     const struct rcmi_call_log *log;
     pthread_mutex_t lock;
-    const void *late;         /* NULL: nothing is asked; never looked into, it may be gone */
+    const void *late;         /* NULL: no inquiry; never dereferenced, it may be freed */
     rcmi_deadline late_since; /* its deadline: another work may get the same address */
     enum rcmi_inquiry_reason reason;
     uint32_t number; /* of the inquiry, in every question and answer */
     rcmi_deadline turn, chain_until, until, again;
-    rcmi_deadline limit; /* to which `until` is put off */
+    rcmi_deadline limit; /* upper bound of `until` */
     int64_t looked_ns;
-    bool reports;   /* this rank does */
-    bool leaves_it; /* another rank does */
-    bool asked_all;
-    uint64_t barrier; /* see struct rcmi_late; the next line too */
+    bool reports;   /* this rank reports */
+    bool leaves_it; /* another rank reports */
+    bool queried_all;
+    uint64_t barrier; /* see struct rcmi_late; first_only too */
     bool first_only;
     char headline[256];
-    struct witness *witnesses;                     /* by rank; NULL before the first inquiry */
-    rcmi_deadline heard[RCMI_INQUIRY_WARNING + 1]; /* by reason: so long another rank reports */
+    struct witness *witnesses; /* by rank; NULL before the first inquiry */
+    rcmi_deadline
+        reported_until[RCMI_INQUIRY_WARNING + 1]; /* by reason: until then another rank reports */
 };
 
 rcm_status rcmi_diagnosis_create(const struct rcmi_members *members,
@@ -97,7 +100,7 @@ void rcmi_diagnosis_free(struct rcmi_diagnosis *diagnosis) {
     free(diagnosis);
 }
 
-/* ---- Asking; under the lock ---------------------------------------------------------------- */
+/* ---- Questions; under the lock --------------------------------------------------------------- */
 
 static void diagnosis_ask(const struct rcmi_diagnosis *diagnosis, int rank) {
     const struct rcmi_members *members = diagnosis->members;
@@ -107,37 +110,37 @@ static void diagnosis_ask(const struct rcmi_diagnosis *diagnosis, int rank) {
                                           .state = RCMI_INQUIRY_QUESTION,
                                           .reason = diagnosis->reason,
                                           .reports = diagnosis->reports};
-    /* A rank that no question can be sent to will not answer. */
+    /* A rank to which no question can be sent will not answer. */
     (void)rcmi_node_send(members->node, members->world_rank[rank], &question, sizeof(question));
 }
 
 static void diagnosis_ask_first(struct rcmi_diagnosis *diagnosis, int rank) {
     if (rank < 0 || rank >= diagnosis->members->size ||
-        diagnosis->witnesses[rank].state != NOT_ASKED)
+        diagnosis->witnesses[rank].state != NOT_QUERIED)
         return;
-    diagnosis->witnesses[rank].state = ASKED;
+    diagnosis->witnesses[rank].state = QUERIED;
     diagnosis_ask(diagnosis, rank);
 }
 
-/* What a rank answers about itself. */
+/* Notes a rank's answer. */
 static void diagnosis_note(struct rcmi_diagnosis *diagnosis, int rank,
-                           const struct rcmi_inquiry *said) {
+                           const struct rcmi_inquiry *answer) {
     struct witness *witness = &diagnosis->witnesses[rank];
-    *witness = (struct witness){.state = said->state == RCMI_INQUIRY_WAITS  ? WAITS
-                                         : said->state == RCMI_INQUIRY_IDLE ? IDLE
-                                                                            : BUSY,
-                                .npeers = said->npeers,
-                                .activity = said->activity};
+    *witness = (struct witness){.state = answer->state == RCMI_INQUIRY_WAITS  ? WAITS
+                                         : answer->state == RCMI_INQUIRY_IDLE ? IDLE
+                                                                              : BUSY,
+                                .npeers = answer->npeers,
+                                .activity = answer->activity};
     rcmi_activity_sanitize(&witness->activity, diagnosis->members->size);
-    memcpy(witness->peers, said->peers, sizeof(witness->peers));
-    for (uint32_t i = 0; i < said->npeers; i++)
-        diagnosis_ask_first(diagnosis, said->peers[i]);
+    memcpy(witness->peers, answer->peers, sizeof(witness->peers));
+    for (uint32_t i = 0; i < answer->npeers; i++)
+        diagnosis_ask_first(diagnosis, answer->peers[i]);
 }
 
-/* The reporter needs the answers of all; a great job is not linked all to all for that. */
+/* The reporter needs the answers of all; but that must not link a large job all to all. */
 static void diagnosis_ask_all(struct rcmi_diagnosis *diagnosis) {
     const struct rcmi_members *members = diagnosis->members;
-    diagnosis->asked_all = true;
+    diagnosis->queried_all = true;
     for (int r = 0; r < members->size; r++)
         if (members->size <= ASK_ALL || diagnosis->barrier ||
             rcmi_node_transport(members->node, members->world_rank[r])[0])
@@ -154,7 +157,7 @@ static void diagnosis_ask_again(struct rcmi_diagnosis *diagnosis, int64_t now) {
 }
 
 static bool is_open(const struct witness *witness) {
-    return witness->state == ASKED || witness->state == BUSY;
+    return witness->state == QUERIED || witness->state == BUSY;
 }
 
 static bool diagnosis_is_complete(const struct rcmi_diagnosis *diagnosis) {
@@ -164,7 +167,6 @@ static bool diagnosis_is_complete(const struct rcmi_diagnosis *diagnosis) {
     return true;
 }
 
-/* Another rank reports. */
 static void diagnosis_leave_it(struct rcmi_diagnosis *diagnosis) {
     diagnosis->reports = false;
     diagnosis->leaves_it = true;
@@ -174,7 +176,7 @@ static rcmi_deadline diagnosis_end(const struct rcmi_diagnosis *diagnosis) {
     return diagnosis->leaves_it ? diagnosis->limit + GRACE_NS : diagnosis->until;
 }
 
-/* What the kernel knows of a rank, if it is on this machine. */
+/* The kernel's state of a rank's process, if it is on this machine. */
 static enum rcmi_process_state diagnosis_look(const struct rcmi_diagnosis *diagnosis, int rank) {
     const struct rcmi_members *members = diagnosis->members;
     const void *blob;
@@ -184,27 +186,28 @@ static enum rcmi_process_state diagnosis_look(const struct rcmi_diagnosis *diagn
     return rcmi_address_look(blob, len);
 }
 
-/* A first answer has come, others may follow. */
+/* A first answer has come, and others may follow. */
 static void diagnosis_put_off(struct rcmi_diagnosis *diagnosis, int64_t now) {
     const rcmi_deadline later = now + ASK_NS;
-    if (!diagnosis->barrier || !diagnosis->asked_all || later < diagnosis->until)
+    if (!diagnosis->barrier || !diagnosis->queried_all || later < diagnosis->until)
         return;
     diagnosis->until = later < diagnosis->limit ? later : diagnosis->limit;
 }
 
-/* ---- For the loop thread ------------------------------------------------------------------- */
+/* ---- Loop thread ----------------------------------------------------------------------------- */
 
 void rcmi_diagnosis_answer(struct rcmi_diagnosis *diagnosis, int rank,
-                           const struct rcmi_inquiry *said) {
+                           const struct rcmi_inquiry *answer) {
     bool complete = false;
     pthread_mutex_lock(&diagnosis->lock);
-    if (diagnosis->late && diagnosis->number == said->number &&
+    if (diagnosis->late && diagnosis->number == answer->number &&
         is_open(&diagnosis->witnesses[rank])) {
-        if (said->reports && said->reason == diagnosis->reason && rank < diagnosis->members->rank)
+        if (answer->reports && answer->reason == diagnosis->reason &&
+            rank < diagnosis->members->rank)
             diagnosis_leave_it(diagnosis);
-        if (diagnosis->witnesses[rank].state == ASKED)
+        if (diagnosis->witnesses[rank].state == QUERIED)
             diagnosis_put_off(diagnosis, rcmi_now_ns());
-        diagnosis_note(diagnosis, rank, said);
+        diagnosis_note(diagnosis, rank, answer);
         complete = diagnosis_is_complete(diagnosis);
     }
     pthread_mutex_unlock(&diagnosis->lock);
@@ -212,35 +215,36 @@ void rcmi_diagnosis_answer(struct rcmi_diagnosis *diagnosis, int rank,
         rcmi_node_ring(diagnosis->members->node);
 }
 
-bool rcmi_diagnosis_asked(struct rcmi_diagnosis *diagnosis, int rank,
-                          const struct rcmi_inquiry *question) {
+bool rcmi_diagnosis_question(struct rcmi_diagnosis *diagnosis, int rank,
+                             const struct rcmi_inquiry *question) {
     pthread_mutex_lock(&diagnosis->lock);
     const bool asking = diagnosis->late && diagnosis->reason == question->reason;
     if (question->reports && asking && rank < diagnosis->members->rank)
         diagnosis_leave_it(diagnosis);
     if (question->reports && !asking)
-        diagnosis->heard[question->reason] = rcmi_now_ns() + HEARD_NS;
+        diagnosis->reported_until[question->reason] = rcmi_now_ns() + REPORT_NS;
     const bool reports = asking && diagnosis->reports;
     pthread_mutex_unlock(&diagnosis->lock);
     return reports;
 }
 
-/* ---- For agreement ------------------------------------------------------------------------- */
+/* ---- Agreement ------------------------------------------------------------------------------- */
 
 bool rcmi_diagnosis_is_silent(struct rcmi_diagnosis *diagnosis, int rank) {
     pthread_mutex_lock(&diagnosis->lock);
     const bool silent =
-        diagnosis->witnesses && !diagnosis->late && diagnosis->witnesses[rank].state == ASKED;
+        diagnosis->witnesses && !diagnosis->late && diagnosis->witnesses[rank].state == QUERIED;
     pthread_mutex_unlock(&diagnosis->lock);
     return silent;
 }
 
-/* ---- Judging; under the lock --------------------------------------------------------------- */
+/* ---- Verdict; under the lock ----------------------------------------------------------------- */
 
-/* A rank whose driver never let its loop thread look, but has shown for a while what it waits for
- * (then peers came with its answer), waits: on a loaded machine its driver just does not run. */
+/* A rank answered BUSY if its driver never let its loop thread look. If its answer has peers, it
+ * has waited for them for a while, so it waits: on a loaded machine its driver just does not
+ * run. */
 static enum rcmi_hang_state witness_row_state(const struct witness *witness) {
-    static const enum rcmi_hang_state states[] = {RCMI_ROW_NOT_ASKED, RCMI_ROW_SILENT,
+    static const enum rcmi_hang_state states[] = {RCMI_ROW_NOT_QUERIED, RCMI_ROW_SILENT,
                                                   RCMI_ROW_BUSY, RCMI_ROW_WAITS, RCMI_ROW_IDLE};
     return witness->state == BUSY && witness->npeers > 0 ? RCMI_ROW_WAITS : states[witness->state];
 }
@@ -263,7 +267,7 @@ static void row_fill(const struct rcmi_diagnosis *diagnosis, int rank, struct rc
         row->known = true;
 }
 
-/* Marks all that this rank waits for, directly or through others. queue: room for n. */
+/* Marks all ranks that this rank waits for, directly or through others. queue: space for n. */
 static void rows_follow(const struct rcmi_diagnosis *diagnosis, struct rcmi_hang_row *rows,
                         int *queue) {
     int n = 0;
@@ -281,7 +285,7 @@ static void rows_follow(const struct rcmi_diagnosis *diagnosis, struct rcmi_hang
     }
 }
 
-/* Of ranks that were asked and have not answered: which ones cannot? */
+/* Checks which of the queried ranks without an answer cannot answer. */
 static void rows_look(const struct rcmi_diagnosis *diagnosis, struct rcmi_hang_row *rows) {
     for (int r = 0; r < diagnosis->members->size; r++) {
         if (rows[r].state != RCMI_ROW_SILENT)
@@ -310,7 +314,7 @@ static struct rcmi_hang_row *diagnosis_rows(const struct rcmi_diagnosis *diagnos
     return rows;
 }
 
-/* Both are freed, or become what is returned. */
+/* Frees both, or returns their memory. */
 static char *report_with_calls(char *report, char *calls) {
     const size_t len = strlen(report), more = calls ? strlen(calls) + 1 : 0;
     char *both = more > 0 ? realloc(report, len + more) : NULL;
@@ -320,7 +324,8 @@ static char *report_with_calls(char *report, char *calls) {
     return both ? both : report;
 }
 
-/* The report, to be logged by the caller when it has let go of the lock; NULL if there is none. */
+/* Makes the report, which the caller logs after it has released the lock; NULL: this rank reports
+ * nothing. */
 static char *diagnosis_report(const struct rcmi_diagnosis *diagnosis,
                               const struct rcmi_hang_row *rows, const char *conclusion) {
     const struct rcmi_members *members = diagnosis->members;
@@ -339,7 +344,7 @@ static void diagnosis_conclude(const struct rcmi_diagnosis *diagnosis,
     const struct rcmi_hang_barrier barrier = {diagnosis->barrier, diagnosis->first_only};
     const size_t cap = sizeof(verdict->text);
     verdict->origin = rcmi_hang_conclude(rows, n, verdict->text, cap);
-    if (barrier.number > 0 && diagnosis->asked_all)
+    if (barrier.number > 0 && diagnosis->queried_all)
         verdict->origin = rcmi_hang_missing(rows, n, &barrier, verdict->origin, &verdict->missing,
                                             verdict->text, cap);
 }
@@ -354,7 +359,7 @@ static char *diagnosis_judge(struct rcmi_diagnosis *diagnosis, struct rcmi_verdi
         report = diagnosis_report(diagnosis, rows, verdict->text);
         verdict->seen = verdict->origin >= 0 && rows[verdict->origin].state == RCMI_ROW_STOPPED;
     }
-    verdict->asked_all = diagnosis->asked_all;
+    verdict->queried_all = diagnosis->queried_all;
     free(rows);
     diagnosis->late = NULL;
     return report;
@@ -363,7 +368,7 @@ static char *diagnosis_judge(struct rcmi_diagnosis *diagnosis, struct rcmi_verdi
 static void report_log(const struct rcmi_diagnosis *diagnosis, char *report) {
     if (!report)
         return;
-    rcmi_log_set_rank(diagnosis->members->rank); /* the loop thread has not been told yet */
+    rcmi_log_set_rank(diagnosis->members->rank); /* the loop thread has no rank set yet */
     rcmi_log_lines(RCMI_LOG_WARN, report);
     free(report);
 }
@@ -379,9 +384,9 @@ void rcmi_diagnosis_flush(struct rcmi_diagnosis *diagnosis, const struct rcm_err
     report_log(diagnosis, report);
 }
 
-/* ---- For the driver ------------------------------------------------------------------------ */
+/* ---- Driver ---------------------------------------------------------------------------------- */
 
-/* So much later than the lowest rank this one asks all. */
+/* How much later than the lowest rank this one queries all. */
 static int64_t diagnosis_turn_ns(const struct rcmi_diagnosis *diagnosis) {
     const struct rcmi_members *members = diagnosis->members;
     return diagnosis->barrier && members->size >= TURNS_MIN
@@ -414,28 +419,27 @@ static bool diagnosis_begin(struct rcmi_diagnosis *diagnosis, const struct rcmi_
     diagnosis_set_times(diagnosis, now + diagnosis_turn_ns(diagnosis));
     diagnosis->looked_ns = now;
     diagnosis->again = now + AGAIN_NS;
-    diagnosis->leaves_it = now < diagnosis->heard[diagnosis->reason];
+    diagnosis->leaves_it = now < diagnosis->reported_until[diagnosis->reason];
     diagnosis->reports =
         (rcmi_log_enabled(RCMI_LOG_WARN) || diagnosis->barrier) && !diagnosis->leaves_it;
-    diagnosis->asked_all = false;
+    diagnosis->queried_all = false;
     snprintf(diagnosis->headline, sizeof(diagnosis->headline), "%s", late->headline);
-    diagnosis->witnesses[diagnosis->members->rank].state = WAITS; /* this rank is never asked */
+    diagnosis->witnesses[diagnosis->members->rank].state = WAITS; /* never queried */
     diagnosis_note(diagnosis, diagnosis->members->rank, late->own);
     return true;
 }
 
-/* Of a rank of this machine that has not answered, but is not stopped. */
+/* Whether a rank of this machine has not answered but is not stopped. */
 static bool diagnosis_expects_answers(const struct rcmi_diagnosis *diagnosis) {
     for (int r = 0; r < diagnosis->members->size; r++)
-        if (diagnosis->witnesses[r].state == ASKED &&
+        if (diagnosis->witnesses[r].state == QUERIED &&
             diagnosis_look(diagnosis, r) == RCMI_PROCESS_RUNS)
             return true;
     return false;
 }
 
-/* The chain ends at a rank that runs, but does not come to answer what it waits for. One that does
- * not answer at all may have too much to answer already, so the questions of the reporter must do
- * for it. */
+/* Whether the chain ends at a rank that runs but does not answer what it waits for. A rank without
+ * any answer may already have too many questions to answer; the reporter's must suffice for it. */
 static bool diagnosis_is_stuck(const struct rcmi_diagnosis *diagnosis) {
     for (int r = 0; r < diagnosis->members->size; r++)
         if (diagnosis->witnesses[r].state == BUSY)
@@ -443,7 +447,7 @@ static bool diagnosis_is_stuck(const struct rcmi_diagnosis *diagnosis) {
     return !diagnosis->leaves_it && diagnosis_expects_answers(diagnosis);
 }
 
-/* The rank to which this one left it to ask all has not come back with what it found. */
+/* Whether the rank to which this one left the queries has not delivered its finding in time. */
 static bool diagnosis_is_let_down(const struct rcmi_diagnosis *diagnosis, int64_t now) {
     return diagnosis->barrier && diagnosis->leaves_it && now >= diagnosis_end(diagnosis);
 }
@@ -454,7 +458,7 @@ static void diagnosis_take_over(struct rcmi_diagnosis *diagnosis, int64_t now) {
     diagnosis_ask_all(diagnosis);
 }
 
-/* Time in which this rank could not look does not count as patience with others. */
+/* Time in which this rank could not look does not count as waiting for others. */
 static void diagnosis_allow_for_gap(struct rcmi_diagnosis *diagnosis, int64_t now) {
     const int64_t gap = now - diagnosis->looked_ns;
     diagnosis->looked_ns = now;
@@ -464,21 +468,21 @@ static void diagnosis_allow_for_gap(struct rcmi_diagnosis *diagnosis, int64_t no
     diagnosis->limit += gap - AGAIN_NS;
 }
 
-/* Whether there is still something to wait for. */
+/* Whether the inquiry continues. */
 static bool diagnosis_goes_on(struct rcmi_diagnosis *diagnosis, int64_t now) {
     const bool complete = diagnosis_is_complete(diagnosis), chained = now >= diagnosis->chain_until;
     diagnosis_allow_for_gap(diagnosis, now);
     const bool turn = chained || (complete && now >= diagnosis->turn);
-    if (!diagnosis->asked_all &&
+    if (!diagnosis->queried_all &&
         ((diagnosis->reports && turn) || (chained && diagnosis_is_stuck(diagnosis)))) {
         diagnosis_ask_all(diagnosis);
         return true;
     }
-    if (!diagnosis->asked_all && diagnosis_is_let_down(diagnosis, now)) {
+    if (!diagnosis->queried_all && diagnosis_is_let_down(diagnosis, now)) {
         diagnosis_take_over(diagnosis, now);
         return true;
     }
-    const bool waits_for_turn = diagnosis->barrier && !diagnosis->asked_all;
+    const bool waits_for_turn = diagnosis->barrier && !diagnosis->queried_all;
     if (now >= diagnosis_end(diagnosis))
         return now < diagnosis->limit && diagnosis_expects_answers(diagnosis);
     return !complete || diagnosis->leaves_it || waits_for_turn;
@@ -498,7 +502,8 @@ rcm_status rcmi_diagnosis_find(struct rcmi_diagnosis *diagnosis, const struct rc
     pthread_mutex_lock(&diagnosis->lock);
     const bool same = diagnosis->late == late->work && diagnosis->late_since == late->deadline &&
                       diagnosis->reason == (enum rcmi_inquiry_reason)own->reason;
-    if (own->reason == RCMI_INQUIRY_WARNING && now < diagnosis->heard[RCMI_INQUIRY_WARNING]) {
+    if (own->reason == RCMI_INQUIRY_WARNING &&
+        now < diagnosis->reported_until[RCMI_INQUIRY_WARNING]) {
         *ret_verdict = (struct rcmi_verdict){.origin = -1}; /* one warning is enough */
     } else if (diagnosis->late && !same && now < diagnosis_end(diagnosis)) {
         status = RCM_AGAIN; /* one inquiry at a time */
@@ -509,7 +514,7 @@ rcm_status rcmi_diagnosis_find(struct rcmi_diagnosis *diagnosis, const struct rc
         status = RCM_AGAIN;
     } else {
         report = diagnosis_judge(diagnosis, ret_verdict);
-        diagnosis->heard[own->reason] = now + HEARD_NS;
+        diagnosis->reported_until[own->reason] = now + REPORT_NS;
     }
     *ret_until = diagnosis_next_look(diagnosis);
     pthread_mutex_unlock(&diagnosis->lock);

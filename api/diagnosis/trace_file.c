@@ -16,12 +16,12 @@
 #include "log.h"
 #include "fd.h"
 
-/* Thread numbers: of each track of a communicator one for operations, and behind it the lanes'. */
+/* Thread numbers: each track of a communicator has one for operations, followed by one per lane. */
 enum { OF_TRACK = 512, OF_COMM = RCMI_TRACE_TRACKS * OF_TRACK, COMMS = INT_MAX / OF_COMM };
 
-/* A communicator's. */
+/* Trace of a communicator. */
 struct traced {
-    struct rcmi_trace trace; /* first: what others hold */
+    struct rcmi_trace trace; /* first: the pointer that others hold */
     struct traced *next;
     int number;
     char name[RCM_NAME_MAX];
@@ -37,13 +37,13 @@ struct rcmi_trace_file {
     char path[PATH_MAX];
 };
 
-/* Readers take microseconds for a double, which at those since 1970 has steps of 250 ns. So time
- * begins at a multiple of 12 days, which ranks that start at a time have in common. */
+/* Readers store microseconds in a double, whose resolution for times since 1970 is 250 ns. So time
+ * 0 is a multiple of 12 days, which ranks that start together have in common. */
 #define ORIGIN_STEP_S (INT64_C(1) << 20)
 
-/* ---- The file ------------------------------------------------------------------------------ */
+/* ---- The file -------------------------------------------------------------------------------- */
 
-/* Everything before the closing bracket is there; events come behind it. */
+/* The text before the closing bracket is complete; events are appended in place of the bracket. */
 #define TAIL "\n]\n"
 
 static FILE *file_open(const struct rcmi_trace_file *file, bool anew) {
@@ -80,7 +80,7 @@ static void json_string(FILE *out, const char *text) {
     putc('"', out);
 }
 
-/* What a number of the file is called: kind is process_name or thread_name. */
+/* Names a number of the file. kind: process_name or thread_name. */
 static void name_write(FILE *out, const char *kind, int rank, int thread, const char *name) {
     fprintf(out, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", kind,
             rank, thread);
@@ -123,7 +123,7 @@ rcm_status rcmi_trace_file_open(const char *pattern, int rank, struct rcmi_trace
     return RCM_OK;
 }
 
-/* ---- Events -------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static int thread_in_comm(const struct rcmi_trace_event *event) {
     return event->track * OF_TRACK +
@@ -134,7 +134,7 @@ static int thread_of(const struct traced *traced, const struct rcmi_trace_event 
     return traced->number % COMMS * OF_COMM + thread_in_comm(event);
 }
 
-/* The name of the thread that an event is of, once. */
+/* Writes the name of an event's thread, once. */
 static void thread_write(FILE *out, struct traced *traced, const struct rcmi_trace_event *event,
                          int rank) {
     char name[RCM_NAME_MAX + 40], track[16] = "", lane[16] = "";
@@ -178,12 +178,12 @@ static void event_args_write(FILE *out, const struct rcmi_trace_event *event) {
     fputs("}}", out);
 }
 
-/* Microseconds, to the nanosecond. */
+/* Writes microseconds with nanosecond resolution. */
 static void time_write(FILE *out, const char *name, int64_t ns) {
     fprintf(out, "\"%s\":%" PRId64 ".%03d,", name, ns / 1000, (int)(ns % 1000));
 }
 
-/* From a trace's time to the file's. */
+/* Conversion from a trace's time to the file's. */
 struct clock {
     int64_t first, first_ns;
     double unit_ns;
@@ -199,15 +199,15 @@ static void event_write(FILE *out, struct traced *traced, const struct rcmi_trac
     thread_write(out, traced, event, rank);
     fprintf(out, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,", rank, thread_of(traced, event));
     time_write(out, "ts", begin_ns);
-    /* Less one: a reader's rounding shall not make it overlap with what comes next. */
+    /* Minus one: a reader's rounding must not make it overlap with the next event. */
     const int64_t end_ns = clock_ns(clock, event->end) - 1;
     time_write(out, "dur", end_ns > begin_ns ? end_ns - begin_ns : 0);
     event_name_write(out, event);
     event_args_write(out, event);
 }
 
-/* From CLOCK_MONOTONIC to the file's time, by the time of day: machines have that in common as far
- * as they have any. */
+/* Offset from CLOCK_MONOTONIC to the file's time, by the time of day, which machines share as far
+ * as their clocks agree. */
 static int64_t file_offset_ns(const struct rcmi_trace_file *file) {
     struct timespec day, monotonic;
     clock_gettime(CLOCK_REALTIME, &day);
@@ -243,7 +243,7 @@ static void traced_write(FILE *out, struct traced *traced, int rank, int64_t off
     traced->written = n;
 }
 
-/* Of one communicator, or NULL: of all. */
+/* Appends events of one communicator, or of all if NULL. */
 static bool file_append(struct rcmi_trace_file *file, const struct rcmi_trace *only) {
     FILE *out = file_open(file, false);
     if (!out)
@@ -275,17 +275,17 @@ void rcmi_trace_file_close(struct rcmi_trace_file *file) {
     free(file);
 }
 
-/* ---- Communicators ------------------------------------------------------------------------- */
+/* ---- Communicators --------------------------------------------------------------------------- */
 
-/* All of it there, in large pages where the system has them: the first use of a page, and the
- * look-up of many, would cost a step more than to record it. */
+/* All pages are present, and huge where the system has them. Otherwise the first use of a page, and
+ * the TLB misses of many, would cost a step more than recording it. */
 static struct rcmi_trace_event *events_new(void) {
     enum { HUGE_PAGE = 2 << 20 };
     const size_t bytes = RCMI_TRACE_EVENTS * sizeof(struct rcmi_trace_event);
     struct rcmi_trace_event *events = aligned_alloc(HUGE_PAGE, bytes);
     if (!events)
         return NULL;
-    (void)madvise(events, bytes, MADV_HUGEPAGE); /* a wish */
+    (void)madvise(events, bytes, MADV_HUGEPAGE); /* advisory */
     memset(events, 0, bytes);
     return events;
 }
@@ -325,7 +325,7 @@ void rcmi_trace_name(struct rcmi_trace_file *file, struct rcmi_trace *trace, con
 void rcmi_trace_end(struct rcmi_trace_file *file, struct rcmi_trace *trace) {
     if (!trace)
         return;
-    file_write(file, trace); /* others may be recorded now */
+    file_write(file, trace); /* other communicators may record meanwhile */
     pthread_mutex_lock(&file->lock);
     struct traced **at = &file->traces;
     while (&(*at)->trace != trace)

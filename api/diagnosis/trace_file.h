@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RINGCOMM_TRACE: a file for each rank with the last events of its communicators (algorithms/
- * trace.h), in the JSON array that Perfetto and Chrome's tracing open. A process is a rank of the
- * world, its threads are what a communicator's operations and lanes did. Times are of the machine's
- * clock, so that ranks of one machine are side by side.
+ * RINGCOMM_TRACE: one file for each rank with the last events of its communicators
+ * (algorithms/trace.h), as a JSON array for Perfetto and Chrome's tracing. A process in it is a
+ * rank of the world. Its threads are the operations and lanes of the communicators. Times are of
+ * the machine's clock, so that ranks of one machine align.
  *
- * The file gets a communicator's events when that ends, and those of all when the process exits; it
- * is complete each time. Another rank's death does not concern it. A later rcm_init of the same
- * rank begins it anew. Operations that run at a time are on tracks of their own, threads too, for
- * what is on one thread may lie inside one another but not overlap.
+ * A communicator's events are written when it ends, and those of all when the process exits; the
+ * file is complete after each. Another rank's death has no effect on it. A later rcm_init of the
+ * same rank starts the file anew. Concurrent operations have separate tracks, which are threads
+ * too, because events on one thread may be nested but not overlap.
  */
 #ifndef RCMI_TRACE_FILE_H
 #define RCMI_TRACE_FILE_H
@@ -18,19 +18,19 @@
 
 struct rcmi_trace_file;
 
-/* pattern: a file's name; "%r" in it is the rank, or it is appended where there is none. Writes a
- * file without events; RCM_ERR_CONFIG if it cannot. */
+/* Writes a file without events. pattern: the file's name; "%r" in it is replaced by the rank.
+ * Without "%r" the rank is appended. RCM_ERR_CONFIG: the file cannot be written. */
 rcm_status rcmi_trace_file_open(const char *pattern, int rank, struct rcmi_trace_file **ret_file);
-/* Writes what there is. NULL is a no-op. */
+/* Write all recorded events. NULL is a no-op. */
 void rcmi_trace_file_close(struct rcmi_trace_file *file);
 void rcmi_trace_file_write(struct rcmi_trace_file *file);
 
-/* A communicator's events. file NULL: none, and *ret_trace is NULL. name is copied. */
+/* Begins a communicator's trace. file NULL: none, and *ret_trace is NULL. name is copied. */
 rcm_status rcmi_trace_begin(struct rcmi_trace_file *file, const char *name,
                             struct rcmi_trace **ret_trace);
-/* What it is called from now on; copied. trace NULL is a no-op. */
+/* Renames it; name is copied. trace NULL is a no-op. */
 void rcmi_trace_name(struct rcmi_trace_file *file, struct rcmi_trace *trace, const char *name);
-/* Writes and frees them; nothing is recorded any more. trace NULL is a no-op. */
+/* Writes and frees its events; recording must have ended. trace NULL is a no-op. */
 void rcmi_trace_end(struct rcmi_trace_file *file, struct rcmi_trace *trace);
 
 #endif

@@ -86,7 +86,7 @@ const char *rcmi_book_describe(const struct rcmi_address_book *book, int rank, c
     return text;
 }
 
-/* A binary search, but for those that have the same number in the world. */
+/* A binary search, except for ranks with the same number in the world. */
 int rcmi_members_rank(const struct rcmi_members *members, int world) {
     if (world >= 0 && world < members->size && members->world_rank[world] == world)
         return world;

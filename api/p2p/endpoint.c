@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints: life, and the short way. The protocol is in endpoint.h. */
+/* Endpoints: creation and end, and the fast path. The protocol is in endpoint.h. */
 #include "endpoint_internal.h"
 
-#define BUDGET_MAX    ((size_t)1 << 20) /* of a peer; where there are many */
-#define BUDGET_MIN    ((size_t)1 << 14) /* less each, so that all together */
-#define BUDGET_TOTAL  ((size_t)1 << 26) /* are this much, up to 4096 ranks */
+#define BUDGET_MAX    ((size_t)1 << 20) /* of a peer; with many peers */
+#define BUDGET_MIN    ((size_t)1 << 14) /* less for each, so that the total */
+#define BUDGET_TOTAL  ((size_t)1 << 26) /* is this, up to 4096 ranks */
 #define RTS_TOTAL     ((size_t)1 << 20) /* likewise, up to 1024 ranks */
 #define RTS_MAX       ((size_t)1 << 16)
 #define RTS_MIN       ((size_t)1 << 10)
@@ -39,8 +39,8 @@ void rcmi_endpoint_init(struct rcmi_endpoint *e, const struct rcmi_messaging *me
         rcmi_flow_init(&e->flows[kind], (enum rcmi_mem_kind)kind);
 }
 
-/* So that nothing sent without a copy is touched any more. Slots of a flow that was given up may be
- * in use. */
+/* After it no memory sent without a copy is touched any more. Slots of a flow that was given up may
+ * be in use, and stay. */
 static void flow_close(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
     if (rcmi_messaging_is_quiet(e->messaging)) {
         e->messaging->close(flow->tx);
@@ -172,7 +172,7 @@ bool rcmi_endpoint_copies(const struct rcmi_endpoint *e) {
     return e->copying.head;
 }
 
-/* ---- The short way ------------------------------------------------------------------------- */
+/* ---- The fast path --------------------------------------------------------------------------- */
 
 rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *e, uint64_t tag,
                                   const struct rcmi_mem *mem) {
@@ -180,11 +180,11 @@ rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *e, uint64_t tag,
         !rcmi_endpoint_may_be_eager(e, tag, mem->len) || travels_bare(e, tag, mem->len) ||
         eager_waits(e, mem->len))
         return RCM_AGAIN;
-    /* Its failure is found again, and told, by the next operation. */
+    /* The next operation finds a failure again, and reports it. */
     return rcmi_endpoint_put_eager(e, NULL, tag, mem) == RCM_OK ? RCM_OK : RCM_AGAIN;
 }
 
-/* Its failure, too. */
+/* The next operation also finds a failure of this one. */
 static void endpoint_give_credit(struct rcmi_endpoint *e) {
     bool moved = false;
     if (e->eager_in >= e->messaging->budget / 4)
@@ -208,7 +208,7 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag,
     *tag = header.tag;
     *ret_total = header.total;
     struct rcmi_transfer t = {.mem = *mem, .total = header.total};
-    (void)rcmi_flow_take(e, &e->main, &t, bytes, header.total); /* host memory: it is done */
+    (void)rcmi_flow_take(e, &e->main, &t, bytes, header.total); /* host memory: complete at once */
     rcmi_channel_release(e->main.rx);
     e->eager_due += eager_charge(header.total);
     e->eager_in += eager_charge(header.total);

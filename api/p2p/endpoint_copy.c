@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies between memory of transfers and slots, or memory that keeps a message. Where the CPU does
- * not touch the memory (base/mem_kind.h) they are operations, which finish later: such messages
- * travel like others, but are not posted or got.
+ * Copies between memory of transfers and slots, or memory of kept messages. If the CPU does not
+ * touch the memory (base/mem_kind.h), they are asynchronous operations. Such messages use the same
+ * protocols, but are not posted or read by get.
  *
- *   kept    messages that came before their receive, or before its stream was done, lie in memory
- *           of their own: any number
+ *   kept    messages that arrived before their receive, or before its stream had ended, are stored
+ *           in separate memory: any number
  *
- * What a stream does may last, or wait for another message: no slot is held meanwhile. Before it is
- * done (rcmi_copy_ready) none is reserved for a send, data that were asked for let others pass, and
- * no CTS goes out for a receive; an eager message that comes is kept.
+ * The work of a stream may last long, or wait for another message, so no slot is held meanwhile.
+ * Before it has ended (rcmi_copy_ready), no slot is reserved for a send, requested data let others
+ * pass, and no CTS is sent for a receive. An eager message that arrives is kept.
  *
- * Not here: what goes before and after a copy, which is the same for all messages (flow.c,
+ * Not here: the steps before and after a copy, which are the same for all messages (flow.c,
  * endpoint_send.c, endpoint_receive.c).
  */
 #include <stdlib.h>
@@ -19,14 +19,14 @@
 #include "fence.h"
 #include "kernels.h"
 
-/* This rank is the origin, but where memory is read of a process that has ended. */
+/* The origin is this rank, except when memory of an ended process was read. */
 static rcm_status copy_failed(const struct rcmi_endpoint *e) {
     const int origin = rcmi_last_error()->status == RCM_ERR_PEER ? e->peer : e->messaging->rank;
     rcmi_last_error()->origin = origin;
     return rcmi_fail_context("rank %d", origin);
 }
 
-/* One that is there may run: nothing of it is written. */
+/* An existing copy may be in progress: it is not modified. */
 static rcm_status copy_make(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     if (t->copy)
         return RCM_OK;
@@ -114,7 +114,7 @@ rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transf
 /* ---- The end of a transfer ------------------------------------------------------------------- */
 
 void rcmi_transfer_free_copy(struct rcmi_transfer *t) {
-    /* One that never ends keeps what it uses. */
+    /* A copy that never ends keeps its memory. */
     if (t->copy && rcmi_operation_look(&t->copy->operation) != RCM_AGAIN) {
         free(t->copy->kept);
         free(t->copy);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints, rendezvous by get: large messages within a machine that the receiver copies out
- * of the sender's memory, where it may: one copy instead of two. A piece for each pass, so that
- * everything else goes on meanwhile; and the sender, if it has a CPU of its own, copies pieces as
- * well: the thread that waits for the send, or the library's.
+ * Endpoints, rendezvous by get: within a machine the receiver copies large messages from the
+ * sender's memory, where permitted: one copy instead of two. Each pass copies one piece, so that
+ * all else progresses meanwhile. A sender with its own CPU copies pieces too, in the thread that
+ * waits for the send or in the library's.
  *
- * Not here: which messages (protocol.h); how memory of others is read and written (the
- * transport's get).
+ * Not here: the threshold (protocol.h), and access to other processes' memory (the transport's
+ * get).
  */
 #include "endpoint_internal.h"
 
-#define NOWHERE 1 /* where a message of no bytes lies, which is taken at once */
+#define NOWHERE 1 /* source of an empty message, which is taken at once */
 
 static size_t get_bytes(const struct rcmi_transfer *t) {
     return t->total < t->mem.len ? t->total : t->mem.len;
@@ -26,7 +26,7 @@ bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, u
     return t->from != 0;
 }
 
-/* It cannot be got after all: it comes in slots, from the beginning. */
+/* The get is not possible: the message comes in slots, from the beginning. */
 static void get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     e->ungettable = true;
     t->from = 0;
@@ -35,8 +35,8 @@ static void get_give_up(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     rcmi_transfers_append(&e->main.owed, t);
 }
 
-/* All bytes are there. The receive ends once its sender has been told: once a receive has ended,
- * its program may not drive the endpoint any more. RCM_AGAIN: it cannot be told yet. */
+/* All bytes were copied. The receive completes only after its sender was notified, because the
+ * program may not drive the endpoint after that. RCM_AGAIN: the notification cannot be sent yet. */
 static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool *moved) {
     const rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_ACK, t->id), NULL, 0);
     if (status != RCM_OK)
@@ -49,7 +49,7 @@ static rcm_status get_end(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool
     return RCM_OK;
 }
 
-/* A piece of one. RCM_AGAIN: there is more of it. */
+/* Copies a piece. RCM_AGAIN: more pieces follow. */
 static rcm_status get_piece(struct rcmi_endpoint *e, struct rcmi_transfer *t, bool *moved) {
     const struct rcmi_mem dest = rcmi_mem_part(&t->mem, 0, get_bytes(t));
     const rcm_status status =
@@ -63,8 +63,7 @@ static rcm_status get_piece(struct rcmi_endpoint *e, struct rcmi_transfer *t, bo
     return status;
 }
 
-/* Ends those of which all bytes are there, as many as there are of no bytes, and goes on with the
- * next one. */
+/* Completes those with all bytes, and any number of empty ones, and continues with the next one. */
 rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved) {
     rcm_status status = RCM_OK;
     struct rcmi_transfer *t;

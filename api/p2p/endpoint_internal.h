@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of endpoints share; no other file includes it. The protocol is in endpoint.h.
+ * Shared by the files of endpoints; no other file includes it. The protocol is in endpoint.h.
  *
- *   endpoint.c          channels, life, the short way
+ *   endpoint.c          channels, creation and end, the fast path
  *   endpoint_send.c     eager messages and RTS, answers that are owed
- *   endpoint_receive.c  what arrives
- *   endpoint_get.c      messages that the receiver copies out of the sender's memory
- *   endpoint_copy.c     copies, and those that finish later
+ *   endpoint_receive.c  arriving messages
+ *   endpoint_get.c      messages that the receiver copies from the sender's memory
+ *   endpoint_copy.c     copies, also asynchronous ones
  *   flow.c              data of large messages
  */
 #ifndef RCMI_ENDPOINT_INTERNAL_H
@@ -15,13 +15,13 @@
 #include <string.h>
 #include "endpoint.h"
 
-#define EAGER_MAX  ((size_t)65536)  /* between sockets: a rendezvous costs more than the copies */
+#define EAGER_MAX  ((size_t)65536)  /* over sockets: a rendezvous costs more than the copies */
 #define EAGER_BARE ((size_t)262144) /* the same without copies, see travels_bare */
-/* Where ranks share cores a sender that went on at once might keep the receiver from their core: it
- * waits, from so many bytes on, until the message was taken. */
+/* With shared cores a sender that continued at once might keep the receiver from its core. From
+ * this size on it waits until the message was taken. */
 #define OVERSUBSCRIBED_WAITS ((size_t)16384)
 #define EAGER_OVERHEAD       ((size_t)256)
-#define RCMI_PIECES          4 /* of a message, at least, if they are not smaller than piece_min */
+#define RCMI_PIECES          4 /* minimum per message, if they are at least piece_min long */
 
 enum kind {
     KIND_EAGER = 1,
@@ -34,44 +34,43 @@ enum kind {
     KIND_DEVICE_CTS,
 };
 
-/* How far a send is; shown as progress. */
+/* State of a send; shown as progress. */
 enum stage { STAGE_NEW, STAGE_RTS, STAGE_DATA, STAGE_DRAIN };
 
 struct header {
     uint64_t tag, total;
 };
 
-/* What an RTS (request to send) holds. */
+/* Content of an RTS (request to send). */
 struct rts {
     struct header header;
-    uint64_t from;   /* where the message lies in its sender's process; 0: that is of no use */
-    uint64_t device; /* 1: it can go by the channel of device memory, and is not empty; else 0 */
+    uint64_t from;   /* address of the message in the sender's process; 0: unusable */
+    uint64_t device; /* 1: device channel possible, and not empty; else 0 */
 };
 
-/* Of an RTS, in rcmi_endpoint.announced. */
+/* Key of an RTS in rcmi_endpoint.announced. */
 static inline struct rcmi_key id_key(uint32_t id) {
     return (struct rcmi_key){{id, 0}};
 }
 
-/* Between kind and id stand 24 bits that follow from both, so that a damaged word is noticed. */
+/* The 24 bits between kind and id are a checksum of both, so that a damaged word is detected. */
 static inline uint64_t meta_of(enum kind kind, uint32_t id) {
     const uint64_t word = (uint64_t)kind << 56 | id;
     return word | word * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 32;
 }
 
-/* Of a message without a header nothing else says how long it was sent: the length has a part in
- * those bits. */
+/* A message without a header has no other record of its length, so the checksum includes it. */
 static inline uint64_t meta_of_bare(uint32_t tag, size_t len) {
     return meta_of(KIND_BARE, tag) ^ (uint64_t)len * UINT64_C(0xd6e8feb86659fd93) >> 40 << 32;
 }
 
-/* What an eager message takes of the budget: what is kept aside of an empty one is not nothing (the
- * matching's entry, and what malloc adds). */
+/* The share of an eager message in the budget. An empty one also needs memory if kept: the matching
+ * entry, and the overhead of malloc. */
 static inline size_t eager_charge(size_t total) {
     return total + EAGER_OVERHEAD;
 }
 
-/* Does another core read the slots where they are written? Not known before the channel is
+/* Whether another core reads the slots where they are written. Unknown before the channel is
  * ready. */
 static inline bool shares_slots(const struct rcmi_channel *channel) {
     /* Acquire pairs with the release store of the loop thread, which chose the transport before. */
@@ -79,13 +78,13 @@ static inline bool shares_slots(const struct rcmi_channel *channel) {
            channel->transport->shared_slots;
 }
 
-/* Does an eager message travel without its header, straight from buffer to buffer? Where the kernel
- * copies anyhow; its tag is its id then. */
+/* Whether an eager message is sent without its header, directly from buffer to buffer. It is if the
+ * kernel copies anyhow; then the tag is the id. */
 static inline bool travels_bare(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
     return total >= e->messaging->bare_min && tag <= UINT32_MAX && !shares_slots(e->main.tx);
 }
 
-/* Tag and payload of a message that came eagerly; false if it is none, or is not of its length. */
+/* Tag and payload of an eager message; false: it is none, or its length is wrong. */
 static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_header,
                               const char **ret_bytes) {
     const bool bare = slot->meta == meta_of_bare((uint32_t)slot->meta, slot->len);
@@ -99,15 +98,14 @@ static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_h
     return ret_header->total == slot->len - head;
 }
 
-/* Does an eager send of so many bytes wait until they were taken? */
+/* Whether an eager send of this size waits until it was taken. */
 static inline bool eager_waits(const struct rcmi_endpoint *e, size_t total) {
     return total > OVERSUBSCRIBED_WAITS && e->messaging->oversubscribed && shares_slots(e->main.tx);
 }
 
-/* How long the next piece of a message is. Both ends have seen messages on the channel before, so
- * it is ready and its slots have their size. Where the receiver copies from the slots that the
- * sender writes, a message has several pieces, so that the one copies while the other writes the
- * next. */
+/* Length of the next piece of a message. Both ends have used the channel before, so it is ready and
+ * its slots have their size. If the receiver copies from the slots that the sender writes, a
+ * message has several pieces, so that one copies while the other writes the next. */
 static inline size_t piece_bytes(const struct rcmi_endpoint *e, const struct rcmi_channel *channel,
                                  const struct rcmi_transfer *t) {
     const size_t total = t->total, done = t->done;
@@ -119,7 +117,7 @@ static inline size_t piece_bytes(const struct rcmi_endpoint *e, const struct rcm
     return total - done < piece ? total - done : piece;
 }
 
-/* Sends a message of `len` bytes, as small as a header. */
+/* Sends a message of `len` bytes, at most the size of a header. */
 static inline rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t meta,
                                            const void *bytes, size_t len) {
     struct rcmi_reserved reserved;
@@ -132,13 +130,13 @@ static inline rcm_status rcmi_endpoint_put(struct rcmi_endpoint *e, uint64_t met
     return RCM_OK;
 }
 
-/* All of a send has gone out. */
+/* All of a send was sent. */
 static inline void rcmi_flow_sent(struct rcmi_flow *flow, struct rcmi_transfer *t) {
     t->stage = STAGE_DRAIN;
     rcmi_transfers_append(&flow->draining, t);
 }
 
-/* Opens one of the channels, if it is not. */
+/* Opens one of the channels, if it is not open. */
 static inline rcm_status rcmi_flow_open(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
                                         bool writer) {
     struct rcmi_channel **channel = writer ? &flow->tx : &flow->rx;
@@ -147,7 +145,7 @@ static inline rcm_status rcmi_flow_open(const struct rcmi_endpoint *e, struct rc
                : e->messaging->open(e->messaging->open_arg, e->peer, flow->kind, writer, channel);
 }
 
-/* Is there a receive whose CTS was not sent? */
+/* Whether there is a receive whose CTS was not sent. */
 static inline bool rcmi_endpoint_owes(const struct rcmi_endpoint *e) {
     for (int kind = 0; kind < RCMI_MEM_KINDS; kind++)
         if (e->flows[kind].owed.head)
@@ -155,9 +153,9 @@ static inline bool rcmi_endpoint_owes(const struct rcmi_endpoint *e) {
     return false;
 }
 
-/* Sends a piece by a slot. RCM_AGAIN: it is being filled, see rcmi_flow_filled, or there is no
- * slot, or the transfer is not ready; NULL, of host memory, always is. Inlined, for the sake of
- * short messages. */
+/* Sends a piece by a slot. RCM_AGAIN: the slot is being filled, see rcmi_flow_filled, or there is
+ * no slot, or the transfer is not ready. t NULL: host memory, always ready. Inlined for short
+ * messages. */
 static inline rcm_status rcmi_flow_put(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
                                        struct rcmi_transfer *t, const struct rcmi_piece *piece) {
     const size_t len = piece->head_len + piece->len;
@@ -184,9 +182,9 @@ static inline rcm_status rcmi_flow_put(const struct rcmi_endpoint *e, struct rcm
     return status;
 }
 
-/* Takes len bytes of a message out of the oldest slot, as far as its receive has room. RCM_AGAIN:
- * it is being emptied, see rcmi_flow_emptied. A long message would not stay in a cache, but lines
- * that are written there are read first. */
+/* Takes len bytes of a message from the oldest slot, as far as they fit its receive. RCM_AGAIN: the
+ * slot is being emptied, see rcmi_flow_emptied. Long messages use non-temporal stores: they would
+ * not stay in a cache, and temporal stores first read the lines. */
 static inline rcm_status rcmi_flow_take(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
                                         struct rcmi_transfer *t, const char *bytes, size_t len) {
     const bool non_temporal = rcmi_range_has(e->messaging->protocol->copy_non_temporal, t->total);
@@ -205,48 +203,49 @@ static inline rcm_status rcmi_flow_take(const struct rcmi_endpoint *e, struct rc
     return status;
 }
 
-/* Ends a receive that has all. */
+/* Completes a receive that has all data. */
 static inline void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     e->messaging->completed(t, t->total > t->mem.len ? RCM_ERR_TRUNCATED : RCM_OK);
 }
 
-/* The peer has sent `what`, which is not right. */
+/* The peer has sent `what`, which violates the protocol. */
 static inline rcm_status rcmi_endpoint_protocol_error(const struct rcmi_endpoint *e,
                                                       const char *what, uint64_t value) {
     return rcmi_fail_origin(RCM_ERR_PROTOCOL, e->peer, "rank %d sent %s (%llu)", e->peer, what,
                             (unsigned long long)value);
 }
 
-/* ---- endpoint_send.c: sends what can be sent */
+/* ---- endpoint_send.c */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved);
-/* The peer is ready for the data of a message, or this rank is: they flow once t->after has
+/* The peer is ready for the data of a message, or this rank is: they can move once t->after has
  * ended. */
 rcm_status rcmi_endpoint_flows(struct rcmi_endpoint *e, struct rcmi_transfer *t);
-/* The flow of a message that lies in memory of this kind at both ends, known once the main one is
- * ready: NULL if they have the main one. */
+/* The separate flow of a message whose memory is of this kind at both ends, known once the main one
+ * is ready. NULL: it uses the main one. */
 struct rcmi_flow *rcmi_endpoint_own_flow(struct rcmi_endpoint *e, const struct rcmi_transfer *t);
-/* May a message of so many bytes go out eagerly? Sends it so; RCM_AGAIN: it is being copied, or no
- * slot is free. t NULL: none has it, and its memory is the host's. */
+/* _may_be_eager: whether a message of this size may be sent eagerly. _put_eager: sends it;
+ * RCM_AGAIN: it is being copied, or no slot is free. t NULL: there is no transfer, and the memory
+ * is the host's. */
 bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total);
 rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t tag,
                                    const struct rcmi_mem *mem);
 
-/* ---- endpoint_receive.c: takes what came */
+/* ---- endpoint_receive.c: takes arrived messages */
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved);
 
-/* ---- endpoint_copy.c: of memory that the CPU does not touch */
-/* Begins to copy an eager message out of the memory that keeps it, which is freed then; out of a
- * slot, whose bytes are kept first. */
+/* ---- endpoint_copy.c: for memory that the CPU does not touch */
+/* _copy_kept: begins to copy an eager message from the memory that stores it, which is then freed.
+ * _copy_aside: from a slot, whose bytes are stored first. */
 rcm_status rcmi_endpoint_copy_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                    const char *bytes, void *memory);
 rcm_status rcmi_endpoint_copy_aside(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                     const char *bytes);
-/* It has ended; else RCM_AGAIN. */
+/* RCM_OK: it has ended; else RCM_AGAIN. */
 rcm_status rcmi_endpoint_copied_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t);
 
 /* ---- endpoint_get.c */
-/* A message of a rendezvous begins to be received: is it got from there? Then it sets
- * transfer->from and is in e->getting. The next piece of one that is got. */
+/* _begin_get: a rendezvous begins; true: its message is copied by get, transfer->from is set, and
+ * it is in e->getting. _get: copies the next piece. */
 bool rcmi_endpoint_begin_get(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t from);
 rcm_status rcmi_endpoint_get(struct rcmi_endpoint *e, bool *moved);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints, the receiving side: what arrives, and where its bytes go. The protocol is in
- * endpoint.h. */
+/* Endpoints, the receiving side: arriving messages, and the destination of their bytes. The
+ * protocol is in endpoint.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "endpoint_internal.h"
@@ -12,13 +12,13 @@ static void receive_begin(struct rcmi_transfer *t, const struct rcmi_arrival *ar
     t->done = 0;
 }
 
-/* All bytes are there, or as many as the receive has room for. */
+/* All bytes have arrived, or as many as fit the receive. */
 static void receive_eager_end(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     e->eager_in += eager_charge(t->total);
     rcmi_receive_end(e, t);
 }
 
-/* RCM_AGAIN: what came is being copied. */
+/* RCM_AGAIN: the message is being copied. */
 static rcm_status receive_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                 const struct rcmi_arrival *arrival) {
     receive_begin(t, arrival);
@@ -46,7 +46,7 @@ static rcm_status endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer
     return arrival->rendezvous ? receive_rts(e, t, arrival) : receive_eager(e, t, arrival);
 }
 
-/* An eager message, kept in that memory. */
+/* An eager message that is stored in `memory`. */
 static rcm_status receive_kept(struct rcmi_endpoint *e, struct rcmi_transfer *t,
                                const struct rcmi_arrival *arrival, void *memory) {
     t->peer = e->peer;
@@ -65,8 +65,8 @@ rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *e, struct rcmi_transfer *
     return status;
 }
 
-/* A message that came goes to its receive, or is kept aside. An honest sender never exceeds its
- * budget, nor sends under the tag that stands for any. */
+/* Gives an arrived message to its receive, or stores it. A correct sender never exceeds its limits,
+ * and never sends under RCM_ANY_TAG. */
 static rcm_status endpoint_match(struct rcmi_endpoint *e, const struct rcmi_arrival *arrival) {
     const struct rcmi_messaging *messaging = e->messaging;
     if (arrival->tag == RCM_ANY_TAG)
@@ -91,7 +91,7 @@ static rcm_status handle_eager(struct rcmi_endpoint *e, const struct rcmi_slot *
     struct header header;
     const char *bytes;
     if (!eager_open(slot, &header, &bytes))
-        return rcmi_endpoint_protocol_error(e, "a message of another length than it says",
+        return rcmi_endpoint_protocol_error(e, "a message whose length does not match its header",
                                             slot->len);
     e->eager_due += eager_charge(header.total);
     const struct rcmi_arrival arrival = {
@@ -105,7 +105,7 @@ static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct 
         return rcmi_endpoint_protocol_error(e, "an RTS of wrong length", slot->len);
     memcpy(&rts, slot->bytes, sizeof(rts));
     if (rts.device > 1 || (rts.device && rts.header.total == 0))
-        return rcmi_endpoint_protocol_error(e, "an RTS of a damaged message", rts.device);
+        return rcmi_endpoint_protocol_error(e, "a damaged RTS", rts.device);
     const struct rcmi_arrival arrival = {.peer = e->peer,
                                          .tag = rts.header.tag,
                                          .total = rts.header.total,
@@ -116,7 +116,7 @@ static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct 
     return endpoint_match(e, &arrival);
 }
 
-/* Takes the send whose RTS of this id was not answered yet; NULL if there is none. */
+/* Takes the send whose RTS of this id was not answered yet; NULL: there is none. */
 static struct rcmi_transfer *endpoint_answered(struct rcmi_endpoint *e, uint32_t id) {
     struct rcmi_keyed_item *item = rcmi_keyed_find(&e->announced, id_key(id));
     if (!item)
@@ -125,24 +125,23 @@ static struct rcmi_transfer *endpoint_answered(struct rcmi_endpoint *e, uint32_t
     return rcmi_transfer_of(item);
 }
 
-/* The data of a message are to go by that flow. */
+/* The peer requests the data of a message by that flow. */
 static rcm_status handle_cts(struct rcmi_endpoint *e, struct rcmi_flow *flow, uint32_t id) {
     struct rcmi_transfer *t = endpoint_answered(e, id);
     if (!t)
-        return rcmi_endpoint_protocol_error(e, "readiness for an unknown message", id);
+        return rcmi_endpoint_protocol_error(e, "a CTS for an unknown message", id);
     t->flow = flow;
     const rcm_status status = rcmi_endpoint_flows(e, t);
     if (flow != &e->main && flow != rcmi_endpoint_own_flow(e, t))
-        return rcmi_endpoint_protocol_error(
-            e, "readiness of a device for a message of the host's memory", id);
+        return rcmi_endpoint_protocol_error(e, "a device CTS for a message in host memory", id);
     return status;
 }
 
-/* It was got. */
+/* The receiver has copied the message by get. */
 static rcm_status handle_ack(struct rcmi_endpoint *e, uint32_t id) {
     struct rcmi_transfer *t = endpoint_answered(e, id);
     if (!t)
-        return rcmi_endpoint_protocol_error(e, "that it has taken an unknown message", id);
+        return rcmi_endpoint_protocol_error(e, "an ACK for an unknown message", id);
     t->done = t->total;
     rcmi_channel_sent_beside(e->main.tx, t->total);
     e->messaging->completed(t, RCM_OK);
@@ -162,7 +161,7 @@ static rcm_status handle_credit(struct rcmi_endpoint *e, const struct rcmi_slot 
 
 static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *slot) {
     if (!slot->bytes)
-        return rcmi_endpoint_protocol_error(e, "a message whose bytes are to be got", slot->len);
+        return rcmi_endpoint_protocol_error(e, "a get request on a message channel", slot->len);
     const uint64_t kind = slot->meta >> 56;
     const uint32_t id = (uint32_t)slot->meta;
     const uint64_t right =
@@ -190,8 +189,8 @@ static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *s
     }
 }
 
-/* The receive whose data come next, most likely: NULL, or the one whose pieces are under way, or
- * else the first that waits for a message that may come bare. */
+/* The receive whose data most likely come next: the one whose pieces are arriving, or the first
+ * that waits for a message that may come bare; else NULL. */
 static const struct rcmi_transfer *endpoint_next_receive(const struct rcmi_endpoint *e) {
     const struct rcmi_flow *flow = &e->main;
     const struct rcmi_transfer *t = flow->receiving.head ? flow->receiving.head : flow->owed.head;
@@ -215,7 +214,7 @@ static bool post_bare(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
 
 static bool post_data(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
     const size_t end = t->total < t->mem.len ? t->total : t->mem.len;
-    if (t->done >= end) /* nothing of it goes to the buffer any more */
+    if (t->done >= end) /* the rest is discarded */
         return false;
     const size_t piece = piece_bytes(e, e->main.rx, t), left = end - t->done;
     const struct rcmi_posted data = {
@@ -223,18 +222,18 @@ static bool post_data(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
     return rcmi_channel_post_receive(e->main.rx, &data);
 }
 
-/* Lets a socket receive what comes next straight into the buffer it is for, most likely. If another
- * message comes before a piece of data it lands there too, is taken from there, and the piece,
- * which has the length of its place, overwrites it. A message that comes bare may be shorter than
- * the buffer: only a bare one that the receive is for goes there, and nothing beyond its end. */
+/* Lets a socket receive the next message directly into its most likely buffer. If another message
+ * comes before a piece of data, it lands there too and is taken from there. Then the piece, which
+ * has the length of its destination, overwrites it. A bare message may be shorter than the buffer.
+ * So only a bare one that the receive matches goes there, and nothing beyond its end is written. */
 static void endpoint_post(struct rcmi_endpoint *e) {
     const struct rcmi_transfer *t = e->posted ? NULL : endpoint_next_receive(e);
     if (t && rcmi_transfer_is_touched(t))
         e->posted = t->rendezvous ? post_data(e, t) : post_bare(e, t);
 }
 
-/* A copy that finishes later holds the oldest slot: nothing behind it is looked at until it is
- * done. */
+/* An asynchronous copy holds the oldest slot: nothing behind it is read until the copy has
+ * ended. */
 static rcm_status endpoint_drain_copy(struct rcmi_endpoint *e, bool *moved) {
     struct rcmi_transfer *t = e->main.emptying;
     const rcm_status status = rcmi_flow_emptied(e, &e->main);
@@ -249,7 +248,7 @@ static rcm_status endpoint_drain_copy(struct rcmi_endpoint *e, bool *moved) {
     return RCM_OK;
 }
 
-/* None waits for the stream of another one. */
+/* No kept message waits for the stream of another one. */
 static rcm_status endpoint_drain_kept(struct rcmi_endpoint *e, bool *moved) {
     for (struct rcmi_transfer *t = e->copying.head, *next; t; t = next) {
         next = t->next;
@@ -278,7 +277,7 @@ rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved) {
     while ((status = rcmi_channel_peek(e->main.rx, &slot)) == RCM_OK) {
         e->posted = false;
         status = handle_slot(e, &slot);
-        if (status == RCM_AGAIN) /* it is released later */
+        if (status == RCM_AGAIN) /* released later */
             return RCM_OK;
         rcmi_channel_release(e->main.rx);
         *moved = true;

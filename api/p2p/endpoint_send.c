@@ -4,20 +4,20 @@
 #include <string.h>
 #include "endpoint_internal.h"
 
-/* Is a message of so many bytes got by its receiver? */
+/* Whether the receiver copies a message of this size by get. */
 static bool endpoint_is_got(const struct rcmi_endpoint *e, size_t total) {
     return shares_slots(e->main.tx) && rcmi_range_has(e->messaging->protocol->get, total);
 }
 
-/* Is a message of so many bytes short enough to go out eagerly? */
+/* Whether a message of this size is short enough to be sent eagerly. */
 static bool endpoint_is_short(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
     if (!shares_slots(e->main.tx))
         return total <= (tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX);
     return rcmi_range_has(e->messaging->protocol->eager, total) && !endpoint_is_got(e, total);
 }
 
-/* What stands before an eager message in its slot. A tag that fits goes where an id would be; then
- * the payload begins where the slot does: on a line of its own, or in the queue's header. */
+/* Bytes before an eager message in its slot. A tag that fits is stored in place of an id. Then the
+ * payload begins at the slot's begin: on its own cache line, or in the queue's header. */
 static size_t eager_head(uint64_t tag) {
     return tag <= UINT32_MAX ? 0 : sizeof(struct header);
 }
@@ -48,7 +48,7 @@ rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, struct rcmi_transfer
     return status;
 }
 
-/* Sends a message eagerly, from where it lies. */
+/* Sends a message eagerly, directly from its memory. */
 static rcm_status endpoint_put_bare(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     const rcm_status status = rcmi_channel_send_zero_copy(
         e->main.tx, &t->mem, meta_of_bare((uint32_t)t->tag, t->total), false);
@@ -61,7 +61,7 @@ static rcm_status endpoint_put_bare(struct rcmi_endpoint *e, struct rcmi_transfe
     return RCM_OK;
 }
 
-/* It went out. */
+/* The eager message was sent. */
 static void endpoint_issued_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     rcmi_transfers_remove(&e->outgoing, t);
     if (!eager_waits(e, t->total)) {
@@ -112,8 +112,9 @@ static rcm_status endpoint_issue_rts(struct rcmi_endpoint *e, struct rcmi_transf
     return RCM_OK;
 }
 
-/* Only once the channel is ready it is known what may go out eagerly: else a small message might
- * become a rendezvous, because the channel became ready in between, and wait for its receiver. */
+/* Waits for the channel, because only a ready channel determines what may be eager. Otherwise, if
+ * the channel became ready in between, a small message might become a rendezvous and wait for its
+ * receiver. */
 static rcm_status endpoint_issue(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     const rcm_status state = rcmi_channel_state(e->main.tx);
     if (state != RCM_OK)
@@ -125,7 +126,7 @@ static rcm_status endpoint_issue(struct rcmi_endpoint *e, struct rcmi_transfer *
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* A receive has no stage: its data come. */
+/* A receive has no stage: it owes its CTS. */
 static void endpoint_begin_data(struct rcmi_transfer *t) {
     struct rcmi_flow *flow = t->flow;
     rcmi_transfers_append(t->stage == STAGE_RTS ? &flow->sending : &flow->owed, t);
@@ -141,7 +142,7 @@ rcm_status rcmi_endpoint_flows(struct rcmi_endpoint *e, struct rcmi_transfer *t)
     return status == RCM_AGAIN ? RCM_OK : status;
 }
 
-/* Those that are ready by now. */
+/* Begins those that are ready by now. */
 static rcm_status endpoint_pump_waiting(struct rcmi_endpoint *e, bool *moved) {
     for (struct rcmi_transfer *t = e->waiting.head, *next; t; t = next) {
         next = t->next;
@@ -191,7 +192,7 @@ static rcm_status endpoint_pump_credit(struct rcmi_endpoint *e) {
     const uint64_t bytes = e->eager_in;
     rcm_status status = rcmi_endpoint_put(e, meta_of(KIND_CREDIT, 0), &bytes, sizeof(bytes));
     if (status != RCM_OK && status != RCM_AGAIN && rcmi_channel_peer_left(e->main.tx))
-        status = RCM_OK; /* it needs none */
+        status = RCM_OK; /* the peer needs no credit */
     if (status == RCM_OK) {
         e->eager_in = 0;
         e->eager_due -= bytes;
@@ -199,7 +200,7 @@ static rcm_status endpoint_pump_credit(struct rcmi_endpoint *e) {
     return status;
 }
 
-/* A copy that finishes later holds the slot that is next: all else waits until that is sent. */
+/* An asynchronous copy holds the next slot: all later messages wait until that is sent. */
 static rcm_status endpoint_pump_copy(struct rcmi_endpoint *e, bool *moved) {
     struct rcmi_transfer *t = e->main.filling;
     const rcm_status status = rcmi_flow_filled(e, &e->main);
@@ -225,7 +226,7 @@ static rcm_status endpoint_pump_outgoing(struct rcmi_endpoint *e, bool *moved) {
     return RCM_OK;
 }
 
-/* Answers and credits; then the peer can go on. */
+/* Answers and credits, after which the peer can continue. */
 static rcm_status endpoint_pump_answers(struct rcmi_endpoint *e, bool *moved) {
     rcm_status status = endpoint_pump_waiting(e, moved);
     if (status == RCM_OK && e->main.filling)
@@ -239,7 +240,7 @@ static rcm_status endpoint_pump_answers(struct rcmi_endpoint *e, bool *moved) {
     return status == RCM_OK ? endpoint_pump_credit(e) : status;
 }
 
-/* Sends all that is to be sent, as far as slots allow. */
+/* Sends all pending messages, as far as slots allow. */
 rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
     const bool waits = endpoint_waits(e);
     if (!e->outgoing.head && !waits && !rcmi_endpoint_owes(e) && !e->getting.head &&
@@ -250,10 +251,10 @@ rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
         status = endpoint_pump_answers(e, moved);
     if (status == RCM_OK) {
         status = endpoint_pump_outgoing(e, moved);
-        /* Data do not wait for what the first of these waits for: its stream, or answers. */
+        /* Data do not wait for the first of these, which may wait for its stream or for answers. */
         if (status == RCM_OK || (status == RCM_AGAIN && !e->main.filling))
             status = rcmi_flow_pump(e, &e->main, moved);
-        /* Of a channel that failed nothing is answered. */
+        /* A failed channel brings no answers. */
         if (status == RCM_OK && endpoint_waits(e))
             status = rcmi_channel_state(e->main.tx);
     }

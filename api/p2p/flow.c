@@ -57,9 +57,9 @@ rcm_status rcmi_flow_data(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
     while (t && t->id != id)
         t = t->next;
     if (!t)
-        return rcmi_endpoint_protocol_error(e, "data of a message that were not asked for", id);
+        return rcmi_endpoint_protocol_error(e, "data of a message without CTS", id);
     if (!piece_is_right(e, flow, t, slot->len))
-        return rcmi_endpoint_protocol_error(e, "a piece of another size than its RTS says",
+        return rcmi_endpoint_protocol_error(e, "a piece whose size does not match its RTS",
                                             slot->len);
     const rcm_status status = rcmi_flow_take(e, flow, t, slot->bytes, slot->len);
     if (status == RCM_OK)
@@ -67,21 +67,22 @@ rcm_status rcmi_flow_data(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
     return status;
 }
 
-/* The next slot. */
+/* Takes the next slot. */
 static rcm_status flow_drain_slot(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
     struct rcmi_slot slot;
     rcm_status status = rcmi_channel_peek(flow->rx, &slot);
     if (status != RCM_OK)
         return status;
     if (!slot.bytes || slot.meta != meta_of(KIND_DATA, (uint32_t)slot.meta))
-        return rcmi_endpoint_protocol_error(e, "no data where nothing else is to come", slot.meta);
+        return rcmi_endpoint_protocol_error(e, "a message other than data on a data channel",
+                                            slot.meta);
     status = rcmi_flow_data(e, flow, &slot);
     if (status == RCM_OK)
         rcmi_channel_release(flow->rx);
     return status;
 }
 
-/* What was emptied. */
+/* Takes the slot that was emptied. */
 static rcm_status flow_drain_copy(const struct rcmi_endpoint *e, struct rcmi_flow *flow) {
     struct rcmi_transfer *t = flow->emptying;
     const rcm_status status = rcmi_flow_emptied(e, flow);
@@ -105,7 +106,7 @@ rcm_status rcmi_flow_drain(struct rcmi_endpoint *e, struct rcmi_flow *flow, bool
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-/* The next piece of a message, from where it lies. */
+/* Sends the next piece of a message, directly from its memory. */
 static rcm_status flow_send_zero_copy(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
                                       struct rcmi_transfer *t) {
     const size_t left = t->total - t->done;
@@ -122,7 +123,7 @@ static rcm_status flow_send_zero_copy(const struct rcmi_endpoint *e, struct rcmi
     return RCM_OK;
 }
 
-/* How much of what is left goes by a slot. */
+/* How many of the remaining bytes the next slot carries. */
 static size_t flow_slot_bytes(const struct rcmi_endpoint *e, const struct rcmi_flow *flow,
                               const struct rcmi_transfer *t) {
     const size_t left = t->total - t->done, slot = flow->tx->slot_bytes;
@@ -171,7 +172,7 @@ static rcm_status flow_pump_data(const struct rcmi_endpoint *e, struct rcmi_flow
     return RCM_OK;
 }
 
-/* What was sent later is not through before. */
+/* In order: later messages complete later. */
 static void flow_pump_drain(const struct rcmi_endpoint *e, struct rcmi_flow *flow, bool *moved) {
     struct rcmi_transfer *t;
     while ((t = flow->draining.head) && rcmi_channel_completed(flow->tx, t->zero_copy) &&
@@ -190,7 +191,7 @@ rcm_status rcmi_flow_pump(struct rcmi_endpoint *e, struct rcmi_flow *flow, bool 
         status = flow_pump_data(e, flow, moved);
     if (status == RCM_OK || status == RCM_AGAIN)
         flow_pump_drain(e, flow, moved);
-    /* Of a channel that failed nothing completes. */
+    /* On a failed channel nothing completes. */
     if (status == RCM_OK && flow->draining.head)
         status = rcmi_channel_state(flow->tx);
     return status == RCM_AGAIN ? RCM_OK : status;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flow.h: messages, and the data of large ones between this rank and one peer: a flow for each kind
- * of memory.
+ * flow.h: the data of large messages between this rank and one peer: one flow for each kind of
+ * memory.
  *
- *      receive   owed      --- CTS --->   receiving   --- all is there --->   completed
- *      send      (RTS)     --- CTS --->   sending  --- all is sent --->  draining  --->  completed
+ *      receive   owed      --- CTS --->   receiving   --- all received --->   completed
+ *      send      (RTS)     --- CTS --->   sending  --- all sent --->  draining  --->  completed
  *
- * A flow has a pair of channels, whose slots are of its kind where the link has a plane for that
- * (plane.c). That of host memory also carries eager messages and all control messages (endpoint.h),
- * and the data of messages of which one end is the host's memory; so data that lie in memory of
- * devices at both ends, within a machine, never come to the host.
+ * A flow has a pair of channels, whose slots are of its kind if the link has a plane for that
+ * (plane.c). The flow of host memory also carries eager messages, all control messages
+ * (endpoint.h), and the data of messages with host memory at one end. So data in device memory at
+ * both ends, within a machine, never pass through host memory.
  *
- * A piece goes out from where it lies, where the channel can, else by a slot. A slot of memory that
- * the CPU does not touch is filled and emptied by a copy that finishes later (endpoint_copy.c): it
- * is reserved, or peeked, until that has ended, and all that would go by the channel waits. An
- * endpoint is canceled when all copies are quiet.
+ * A piece is sent directly from its memory if the channel supports it, else by a slot. A slot of
+ * memory that the CPU does not touch is filled and emptied by an asynchronous copy
+ * (endpoint_copy.c). The slot stays reserved, or peeked, until the copy has ended, and all later
+ * messages of the channel wait. An endpoint is canceled when all copies are quiet.
  *
- * Not here: which receive a message belongs to (matching.h), messages without CTS (endpoint.h).
+ * Not here: matching (matching.h), and messages without CTS (endpoint.h).
  */
 #ifndef RCMI_FLOW_H
 #define RCMI_FLOW_H
@@ -28,32 +28,33 @@
 struct rcmi_endpoint;
 struct rcmi_flow;
 
-/* One message, at one of its ends. Its owner keeps it until it is completed. */
+/* One end of a message. Its owner keeps it until it is completed. */
 struct rcmi_transfer {
-    struct rcmi_transfer *next, **at; /* in the list that it is in; where that has it */
-    struct rcmi_keyed_item item;      /* in the table that it is in */
-    /* The matching's (api/p2p): when a receive was posted, 0: it is not; a message that a probe has
-     * taken, for which a receive is, or that a probe took; and what a probe does. */
+    struct rcmi_transfer *next, **at; /* in its list; the link that points to it */
+    struct rcmi_keyed_item item;      /* in its table */
+    /* Used by matching (api/p2p). order: when a receive was posted, 0: it is not. message: a
+     * message that a probe took, for a receive of it or for that probe. probe: RCMI_PROBE_
+     * flags. */
     uint64_t order;
     void *message;
     uint32_t probe;
     int peer;     /* of a receive that has its message: the message's */
     uint64_t tag; /* likewise */
-    uint32_t id;  /* names the message between the two ranks, once an RTS was sent */
+    uint32_t id;  /* identifies the message between the two ranks, once an RTS was sent */
     struct rcmi_mem mem;
     size_t total; /* bytes of the message */
     size_t done;  /* bytes moved */
     int stage;
-    uint64_t last;      /* of the channel, once all is sent: the message that the other must take */
-    uint64_t zero_copy; /* the last one that was sent without a copy */
-    struct rcmi_copy *copy; /* in memory whose copies finish later, once one has begun; NULL */
-    uint64_t from;          /* where it is got from, see endpoint_get.c; 0: it is not */
-    /* What its copies come after, see fence.h, unless that is known to have ended; NULL. Outlives
-     * it. */
+    uint64_t last;          /* once all is sent: number of the last message */
+    uint64_t zero_copy;     /* number of the last message sent without a copy */
+    struct rcmi_copy *copy; /* in memory with asynchronous copies, once one has begun; NULL */
+    uint64_t from;          /* the source of a get, see endpoint_get.c; 0: no get */
+    /* The operation after which its copies come, see fence.h; NULL: it has ended. Outlives the
+     * transfer. */
     struct rcmi_operation *after;
-    bool synchronous;       /* a send ends when it is matched: never eager */
-    bool rendezvous;        /* a receive of a message whose data come when they are asked for */
-    struct rcmi_flow *flow; /* by which its data go, once that is known */
+    bool synchronous;       /* a send completes when it is matched: never eager */
+    bool rendezvous;        /* a receive whose data come after a CTS */
+    struct rcmi_flow *flow; /* the flow of its data, once known */
 };
 
 struct rcmi_transfers {
@@ -80,79 +81,80 @@ static inline struct rcmi_transfer *rcmi_transfer_of(struct rcmi_keyed_item *ite
     return (struct rcmi_transfer *)((char *)item - offsetof(struct rcmi_transfer, item));
 }
 
-/* A copy between a transfer's memory and a slot, or memory that keeps a message; see
+/* A copy between a transfer's memory and a slot or the memory of a kept message; see
  * endpoint_copy.c. */
 struct rcmi_copy {
     struct rcmi_operation operation;
-    uint64_t meta;        /* of the message that it is for */
-    size_t head_len, len; /* of that: bytes before those of the transfer, and these */
-    void *kept;           /* in which they lie, malloc'd; NULL */
-    bool awaits;          /* the operation is no copy, but waits for the transfer's fence */
+    uint64_t meta;        /* of its message */
+    size_t head_len, len; /* bytes of the message before those of the transfer; these */
+    void *kept;           /* memory of a kept message, from malloc; NULL */
+    bool awaits;          /* no copy: the operation waits for the transfer's fence */
 };
-/* Of a transfer that is completed. */
+/* Frees the copy of a completed transfer. */
 void rcmi_transfer_free_copy(struct rcmi_transfer *transfer);
 
 struct rcmi_flow {
     struct rcmi_channel *tx, *rx; /* NULL before they are needed */
     enum rcmi_mem_kind kind;
-    /* The CPU does not touch its memory: pieces are got from where they lie, and may be longer than
-     * slots. */
+    /* The CPU does not touch its memory: pieces are read directly from the sender's memory, and may
+     * be longer than slots. */
     bool gets;
     struct rcmi_transfers owed;      /* receives whose CTS was not sent */
-    struct rcmi_transfers receiving; /* data come, most likely in the order of CTS */
-    struct rcmi_transfers sending;   /* CTS came, in the order of that but for streams */
-    struct rcmi_transfers draining;  /* sent, but not yet through */
-    /* A copy into the slot that was reserved, out of the oldest one, is of this transfer; NULL. */
+    struct rcmi_transfers receiving; /* data come, mostly in the order of CTS */
+    struct rcmi_transfers sending;   /* CTS came; in its order except for streams */
+    struct rcmi_transfers draining;  /* sent, but not yet completed */
+    /* The transfer that is copied into the reserved slot, or out of the oldest one; NULL. */
     struct rcmi_transfer *filling, *emptying;
 };
 
 void rcmi_flow_init(struct rcmi_flow *flow, enum rcmi_mem_kind kind);
 
-/* What a slot gets: a head, and memory of a transfer. */
+/* The content of a slot: a head, and memory of a transfer. */
 struct rcmi_piece {
     uint64_t meta;
     const void *head, *bytes;
     size_t head_len, len;
 };
-/* Sends what rcmi_flow_put has begun; RCM_AGAIN until it may. */
+/* Sends what rcmi_flow_put has begun; RCM_AGAIN: its copy has not ended. */
 rcm_status rcmi_flow_filled(const struct rcmi_endpoint *endpoint, struct rcmi_flow *flow);
 
-/* RCM_OK once what rcmi_flow_take has begun is there; RCM_AGAIN until then. */
+/* RCM_OK: the copy that rcmi_flow_take began has ended; RCM_AGAIN: not yet. */
 rcm_status rcmi_flow_emptied(const struct rcmi_endpoint *endpoint, struct rcmi_flow *flow);
 
-/* A piece of a message that came by its channel; status as of _take. And once it was taken. */
+/* _data: takes an arrived piece of a message; status as for rcmi_flow_take. _end: called once it
+ * was taken. */
 rcm_status rcmi_flow_data(const struct rcmi_endpoint *endpoint, struct rcmi_flow *flow,
                           const struct rcmi_slot *slot);
 void rcmi_flow_data_end(const struct rcmi_endpoint *endpoint, struct rcmi_flow *flow,
                         struct rcmi_transfer *transfer);
 
-/* Sends what can be sent of messages that were asked for, and completes what is through. */
+/* Sends data of messages whose CTS came, and completes those that are through. */
 rcm_status rcmi_flow_pump(struct rcmi_endpoint *endpoint, struct rcmi_flow *flow, bool *moved);
-/* Takes what came by a flow that carries nothing but data. */
+/* Takes arrived messages of a flow that carries only data. */
 rcm_status rcmi_flow_drain(struct rcmi_endpoint *endpoint, struct rcmi_flow *flow, bool *moved);
 
 /* ---- endpoint_copy.c */
-/* Begins to copy from memory to memory, one of which is the transfer's that the CPU does not touch;
- * after t->after. RCM_AGAIN: rcmi_copy_look returns RCM_OK when it has ended. */
+/* Begins a copy after t->after. One side is the transfer's memory, which the CPU does not touch.
+ * RCM_AGAIN: in progress; rcmi_copy_look returns RCM_OK when it has ended. */
 rcm_status rcmi_copy_begin_operation(const struct rcmi_endpoint *endpoint,
                                      struct rcmi_transfer *transfer, void *to, const void *from,
                                      size_t bytes);
 rcm_status rcmi_copy_look(const struct rcmi_endpoint *endpoint,
                           const struct rcmi_transfer *transfer);
-/* Has t->after ended? rcmi_copy_ready also takes care that the owner is woken when it has:
- * RCM_AGAIN until then, while nothing is to be held that other messages need. */
+/* _is_over: whether t->after has ended. _ready: the same, and arranges a wake-up of the owner.
+ * RCM_AGAIN until then; the caller must hold nothing meanwhile that other messages need. */
 bool rcmi_copy_is_over(const struct rcmi_transfer *transfer);
 rcm_status rcmi_copy_ready(const struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer);
-/* How many of the next len bytes of a message have room in the buffer of its receive. */
+/* How many of the next len bytes of a message fit the buffer of its receive. */
 static inline size_t rcmi_copy_room(const struct rcmi_transfer *t, size_t len) {
     const size_t room = t->done < t->mem.len ? t->mem.len - t->done : 0;
     return len < room ? len : room;
 }
-/* Does the CPU touch the memory of a transfer? */
+/* Whether the CPU touches the memory of a transfer. */
 static inline bool rcmi_transfer_is_touched(const struct rcmi_transfer *t) {
     return t->mem.kind == RCMI_MEM_HOST;
 }
-/* The same for any transfer, NULL where none has the memory: RCM_OK where it is done at once. */
+/* Begins a copy for any transfer; NULL: both sides are host memory. RCM_OK: it is done at once. */
 static inline rcm_status rcmi_copy_begin(const struct rcmi_endpoint *endpoint,
                                          struct rcmi_transfer *transfer, enum rcmi_stores stores,
                                          void *to, const void *from, size_t bytes) {

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Keys ---------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
-#define ANY UINT64_MAX /* RCM_ANY_TAG, too */
+#define ANY UINT64_MAX /* also RCM_ANY_TAG */
 
 static struct rcmi_key key_of(int peer, uint64_t tag) {
     return (struct rcmi_key){{peer < 0 ? ANY : (uint64_t)peer, tag}};
@@ -17,13 +17,13 @@ static int kind_of(struct rcmi_key key) {
            (key.word[1] == ANY ? RCMI_MATCH_ANY_TAG : 0);
 }
 
-/* What a receive of some kind says that is for a message of this peer and tag. */
+/* The key of a receive of some kind that matches a message of this peer and tag. */
 static struct rcmi_key key_for(int kind, int peer, uint64_t tag) {
     return key_of(kind & RCMI_MATCH_ANY_SOURCE ? RCM_ANY_SOURCE : peer,
                   kind & RCMI_MATCH_ANY_TAG ? ANY : tag);
 }
 
-/* ---- Receives ------------------------------------------------------------------------------ */
+/* ---- Receives -------------------------------------------------------------------------------- */
 
 void rcmi_matching_post(struct rcmi_matching *m, struct rcmi_transfer *t) {
     const struct rcmi_key key = key_of(t->peer, t->tag);
@@ -55,7 +55,7 @@ struct rcmi_transfer *rcmi_matching_take_receive(struct rcmi_matching *m, int pe
     return first;
 }
 
-/* ---- Messages ------------------------------------------------------------------------------ */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static struct rcmi_unexpected *message_of(struct rcmi_keyed_item *item) {
     const size_t at = offsetof(struct rcmi_unexpected, items);
@@ -106,7 +106,7 @@ struct rcmi_unexpected *rcmi_matching_take_aside(struct rcmi_matching *m, const 
     return (struct rcmi_unexpected *)((char *)item - offsetof(struct rcmi_unexpected, items));
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 void rcmi_matching_init(struct rcmi_matching *m) {
     *m = (struct rcmi_matching){0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Point to point: endpoints, and what is to be matched (matching.h). */
+/* Point to point: endpoints, and matching (matching.h). */
 #include "p2p.h"
 #include "matching.h"
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 struct peer {
     struct rcmi_endpoint endpoint;
     bool active;
-    /* Set by the loop thread, taken by the driver (exchange); and the next such peer. */
+    /* Set by the loop thread, taken by the driver (exchange); then the next such peer. */
     _Atomic bool wanted;
     struct peer *next_wanted;
 };
@@ -16,16 +16,16 @@ struct rcmi_p2p {
     struct rcmi_messaging messaging;
     int nranks;
     struct peer *peers;
-    int *active, nactive; /* ranks whose endpoints have something open */
-    int turn;             /* which of them comes first */
+    int *active, nactive; /* ranks whose endpoints are in use */
+    int turn;             /* which of them is visited first */
     struct peer *_Atomic wanted;
-    bool all_open; /* channels from all peers are */
+    bool all_open; /* channels from all peers are open */
     struct rcmi_matching matching;
     struct rcmi_operations operations;
     struct rcmi_transfers probes;
 };
 
-/* ---- What endpoints ask -------------------------------------------------------------------- */
+/* ---- Callbacks of endpoints ------------------------------------------------------------------ */
 
 static struct rcmi_transfer *p2p_match(void *arg, int peer, uint64_t tag) {
     struct rcmi_p2p *p2p = arg;
@@ -43,7 +43,7 @@ static rcm_status p2p_keep(void *arg, const struct rcmi_arrival *arrival) {
     return rcmi_matching_keep(&p2p->matching, arrival);
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 rcm_status rcmi_p2p_create(const struct rcmi_messaging *messaging, int nranks,
                            struct rcmi_p2p **ret_p2p) {
@@ -86,9 +86,9 @@ void rcmi_p2p_free(struct rcmi_p2p *p2p) {
     free(p2p);
 }
 
-/* ---- For the driver ------------------------------------------------------------------------ */
+/* ---- Driver ---------------------------------------------------------------------------------- */
 
-/* The endpoint of a peer with which there is something to do from now on. */
+/* The endpoint of a peer, which is visited from now on. */
 static struct rcmi_endpoint *p2p_activate(struct rcmi_p2p *p2p, int peer) {
     struct peer *p = &p2p->peers[peer];
     if (!p->active)
@@ -101,7 +101,7 @@ rcm_status rcmi_p2p_send(struct rcmi_p2p *p2p, struct rcmi_transfer *t) {
     return rcmi_endpoint_send(p2p_activate(p2p, t->peer), t);
 }
 
-/* Channels from all that may send, so that the death of each is noticed. */
+/* Opens channels from all possible senders, so that the death of each is detected. */
 static rcm_status p2p_open(struct rcmi_p2p *p2p, int peer) {
     rcm_status status = RCM_OK;
     if (peer != RCM_ANY_SOURCE)
@@ -112,7 +112,7 @@ static rcm_status p2p_open(struct rcmi_p2p *p2p, int peer) {
     return status;
 }
 
-/* The message has come; its memory is the endpoint's now. */
+/* Delivers a message, whose memory the endpoint then owns. */
 static rcm_status p2p_deliver(struct rcmi_p2p *p2p, struct rcmi_transfer *t,
                               struct rcmi_unexpected *message) {
     t->message = NULL;
@@ -125,7 +125,8 @@ static rcm_status p2p_receive_aside(struct rcmi_p2p *p2p, struct rcmi_transfer *
     if (message)
         return p2p_deliver(p2p, t, message);
     rcmi_fail(RCM_ERR_INVALID, 0,
-              "matched %p is none of this communicator's, or was received before", t->message);
+              "matched %p is not a message of this communicator, or was received before",
+              t->message);
     p2p->messaging.completed(t, RCM_ERR_INVALID);
     return RCM_OK;
 }
@@ -186,7 +187,7 @@ static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
     struct peer *p = atomic_exchange_explicit(&p2p->wanted, NULL, memory_order_acquire);
     while (p && status == RCM_OK) {
         struct peer *next = p->next_wanted;
-        /* From now on it may be put there again. */
+        /* From now on it may be added again. */
         atomic_store_explicit(&p->wanted, false, memory_order_release);
         status = rcmi_endpoint_open(p2p_activate(p2p, p->endpoint.peer));
         p = next;
@@ -230,7 +231,7 @@ static void p2p_progress_probes(struct rcmi_p2p *p2p, bool *moved) {
     }
 }
 
-/* Each peer comes first in its turn: a receive of any may find messages of all. */
+/* The first peer rotates: a receive of any source may find messages of all. */
 rcm_status rcmi_p2p_progress(struct rcmi_p2p *p2p, bool *moved) {
     rcm_status status = p2p_open_wanted(p2p);
     const int n = p2p->nactive, first = p2p->turn < n ? p2p->turn : 0;

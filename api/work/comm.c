@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The struct of a communicator, its error record, and simple questions about it. Not here: what
- * makes it work (group.c), and its end (destroy.c).
+ * The struct of a communicator, its error record, and simple queries. Not here: its parts
+ * (group.c), and its end (destroy.c).
  */
 #include "comm.h"
 #include "agreement.h"
@@ -10,15 +10,15 @@
 #include "entry.h"
 #include "group.h"
 #include "log.h"
-#include "page.h"
-#include "sized.h"
+#include "status_page.h"
+#include "struct_versions.h"
 #include "trace_file.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The struct ---------------------------------------------------------------------------- */
+/* ---- The struct ------------------------------------------------------------------------------ */
 
 rcm_comm *rcmi_comm_new(void) {
     rcm_comm *comm = calloc(1, sizeof(*comm));
@@ -57,7 +57,7 @@ void rcmi_comm_unref(rcm_comm *comm) {
 }
 
 bool rcmi_comm_enter(rcm_comm *comm) {
-    /* Sequentially consistent, as is comm_close's pair of a store to closed and a load of inside:
+    /* Sequentially consistent, like comm_close's store to closed followed by its load of inside:
      * one of the two sees the other. */
     atomic_fetch_add(&comm->inside, 1);
     if (!atomic_load(&comm->closed))
@@ -70,7 +70,7 @@ void rcmi_comm_exit(rcm_comm *comm) {
     atomic_fetch_sub(&comm->inside, 1);
 }
 
-/* ---- Its name ------------------------------------------------------------------------------ */
+/* ---- Its name -------------------------------------------------------------------------------- */
 
 void rcmi_comm_inherit_name(rcm_comm *comm, const rcm_comm *parent, const char *name) {
     rcm_comm *writable = (rcm_comm *)parent; /* only its lock */
@@ -89,7 +89,7 @@ const char *rcmi_comm_label(const rcm_comm *comm, char text[RCMI_LABEL_TEXT]) {
     return text;
 }
 
-/* Puts it before the thread's text. */
+/* Puts the label before the thread's text. */
 static void comm_add_label(const rcm_comm *comm) {
     char label[RCMI_LABEL_TEXT];
     if (rcmi_comm_label(comm, label)[0])
@@ -121,7 +121,7 @@ const char *rcm_comm_name(const rcm_comm *comm) {
     return comm ? comm->name : "";
 }
 
-/* ---- Failure ------------------------------------------------------------------------------- */
+/* ---- Failure --------------------------------------------------------------------------------- */
 
 rcm_status rcmi_comm_failure(const rcm_comm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
@@ -160,7 +160,7 @@ rcm_status rcmi_comm_why_not(const rcm_comm *comm) {
     return comm->rank < 0 ? RCMI_ABSENT : rcmi_comm_failure(comm);
 }
 
-/* Under error_lock. Without memory the text alone has to do. */
+/* Under error_lock. Without memory the text alone must suffice. */
 static void comm_keep_missing(rcm_comm *comm, const struct rcmi_rank_set *missing) {
     if (!missing || missing->nranks != (uint32_t)comm->size)
         return;
@@ -169,7 +169,7 @@ static void comm_keep_missing(rcm_comm *comm, const struct rcmi_rank_set *missin
         *comm->missing = *missing;
 }
 
-/* The first record wins. Wakes all threads, tells every linked rank. */
+/* Stores the record if it is the first. Wakes all threads, and sends it to every linked rank. */
 static void comm_record(rcm_comm *comm, const struct rcm_error *error,
                         const struct rcmi_rank_set *missing) {
     pthread_mutex_lock(&comm->error_lock);
@@ -183,7 +183,7 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error,
     if (!first)
         return;
     rcmi_page_fail(comm->page, error->status);
-    rcmi_log_set_rank(comm->rank); /* the loop thread has not been told yet */
+    rcmi_log_set_rank(comm->rank); /* the loop thread has no rank set yet */
     const bool meant = error->status == RCM_ERR_ABORTED || error->status == RCM_ERR_CANCELED;
     rcmi_log(meant ? RCMI_LOG_INFO : RCMI_LOG_ERROR, "%s: %s", rcm_status_name(error->status),
              error->text);
@@ -196,8 +196,8 @@ static void comm_record(rcm_comm *comm, const struct rcm_error *error,
     rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
 }
 
-/* What is short on this rank alone, or wrong in its call, so that no other rank can be the
- * origin. */
+/* Whether the fault is local to this rank (a shortage, or a wrong call), so that no other rank can
+ * be the origin. */
 static bool is_own_fault(rcm_status status) {
     return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_INVALID;
 }
@@ -213,14 +213,14 @@ void rcmi_comm_own_origin(const rcm_comm *comm) {
         (void)rcmi_fail_context("rank %d, which is rank %d of the world", error->origin, world);
 }
 
-/* The thread's error is of this rank's making. */
+/* This rank is the origin of the thread's error. */
 static void comm_add_origin(const rcm_comm *comm, const struct rcm_work *work) {
     (void)rcmi_fail_context("rank %d%s%s", comm->rank, work ? ", " : "",
                             work ? rcmi_work_name(work) : "");
     rcmi_last_error()->origin = comm->rank;
 }
 
-/* The thread's error, of this work, as the communicator's record. */
+/* Makes the communicator's record from the thread's error in this work. */
 static void comm_make_error(const rcm_comm *comm, const struct rcm_work *work,
                             struct rcm_error *ret_error) {
     struct rcmi_error *cause = rcmi_last_error();
@@ -246,21 +246,21 @@ void rcmi_comm_fail(rcm_comm *comm, const struct rcm_work *work) {
     comm_record(comm, &error, NULL);
 }
 
-/* Descriptors of a process: the loop, listeners, the store and what is open for a moment; of each
- * link control stream, memory and doorbell, or control and data. */
+/* Descriptors of a process. Base: the loop, listeners, the store, and short-lived ones. Per link:
+ * control stream, memory and doorbell, or control and data. */
 enum { FDS_BASE = 32, FDS_RANK = 3 };
 
 void rcmi_comm_lose(rcm_comm *comm, int world, const struct rcmi_error *why) {
     const rcm_status status = why->status == RCM_ERR_AUTH ? RCM_ERR_AUTH : RCM_ERR_PEER;
-    if (why->sys_errno == EMFILE) /* whose text has the limit */
-        rcmi_fail_origin(why->status, comm->rank,
-                         "rank %d had to give up %.350s; %d ranks need up to %d descriptors beside "
-                         "the program's own",
-                         comm->rank, why->text, comm->engine->nranks,
-                         FDS_BASE + FDS_RANK * comm->engine->nranks);
+    if (why->sys_errno == EMFILE) /* its text has the limit */
+        rcmi_fail_origin(
+            why->status, comm->rank,
+            "rank %d gave up %.350s; %d ranks need up to %d descriptors in addition to "
+            "the program's own",
+            comm->rank, why->text, comm->engine->nranks,
+            FDS_BASE + FDS_RANK * comm->engine->nranks);
     else if (why->status == RCM_ERR_NOMEM || why->status == RCM_ERR_RESOURCE)
-        rcmi_fail_origin(why->status, comm->rank, "rank %d had to give up %.400s", comm->rank,
-                         why->text);
+        rcmi_fail_origin(why->status, comm->rank, "rank %d gave up %.400s", comm->rank, why->text);
     else
         rcmi_fail_peer(status, world, "lost %.400s", why->text);
     rcmi_comm_fail(comm, NULL);
@@ -273,7 +273,7 @@ void rcmi_comm_propose(rcm_comm *comm, const struct rcm_work *work,
     rcmi_proposals_add(comm->proposals, &error, missing, weight);
 }
 
-bool rcmi_comm_tell_failure(const rcm_comm *comm, int rank) {
+bool rcmi_comm_send_failure(const rcm_comm *comm, int rank) {
     struct rcm_error error = RCM_ERROR_INIT;
     struct rcmi_failure failure;
     if (rcm_comm_error(comm, &error) == RCM_OK)
@@ -384,7 +384,7 @@ rcm_status rcm_abort(rcm_comm *comm, const char *reason) {
     return RCM_OK;
 }
 
-/* ---- Questions ----------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 int rcm_rank(const rcm_comm *comm) {
     return comm ? comm->rank : -1;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The completion of works: the one place where an operation that has a work ends. Parts complete
- * their whole, stages begin the next one. See work.h; what a completion causes beside the status:
- * notice.h.
+ * Completion of works: the only place where an operation with a work ends. Parts complete their
+ * whole, and stages begin the next one. See work.h. Other effects of a completion: notice.h.
  */
 #include "comm.h"
-#include "page.h"
+#include "status_page.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The sentence that only this work knows: nothing but it has failed. Without memory there is
+/* Stores the reason of a work that fails alone, without its communicator. Without memory there is
  * none. */
 static void work_keep_reason(struct rcm_work *work, rcm_status status) {
     if (work->reason || status >= RCM_OK || status != rcmi_last_error()->status ||
@@ -18,8 +17,8 @@ static void work_keep_reason(struct rcm_work *work, rcm_status status) {
     work->reason = strdup(rcm_last_error());
 }
 
-/* What is asked of the whole when it is complete, if it receives one message. */
-static void part_tell(const struct rcm_work *work) {
+/* Copies the received message to a whole with one receive, for queries after its completion. */
+static void part_report(const struct rcm_work *work) {
     if (work->kind != RCMI_WORK_RECV || work->whole->kind == RCMI_WORK_BATCH)
         return;
     work->whole->message = work->message;
@@ -48,8 +47,8 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
         rcmi_page_show_transfer(comm->page, RCMI_TRANSFER_NONE, NULL, 0);
     work_keep_reason(work, status);
     if (whole)
-        part_tell(work);
-    /* Release pairs with the acquire of tests and waits. The work may be gone after it. */
+        part_report(work);
+    /* Release pairs with the acquire of tests and waits. The work may be freed after it. */
     atomic_store_explicit(&work->status, status, memory_order_release);
     if (!blocking) {
         noticed = rcmi_notice_close(work, &comm->engine->notices);
@@ -66,8 +65,8 @@ void rcmi_work_complete(struct rcm_work *work, rcm_status status) {
         rcmi_work_part_done(whole, status);
 }
 
-/* By a part's driver, which may be that of another communicator: nothing but this keeps the whole's
- * own until the end. One that has failed may be over before its whole is. */
+/* Runs in a part's driver, perhaps another communicator's: only this call keeps the whole's
+ * communicator from ending. A failed one may end before its whole does. */
 static void whole_complete(struct rcm_work *whole, rcm_status status) {
     rcm_comm *comm = whole->comm;
     if (rcmi_comm_enter(comm)) {
@@ -98,7 +97,7 @@ void rcmi_work_whole_again(struct rcm_work *work) {
     rcmi_work_whole(work);
 }
 
-/* What the CPU copies waits for no stream. */
+/* Copies by the CPU wait for no stream. */
 static struct rcmi_operation *fence_of(const struct rcm_work *whole, enum rcmi_mem_kind kind) {
     return rcmi_mem_kind_row(kind)->at_once ? NULL : whole->fence;
 }
@@ -126,13 +125,13 @@ void rcmi_work_part_done(struct rcm_work *whole, rcm_status status) {
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
 
-/* Binds a stage, and starts it: no other collective has taken a ticket since the one before. */
+/* Binds a stage, and starts it: no other collective has taken a ticket since the previous stage. */
 static rcm_status work_start_stage(struct rcm_work *work, const struct rcmi_bind *bind) {
     const uint64_t hash = (work->bind.meta ^ bind->meta) * UINT64_C(0x9e3779b97f4a7c15);
     rcmi_run_end(work->run);
     work->run = NULL;
     free(work->blocks);
-    work->blocks = (struct rcmi_block *)bind->blocks; /* the work's now */
+    work->blocks = (struct rcmi_block *)bind->blocks; /* now owned by the work */
     work->bind = *bind;
     work->bind.meta = rcmi_work_meta(hash ^ hash >> 29, work->sequence);
     work->stage++;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues of the process: works are given one by one, each with an argument.
+ * Completion queues of the process: works are added one by one, each with an argument.
  *
  *      rcm_queue_give --> callback of the work (notice.h) --> [ queue ] --> rcm_queue_wait
  *
- * A callback is called in any case and once, and so is each giving reported. Each that has not been
- * reported holds the queue.
+ * A callback runs exactly once in every case, so each added work is reported once. Each unreported
+ * one holds a reference of the queue.
  *
- * Not here: the queue of a communicator (notice.c), which works leave when they are freed.
+ * Not here: the queue of a communicator (notice.c), from which freed works are removed.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 #include "wait.h"
 #include "work.h"
 
-/* One giving. */
+/* One added work. */
 struct given {
     struct given *next;
     rcm_queue *queue;
@@ -28,16 +28,16 @@ struct given {
 };
 
 struct rcm_queue {
-    struct rcmi_doorbell doorbell; /* of threads that wait */
+    struct rcmi_doorbell doorbell; /* of waiting threads */
     uint32_t fork_generation;
-    pthread_mutex_t lock; /* of all below */
-    size_t refs;          /* the program's, of each giving, and of each thread that waits */
+    pthread_mutex_t lock; /* guards all below */
+    size_t refs;          /* of the program, of each added work, and of each waiting thread */
     bool freed;
     int fd;                     /* eventfd, readable while the queue is not empty; -1 */
     struct given *first, **end; /* complete ones */
 };
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 static void queue_ref(rcm_queue *queue) {
     pthread_mutex_lock(&queue->lock);
@@ -76,7 +76,7 @@ static rcm_status queue_own(const rcm_queue *queue) {
     return RCM_OK;
 }
 
-/* Under the lock. Those that a thread takes: at most cap. */
+/* Takes at most cap complete ones. Under the lock. */
 static struct given *queue_cut(rcm_queue *queue, size_t cap) {
     struct given *first = queue->first, **end = &queue->first;
     for (size_t i = 0; i < cap && *end; i++)
@@ -90,7 +90,7 @@ static struct given *queue_cut(rcm_queue *queue, size_t cap) {
     return first;
 }
 
-/* They have been reported, or will not be. */
+/* Frees works that were reported or are dropped; copies them to completions unless NULL. */
 static size_t given_free(struct given *given, struct rcm_completion *completions) {
     size_t n = 0;
     for (struct given *next; given; given = next, n++) {
@@ -107,7 +107,7 @@ void rcm_queue_free(rcm_queue *queue) {
     if (!queue)
         return;
     if (queue->fork_generation != rcmi_fork_generation()) {
-        free(queue); /* a thread of the parent may have had its lock */
+        free(queue); /* a thread of the parent may have held its lock */
         return;
     }
     pthread_mutex_lock(&queue->lock);
@@ -120,13 +120,13 @@ void rcm_queue_free(rcm_queue *queue) {
     queue_unref(queue);
 }
 
-/* ---- Giving ---------------------------------------------------------------------------------- */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
-/* The work is complete: its callback. */
+/* The callback of a complete work. */
 static void given_complete(void *arg, rcm_status status) {
     struct given *given = arg;
     rcm_queue *queue = given->queue;
-    queue_ref(queue); /* until the bell has rung */
+    queue_ref(queue); /* until the doorbell was rung */
     given->completion.status = status;
     pthread_mutex_lock(&queue->lock);
     const bool freed = queue->freed;
@@ -172,7 +172,7 @@ static rcm_status wait_check(const rcm_queue *queue, const struct rcm_completion
     return cap > 0 ? RCM_OK : rcmi_fail(RCM_ERR_INVALID, 0, "cap is 0");
 }
 
-/* RCM_PENDING: there is none. */
+/* RCM_PENDING: the queue is empty. */
 static rcm_status queue_take(rcm_queue *queue, size_t cap, struct given **ret_taken) {
     pthread_mutex_lock(&queue->lock);
     *ret_taken = queue_cut(queue, cap);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking after works that are not done: which ranks they wait for (shown on the status page, and
- * the answer to inquiries), whether that has gone on for too long, and what is reported then. The
- * origin is found out by an inquiry (diagnosis/), and agreed on (agreement/).
+ * Supervision of unfinished works: the ranks they wait for (shown on the status page, and sent as
+ * answers to inquiries), deadlines, and reports. An inquiry (diagnosis/) finds the origin of a
+ * delay, and the ranks agree on it (agreement/).
  *
- * Called by drivers now and then, not on every pass.
+ * Drivers call this from time to time, not on every pass.
  */
 #include "deadline.h"
 #include "agreement.h"
@@ -12,25 +12,25 @@
 #include "diagnosis.h"
 #include "endpoint.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "transfer.h"
 #include <stdio.h>
 
-/* Then a collective is compared with others', diagnosis/. */
-#define TELL_AFTER_NS INT64_C(100000000)
+/* Then a collective is compared with those of other ranks (diagnosis/). */
+#define COMPARE_AFTER_NS INT64_C(100000000)
 
-/* A look at many works takes long: so much for each there is none again. */
+/* A look at many works takes long: the pause before the next look, for each work. */
 #define LOOK_NS_EACH INT64_C(1000)
 
-/* What a rank sent before it left may still be on its way when its farewell is here. A work waits
- * this long for it, in which it is driven several times: between two looks this process may not
- * have run, and that time counts as one step at most. */
+/* Messages that a rank sent before it left may arrive after its farewell. A work waits this long
+ * for them, and is driven several times meanwhile. Between two looks this process may not have run,
+ * so the time between them counts at most as one step. */
 #define LEFT_AFTER_NS INT64_C(100000000)
 #define LEFT_STEP_NS  INT64_C(20000000)
 
-#define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer is for ever */
+#define MAX_TIMEOUT_MS (INT64_C(1) << 40) /* 34 years: longer means for ever */
 
-/* ---- What works wait for ------------------------------------------------------------------- */
+/* ---- What works wait for --------------------------------------------------------------------- */
 
 /* The rank that an unfinished work waits for, or -1. */
 static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wait) {
@@ -42,7 +42,7 @@ static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wai
     return wait->peer;
 }
 
-/* "all_reduce number 12 (4000 bytes)", "recv from rank 3 (tag 5, 4 bytes)" */
+/* Writes "all_reduce number 12 (4000 bytes)", "recv from rank 3 (tag 5, 4 bytes)". */
 static void work_describe(const struct rcm_work *work, char *text, size_t cap) {
     const struct rcmi_transfer *t = &work->transfer;
     char peer[32] = "any source", tag[32] = "any tag";
@@ -75,8 +75,7 @@ static bool inquiry_add_transfer(void *arg, struct rcm_work *work) {
     return true;
 }
 
-/* For the slots of a multicast channel this rank waits for any of the readers, which are on its
- * host. */
+/* For the slots of a multicast channel this rank waits for any of its readers, all on its host. */
 static void inquiry_add_host(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank])
@@ -90,7 +89,7 @@ static bool find_oldest(void *arg, struct rcm_work *work) {
     return true;
 }
 
-/* Puts one on the status page; NULL: there is none. */
+/* Shows a transfer on the status page; NULL: none. */
 static void comm_show_transfer(const rcm_comm *comm, const struct rcm_work *work) {
     static const enum rcmi_transfer_kind kinds[] = {[RCMI_WORK_SEND] = RCMI_TRANSFER_SEND,
                                                     [RCMI_WORK_RECV] = RCMI_TRANSFER_RECV,
@@ -104,7 +103,7 @@ static void comm_show_transfer(const rcm_comm *comm, const struct rcm_work *work
     rcmi_page_show_transfer(comm->page, kinds[work->kind], &shown, work->moved_ns);
 }
 
-/* Puts how far the oldest works are on the status page. The caller is the driver. */
+/* Shows the progress of the oldest works on the status page. Driver. */
 static void comm_show(rcm_comm *comm) {
     struct rcm_work *transfer = NULL;
     struct rcmi_run_wait wait;
@@ -119,7 +118,7 @@ static void comm_show(rcm_comm *comm) {
     }
 }
 
-/* What this rank waits for. The caller is the driver. */
+/* Describes what this rank waits for. Driver. */
 static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     struct rcmi_run_wait wait;
     inquiry->state = RCMI_INQUIRY_WAITS;
@@ -133,12 +132,12 @@ static void comm_describe_waits(rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     comm_show(comm);
 }
 
-/* Fills in what the status page shows. */
+/* Adds the content of the status page. */
 static void comm_describe_activity(const rcm_comm *comm, struct rcmi_inquiry *inquiry) {
     rcmi_page_read_own(comm->page, rcmi_now_ns(), &inquiry->activity);
 }
 
-/* Looks as the driver, if no other thread drives: a call on its short way (collective.c, message.c)
+/* Looks as the driver, if no other thread drives. A call on the fast path (collective.c, message.c)
  * has no work, but drives. */
 static bool answer_look(rcm_comm *comm, struct rcmi_inquiry *answer) {
     answer->state = RCMI_INQUIRY_BUSY;
@@ -159,16 +158,16 @@ bool rcmi_comm_make_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *
                                   .number = question->number,
                                   .reason = question->reason};
     /* Acquire pairs with the release in comm.c: the record is complete. Its operations have ended,
-     * which is no fault of its own. */
+     * which is not its own fault. */
     if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
         return false;
     ret_answer->drove = answer_look(comm, &answer);
     comm_describe_activity(comm, &answer);
     /* The driver did not let this thread look, but has shown for a while that it waits. */
-    if (answer.state == RCMI_INQUIRY_BUSY && answer.activity.waited_ms >= TELL_AFTER_NS / 1000000 &&
-        answer.activity.waits_for >= 0)
+    if (answer.state == RCMI_INQUIRY_BUSY &&
+        answer.activity.waited_ms >= COMPARE_AFTER_NS / 1000000 && answer.activity.waits_for >= 0)
         inquiry_add(&answer, answer.activity.waits_for);
-    answer.reports = rcmi_diagnosis_asked(comm->diagnosis, peer, question);
+    answer.reports = rcmi_diagnosis_question(comm->diagnosis, peer, question);
     ret_answer->inquiry = answer;
     return true;
 }
@@ -176,7 +175,7 @@ bool rcmi_comm_make_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *
 void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *question) {
     struct rcmi_answer answer;
     if (!rcmi_comm_make_answer(comm, peer, question, &answer)) {
-        (void)rcmi_comm_tell_failure(comm, peer);
+        (void)rcmi_comm_send_failure(comm, peer);
         return;
     }
     if (answer.drove) /* a thread that found this one driving may be about to sleep */
@@ -185,17 +184,17 @@ void rcmi_comm_answer(rcm_comm *comm, int peer, const struct rcmi_inquiry *quest
                          sizeof(answer.inquiry));
 }
 
-/* ---- Deadlines ----------------------------------------------------------------------------- */
+/* ---- Deadlines ------------------------------------------------------------------------------- */
 
 struct deadline_check {
     rcm_comm *comm;
     int64_t now;
     rcmi_deadline earliest;
     bool described;
-    struct rcmi_inquiry own; /* what this rank waits for, once described */
+    struct rcmi_inquiry own; /* what this rank waits for, if described */
 };
 
-/* Once in a look, for however many works that are late: each takes a look at all works. */
+/* Once in a look, however many works are late: it visits all works. */
 static void check_describe(struct deadline_check *check) {
     if (check->described)
         return;
@@ -205,7 +204,7 @@ static void check_describe(struct deadline_check *check) {
     check->described = true;
 }
 
-/* Inquires why work goes on for so long. True with the verdict, when it is known. */
+/* Inquires why work takes so long. True: the verdict is complete. */
 static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
                          enum rcmi_inquiry_reason reason, const char *headline,
                          struct rcmi_verdict *ret_verdict) {
@@ -230,16 +229,16 @@ static bool work_inquire(struct deadline_check *check, struct rcm_work *work,
     return false;
 }
 
-/* Of a monitored barrier a finding without the list is worth the least, whatever was seen. */
+/* For a monitored barrier a finding without the list has the lowest weight. */
 static int verdict_weight(const struct rcm_work *work, const struct rcmi_verdict *verdict) {
     if (rcmi_form_is_monitored(work->form) && verdict->missing.nranks == 0)
         return RCMI_PROPOSAL_LATE;
-    return verdict->seen        ? RCMI_PROPOSAL_SEEN
-           : verdict->asked_all ? RCMI_PROPOSAL_ASKED_ALL
-                                : RCMI_PROPOSAL_LATE;
+    return verdict->seen          ? RCMI_PROPOSAL_SEEN
+           : verdict->queried_all ? RCMI_PROPOSAL_QUERIED_ALL
+                                  : RCMI_PROPOSAL_LATE;
 }
 
-/* Finds the origin, and proposes it; then waits until a cause is agreed on. */
+/* Finds the origin and proposes it; then waits for agreement on a cause. */
 static void work_is_late(struct deadline_check *check, struct rcm_work *work) {
     struct rcmi_proposals *proposals = check->comm->proposals;
     struct rcmi_verdict verdict = {.origin = -1};
@@ -258,7 +257,7 @@ static void work_is_late(struct deadline_check *check, struct rcm_work *work) {
     rcmi_comm_propose(check->comm, work, &verdict.missing, verdict_weight(work, &verdict));
 }
 
-/* Nothing has moved for a while, and the deadline is far. */
+/* No progress for a while, long before the deadline. */
 static void work_is_slow(struct deadline_check *check, struct rcm_work *work) {
     struct rcmi_verdict verdict = {.origin = -1};
     char what[96], headline[160];
@@ -268,7 +267,7 @@ static void work_is_slow(struct deadline_check *check, struct rcm_work *work) {
     work->warned = work_inquire(check, work, RCMI_INQUIRY_WARNING, headline, &verdict);
 }
 
-/* For the slots of a multicast channel this rank waits for any of its host's. */
+/* For the slots of a multicast channel this rank waits for any rank of its host. */
 static int host_find_left(const rcm_comm *comm) {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->host_of[r] == comm->host_of[comm->rank] &&
@@ -277,14 +276,15 @@ static int host_find_left(const rcm_comm *comm) {
     return -1;
 }
 
-/* It has left, and none of its messages is being copied: that may come after a stream, and is this
- * rank's own doing. */
+/* Whether it has left, and none of its messages is being copied. Such a copy may be ordered after a
+ * stream, and is this rank's own task. */
 static bool peer_is_through(const rcm_comm *comm, int rank) {
     return rank != comm->rank && rcmi_comm_rank_left(comm, rank) &&
            !rcmi_endpoint_copies(rcmi_p2p_endpoint(comm->p2p, rank));
 }
 
-/* A receive from any source waits for each of the others: the last one, if all have left. */
+/* A receive from any source waits for all others. Returns the last one if all have left, else
+ * -1. */
 static int others_find_left(const rcm_comm *comm) {
     int last = -1;
     for (int r = 0; r < comm->size; r++) {
@@ -308,7 +308,7 @@ static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_w
     return peer != comm->rank && rcmi_comm_rank_left(comm, peer) ? peer : -1;
 }
 
-/* A rank that was lost has not left, and the loop thread may be about to say why. */
+/* A lost rank has not left; the loop thread may be about to report the loss. */
 static void work_fail_left(rcm_comm *comm, const struct rcm_work *work, int rank) {
     char who[RCMI_WHO_TEXT], what[96];
     struct rcmi_error why;
@@ -323,7 +323,7 @@ static void work_fail_left(rcm_comm *comm, const struct rcm_work *work, int rank
     rcmi_comm_fail(comm, work);
 }
 
-/* True: work has failed, for a rank that it waits for has left. */
+/* True: work has failed, because a rank that it waits for has left. */
 static bool work_check_left(struct deadline_check *check, struct rcm_work *work) {
     const int rank = work_waits_for_one_that_left(check->comm, work);
     if (rank < 0)
@@ -356,8 +356,9 @@ static bool work_check_deadline(void *arg, struct rcm_work *work) {
     return true;
 }
 
-/* A work's time begins with the first look at it, microseconds after it was issued: most are
- * complete before that, and reading the clock takes as long as a cache line takes between cores. */
+/* A work's time begins with the first look at it, some microseconds after it was issued. Most works
+ * are complete before that, and reading the clock costs as much as moving a cache line between
+ * cores. */
 static void work_start_clock(struct rcm_work *work, int64_t now) {
     work->moved_ns = now;
     if (work->timeout_ms >= 0 && work->timeout_ms <= MAX_TIMEOUT_MS)
@@ -371,7 +372,7 @@ static bool work_starts(void *arg, struct rcm_work *work) {
     return true;
 }
 
-/* Is it time for a look at all works? */
+/* Whether it is time for a look at all works. */
 static bool comm_looks(rcm_comm *comm, int64_t now) {
     if (now < comm->next_look)
         return false;
@@ -389,7 +390,7 @@ void rcmi_comm_start_clocks(rcm_comm *comm) {
     rcmi_transfers_each(comm, work_starts, &now);
 }
 
-/* Notes whether a work went on since the last look. */
+/* Notes whether a work progressed since the last look. */
 static void work_look(struct rcm_work *work, uint64_t progress, int64_t now) {
     if (work->moved_ns == 0)
         work_start_clock(work, now);
@@ -407,23 +408,23 @@ static bool transfer_look(void *arg, struct rcm_work *work) {
     return true;
 }
 
-/* A rank that a collective waits for long is told what it is. */
-static void work_tell(rcm_comm *comm, struct rcm_work *work, int peer,
-                      struct deadline_check *check) {
+/* Sends the call record to a rank for which a collective has waited long. */
+static void work_send_call(rcm_comm *comm, struct rcm_work *work, int peer,
+                           struct deadline_check *check) {
     const int to = peer < 0 ? 1 : peer + 2;
-    if (work->told == to || work->stage > 0) /* further stages are no call */
+    if (work->call_sent == to || work->stage > 0) /* further stages are no calls */
         return;
-    if (check->now - work->moved_ns > TELL_AFTER_NS) {
+    if (check->now - work->moved_ns > COMPARE_AFTER_NS) {
         const struct rcmi_call_entry entry = {
             work->sequence, rcmi_call_form(work->form, work->bind.in.kind), &work->bind};
-        rcmi_call_log_tell(comm->call_log, &entry, peer);
-        work->told = to;
-    } else if (work->moved_ns + TELL_AFTER_NS < check->earliest) {
-        check->earliest = work->moved_ns + TELL_AFTER_NS;
+        rcmi_call_log_send(comm->call_log, &entry, peer);
+        work->call_sent = to;
+    } else if (work->moved_ns + COMPARE_AFTER_NS < check->earliest) {
+        check->earliest = work->moved_ns + COMPARE_AFTER_NS;
     }
 }
 
-/* One that has not started waits for what the first waits for, and goes on when that does. */
+/* A collective that has not started waits for the first one, and shares its progress. */
 static void collective_look(struct deadline_check *check, struct rcm_work *work) {
     rcm_comm *comm = check->comm;
     struct rcmi_run_wait wait;
@@ -434,12 +435,13 @@ static void collective_look(struct deadline_check *check, struct rcm_work *work)
     const int peer = work_waits_for(work, &wait);
     work_look(work, wait.step + (uint64_t)wait.bytes, check->now);
     if (peer != comm->rank) /* else it waits for its own memory */
-        work_tell(comm, work, peer, check);
+        work_send_call(comm, work, peer, check);
 }
 
 rcmi_deadline rcmi_comm_check_deadlines(rcm_comm *comm) {
     struct deadline_check check = {.comm = comm, .now = rcmi_now_ns(), .earliest = RCMI_NEVER};
-    /* Of one that has failed works are unfinished only until they are quiet. */
+    /* Works of a failed communicator are unfinished only until their memory operations have
+     * ended. */
     if (atomic_load_explicit(&comm->failed, memory_order_relaxed) != RCM_OK)
         return comm->quiet_until > 0 ? comm->quiet_until : RCMI_NEVER;
     if (!comm_looks(comm, check.now))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Works that are late: what they wait for is shown on the status page and told to ranks that ask
- * for it; after a while there is a warning, at the deadline the communicator fails. Not here: the
- * inquiry among the ranks (diagnosis/), and their agreement on its result (agreement/).
+ * Late works. Their waits are shown on the status page and sent to ranks that inquire. After a
+ * while there is a warning, and at the deadline the communicator fails. Not here: the inquiry among
+ * the ranks (diagnosis/), and their agreement on its result (agreement/).
  */
 #ifndef RCMI_DEADLINE_H
 #define RCMI_DEADLINE_H
@@ -12,14 +12,15 @@
 #include "diagnosis_wire.h"
 #include "ringcomm.h"
 
-/* The caller is the driver. The time of works that were not looked at yet begins now. */
+/* Starts the clocks of works that were not looked at yet. Driver. */
 void rcmi_comm_start_clocks(struct rcm_comm *comm);
-/* Driver: shows, tells and, at a deadline, inquires and fails. Returns when to look again. */
+/* Shows progress, sends call records and, at a deadline, inquires and fails. Returns the time of
+ * the next look. Driver. */
 rcmi_deadline rcmi_comm_check_deadlines(struct rcm_comm *comm);
-/* Loop thread: answers another rank's question. */
+/* Answers another rank's question. Loop thread. */
 void rcmi_comm_answer(struct rcm_comm *comm, int peer, const struct rcmi_inquiry *question);
-/* The answer alone, without sending it. drove: the driver's state was looked at, so that another
- * thread may have found this one driving. False: comm has failed, and the record is the answer. */
+/* Makes the answer without sending it. drove: this thread drove for it, so that another thread may
+ * have failed to. False: comm has failed, and the record is the answer. */
 struct rcmi_answer {
     struct rcmi_inquiry inquiry;
     bool drove;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Driving what is unfinished on a communicator, and waiting for it.
+ * Driving the unfinished works of a communicator, and waiting for them.
  *
- * A communicator is driven by the thread that holds its try-lock `driving`. A thread in a blocking
- * call or a wait drives itself: it spins within its budget, then sleeps on the node's sockets, or
- * on its bell, which peers, the loop thread and completions ring. Only when no thread waits on a
- * communicator does the node's loop thread drive it (engine.c).
+ * The thread that holds the try-lock `driving` drives a communicator. A thread in a blocking call
+ * or a wait drives itself. It spins within its budget, then sleeps on the node's sockets, or on its
+ * doorbell, which peers, the loop thread and completions ring. The node's loop thread drives only
+ * while no thread waits on a communicator (engine.c).
  *
- * Not here: what driving does for one collective (algorithms/exec/exec.c) or message (p2p/), what
- * happens to works that are late (deadline.c), and collectives that end while their caller spins
- * (collective.c).
+ * Not here: driving one collective (algorithms/exec/exec.c) or message (p2p/), late works
+ * (deadline.c), and collectives that end while their caller spins (collective.c).
  */
 #include "drive.h"
 #include "agreement.h"
@@ -19,18 +18,18 @@
 #include "entry.h"
 #include "log.h"
 #include "p2p.h"
-#include "page.h"
+#include "status_page.h"
 #include "transfer.h"
 
-#define CALL_LOG_NS     INT64_C(5000000000) /* so long another rank's call log is waited for */
-#define QUIET_MS        2000                /* so long operations on memory are */
-#define KICK_BYTES      ((size_t)64 << 10)  /* more takes longer than a wake-up */
-#define KICK_NS         INT64_C(10000)      /* so long it is driven on at most, */
-#define KICK_IDLE_NS    INT64_C(2000)       /* and so long without a move */
-#define KICK_WORKS      2   /* with so many at most: a persistent work and its part */
+#define CALL_LOG_NS     INT64_C(5000000000) /* limit of the wait for another rank's call log */
+#define QUIET_MS        2000                /* the same for operations on memory */
+#define KICK_BYTES      ((size_t)64 << 10)  /* larger operations take longer than a wake-up */
+#define KICK_NS         INT64_C(10000)      /* limit of the time a kick drives, */
+#define KICK_IDLE_NS    INT64_C(2000)       /* and of the time without progress */
+#define KICK_WORKS      2   /* unfinished works, at most: a persistent work and its part */
 #define PASSES_PER_LOOK 256 /* idle passes of a driving thread between two looks at the clock */
 
-/* ---- Driving ------------------------------------------------------------------------------- */
+/* ---- Driving --------------------------------------------------------------------------------- */
 
 static void comm_show_oldest(rcm_comm *comm) {
     const struct rcm_work *oldest = comm->queue.first;
@@ -48,9 +47,9 @@ static void comm_finish(rcm_comm *comm, struct rcm_work *work, rcm_status status
     rcmi_work_complete(work, status);
 }
 
-/* Whether no operation on memory that a work began touches it any more (exec.h). One that does not
- * end in time is given up: all that it may still touch, runs, slots and the node that has them,
- * stays allocated for good, for there is no way to take it back. */
+/* Whether no operation on memory that a work began touches it any more (exec.h). An operation that
+ * does not end in time is abandoned. All that it may still touch (runs, slots, the node that owns
+ * them) stays allocated for good, because it cannot be stopped. */
 static bool comm_quiesce(rcm_comm *comm) {
     const bool exec_is_quiet = rcmi_exec_quiesce(comm->exec);
     if ((rcmi_p2p_quiesce(comm->p2p) && exec_is_quiet) || comm->abandoned)
@@ -60,14 +59,14 @@ static bool comm_quiesce(rcm_comm *comm) {
     if (!rcmi_deadline_passed(comm->quiet_until))
         return false;
     rcmi_log(RCMI_LOG_ERROR,
-             "an operation on memory did not end within %d s after its communicator failed: what "
-             "it may still use is not freed",
+             "an operation on memory did not end within %d s after its communicator failed: the "
+             "memory that it uses is not freed",
              QUIET_MS / 1000);
     comm->abandoned = true;
     return true;
 }
 
-/* The runs of all works are over. */
+/* Ends the runs of all works. */
 static void comm_end_runs(rcm_comm *comm) {
     for (struct rcm_work *work = comm->queue.first; work; work = work->next) {
         if (work->run && !comm->abandoned)
@@ -78,8 +77,8 @@ static void comm_end_runs(rcm_comm *comm) {
         rcmi_exec_close_channels(comm->exec);
 }
 
-/* Ends everything with the communicator's error. False: something still runs, and the node's
- * doorbell is rung when it ends. */
+/* Ends all works with the communicator's error. False: an operation still runs; the node's doorbell
+ * is rung when it ends. */
 static bool comm_cancel_all(rcm_comm *comm, rcm_status status) {
     /* First nothing touches the buffers any more, then the works are complete. */
     if (!comm_quiesce(comm))
@@ -91,7 +90,7 @@ static bool comm_cancel_all(rcm_comm *comm, rcm_status status) {
     return true;
 }
 
-/* Starts the first collective that waits. */
+/* Starts the first waiting collective. */
 static void comm_start_next(rcm_comm *comm, struct rcm_work *work) {
     rcm_status status = rcmi_run_start(comm->exec, &work->bind, &work->run);
     if (status == RCM_ERR_UNSUPPORTED) { /* the same on every rank: nothing was sent */
@@ -120,7 +119,7 @@ static void comm_enqueue(rcm_comm *comm, struct rcm_work *work) {
         comm_show_oldest(comm);
 }
 
-/* Takes over a work: a collective to be started in its turn. */
+/* Accepts a work. A collective starts in its turn. */
 static void comm_accept(rcm_comm *comm, struct rcm_work *work) {
     const rcm_status failed = atomic_load_explicit(&comm->failed, memory_order_acquire);
     if (failed != RCM_OK)
@@ -131,7 +130,7 @@ static void comm_accept(rcm_comm *comm, struct rcm_work *work) {
         rcmi_transfer_start(comm, work);
 }
 
-/* Takes over what was issued, in order. */
+/* Accepts submitted works, in order. */
 static bool comm_absorb(rcm_comm *comm) {
     if (atomic_load_explicit(&comm->nsubmitted, memory_order_relaxed) == 0)
         return false;
@@ -151,31 +150,29 @@ static bool comm_absorb(rcm_comm *comm) {
     return any;
 }
 
-/* So long another rank's call log is waited for: not as long as others may wait for
- * this one. */
+/* How long to wait for another rank's call log: less than others may wait for this rank. */
 static int64_t work_call_log_ns(const struct rcm_work *work) {
     const int64_t quarter_ms = work->timeout_ms / 4;
     return quarter_ms > 0 && quarter_ms < CALL_LOG_NS / 1000000 ? quarter_ms * 1000000
                                                                 : CALL_LOG_NS;
 }
 
-/* Whether it was waited for so long. Time in which this rank could not look does not count as
- * patience with others: where the machine stood still, no rank could send anything either. */
-static bool work_heard_no_call_log(struct rcm_work *work) {
+/* Whether that wait is over. Time in which this rank could not look does not count: if the machine
+ * stood still, no rank could send anything either. */
+static bool work_call_log_is_overdue(struct rcm_work *work) {
     const int64_t now = rcmi_now_ns(), gap = now - work->call_log_looked_ns;
     work->call_log_left_ns -= gap < RCMI_LOOK_EVERY_NS ? gap : RCMI_LOOK_EVERY_NS;
     work->call_log_looked_ns = now;
     return work->call_log_left_ns <= 0;
 }
 
-/* A message of another call came. The rank that sent it is told what this one called, and will
- * propose an error that names both calls; if it does not, this rank proposes one that names its
- * own. */
+/* A message of another call came. Its sender gets this rank's call log, and will propose an error
+ * that names both calls. If it does not, this rank proposes one that names its own call. */
 static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status status) {
     if (status != RCM_ERR_MISMATCH)
         return false;
     rcmi_comm_own_origin(comm);
-    if (rcmi_run_counts_differ(work->run)) { /* what there is to say is known */
+    if (rcmi_run_counts_differ(work->run)) { /* all facts are known */
         if (!rcmi_proposals_are_open(comm->proposals))
             rcmi_comm_propose(comm, work, NULL, RCMI_PROPOSAL_MISMATCH);
         return true;
@@ -183,14 +180,14 @@ static bool work_is_mismatched(rcm_comm *comm, struct rcm_work *work, rcm_status
     if (work->call_log_looked_ns == 0) {
         work->call_log_looked_ns = rcmi_now_ns();
         work->call_log_left_ns = work_call_log_ns(work);
-        rcmi_call_log_tell_history(comm->call_log, rcmi_last_error()->origin);
+        rcmi_call_log_send_history(comm->call_log, rcmi_last_error()->origin);
     }
-    if (work_heard_no_call_log(work) && !rcmi_proposals_are_open(comm->proposals))
+    if (work_call_log_is_overdue(work) && !rcmi_proposals_are_open(comm->proposals))
         rcmi_comm_propose(comm, work, NULL, RCMI_PROPOSAL_MISMATCH);
     return true;
 }
 
-/* The run of a collective is complete: it, or a stage of it. */
+/* The run of a collective, or of one of its stages, is complete. */
 static rcm_status comm_next_stage(rcm_comm *comm, struct rcm_work *work) {
     const rcm_status status = rcmi_work_next_stage(work);
     if (status != RCM_AGAIN)
@@ -259,7 +256,7 @@ static bool visit_list(struct rcm_work *work, bool (*visit)(void *arg, struct rc
     return true;
 }
 
-/* The lists stand still while this thread drives, and no blocking call is on its short way. */
+/* The lists do not change while this thread drives, and no blocking call is on its fast path. */
 bool rcmi_comm_visit(rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work), void *arg) {
     if (!rcmi_comm_try_drive(comm))
         return false;
@@ -272,7 +269,7 @@ bool rcmi_comm_visit(rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *w
     return true;
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static rcm_status work_check(void *arg) {
     struct rcm_work *work = arg;
@@ -281,12 +278,12 @@ static rcm_status work_check(void *arg) {
                                                                                     : RCM_OK;
 }
 
-/* What a thread waits for. */
+/* The condition of a waiting thread. */
 struct waiting {
     rcm_status (*check)(void *arg); /* RCM_AGAIN: not yet */
     void *arg;
     const struct rcm_work *work; /* arg, if it is one; else NULL */
-    bool drivers;                /* check touches what is the driver's */
+    bool drivers;                /* check touches the driver's data */
     rcmi_deadline deadline;
 };
 
@@ -305,9 +302,10 @@ size_t rcmi_bind_bytes(const struct rcmi_bind *bind) {
     return bind->count * rcm_dtype_size(bind->dtype);
 }
 
-/* How long to spin for what moves so much, at most, within one machine: a network is slower than
- * any wake-up. Where ranks share cores none spins longer, and a collective's waits are for several
- * of them, which need the core. Nor does one whose channels are being opened. */
+/* Maximum spin time for the given amount of data. Spinning pays only within one machine, because a
+ * network is slower than any wake-up. With shared cores no thread spins longer: a collective waits
+ * for several ranks, which need the core. A collective whose channels are being opened does not
+ * spin either. */
 static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiting *waiting) {
     const struct rcm_work *work = waiting->work;
     const struct rcmi_pause least = rcmi_comm_budget(comm);
@@ -322,15 +320,15 @@ static struct rcmi_pause waiting_budget(const rcm_comm *comm, const struct waiti
     return rcmi_pause_for_bytes(least, bytes, comm->shape.nhosts > 1);
 }
 
-/* Did the kernel's clock tick since the last call? At first *at is 0. */
+/* Whether the kernel's clock ticked since the last call. At first *at is 0. */
 static bool clock_ticked(int64_t *at) {
     const int64_t before = *at;
     *at = rcmi_tick_ns();
     return before != 0 && *at != before;
 }
 
-/* Drives until check is satisfied, the budget is spent, or the deadline passed. Deadlines pass also
- * while something moves all the time, and then a pass may take long. */
+/* Drives until check is satisfied, the budget is spent, or the deadline has passed. Deadlines are
+ * also checked during constant progress, when a pass may take long. */
 static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
     const struct rcmi_pause full = waiting_budget(comm, waiting);
     struct rcmi_pause pause = full;
@@ -347,7 +345,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         if (moved || rcmi_node_progress(comm->engine->node)) {
             pause = full;
         } else {
-            if (!started && pause.spin_ns == 0) /* others get the processor now, for how long? */
+            if (!started && pause.spin_ns == 0) /* others get the CPU now, for an unknown time */
                 rcmi_comm_start_clocks(comm);
             started = started || pause.spin_ns == 0;
             if (!rcmi_pause(&pause))
@@ -361,7 +359,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
     }
 }
 
-/* Spins, driving if no other thread does. RCM_AGAIN: sleep, or the deadline passed. */
+/* Spins, driving if no other thread does. RCM_AGAIN: sleep, or the deadline has passed. */
 static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
     struct rcmi_pause pause = rcmi_comm_budget(comm);
     while (!rcmi_comm_try_drive(comm)) { /* another thread drives: watch */
@@ -374,7 +372,7 @@ static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
     return status;
 }
 
-/* Sleeps until something happened, a deadline is near, or half a second passed. */
+/* Sleeps until an event, a near deadline, or 0.5 s. */
 static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
     rcmi_deadline deadline = waiting->deadline;
     int64_t look_ns = RCMI_LOOK_EVERY_NS;
@@ -392,8 +390,7 @@ static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
         }
         status = comm->closing ? RCM_OK : waiting->check(waiting->arg);
         rcmi_comm_stop_driving(comm);
-    } else { /* the driver rings the bell when it stops, see rcmi_comm_wait_for and _kick, or it
-                is through in a moment */
+    } else { /* the driver rings the doorbell when it stops, or stops soon */
         status = waiting_look(waiting);
         look_ns = RCMI_LOOK_AGAIN_NS;
     }
@@ -414,8 +411,8 @@ static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting) {
             break;
         comm_sleep(comm, waiting);
     }
-    /* Another waiter goes on driving, which may sleep because this one drove, or the loop
-     * thread. */
+    /* Another waiter, which may sleep because this one drove, or the loop thread continues
+     * driving. */
     if (atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed) > 1)
         rcmi_node_ring(comm->engine->node);
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0)
@@ -447,7 +444,7 @@ rcm_status rcmi_comm_wait(rcm_comm *comm, struct rcm_work *work, rcmi_deadline d
     const struct waiting waiting = {
         .check = work_check, .arg = work, .work = work, .deadline = deadline};
     comm_enter_and_wait(comm, &waiting);
-    /* Still pending: the deadline passed. */
+    /* Still pending: the deadline has passed. */
     return atomic_load_explicit(&work->status, memory_order_acquire);
 }
 
@@ -477,7 +474,8 @@ static void comm_attend(rcm_comm *comm, struct rcm_work *work) {
     work->attended = true;
 }
 
-/* Drives until its work, which has begun, is final, or the deadline; then, or to sleep, lets go. */
+/* Drives until its work, which has begun, is final, or until the deadline. Stops driving then, and
+ * to sleep. */
 static void comm_run_attended(rcm_comm *comm, struct rcm_work *work, rcmi_deadline until) {
     const struct waiting waiting = {
         .check = work_check, .arg = work, .work = work, .deadline = until};
@@ -485,7 +483,7 @@ static void comm_run_attended(rcm_comm *comm, struct rcm_work *work, rcmi_deadli
     if (status == RCM_AGAIN)
         work->attended = false;
     rcmi_comm_stop_driving(comm);
-    /* Before the loop thread is woken for what else is unfinished. */
+    /* Before the loop thread is woken for other unfinished works. */
     atomic_store_explicit(&comm->attended, false, memory_order_relaxed);
     if (status == RCM_AGAIN)
         comm_wait_for(comm, &waiting);
@@ -502,7 +500,7 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work, rcmi_deadline until) {
         return;
     }
     comm_attend(comm, work);
-    comm_absorb(comm); /* earlier calls' works start first */
+    comm_absorb(comm); /* works of earlier calls start first */
     comm_accept(comm, work);
     comm_start_queued(comm);
     comm_run_attended(comm, work, until);
@@ -517,8 +515,8 @@ void rcmi_comm_go_on(rcm_comm *comm, struct rcm_work *work, struct rcmi_run *run
     comm_run_attended(comm, work, until);
 }
 
-/* Drives what has just been submitted as long as it moves, unless much else is unfinished. Where
- * ranks share cores it cannot move before others run: a few yields. */
+/* Drives the newest work as long as there is progress, unless many works are unfinished. With
+ * shared cores there is none before other ranks run, so the caller yields a few times. */
 static void kick_drive_on(rcm_comm *comm) {
     const bool spins = rcmi_comm_budget(comm).spin_ns > 0;
     struct rcmi_pause yields = {.yields = RCMI_CALLER_YIELDS};
@@ -547,7 +545,7 @@ static void comm_kick(rcm_comm *comm, bool small) {
         rcmi_comm_stop_driving(comm);
     }
     if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0) {
-        /* A waiter may be between its last look and its sleep, or the loop thread. */
+        /* A waiter, or the loop thread, may be between its last look and its sleep. */
         rcmi_node_ring(comm->engine->node);
         rcmi_loop_wake(rcmi_node_loop(comm->engine->node));
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Works as callers see them: a call is issued, and its work tested, waited for, freed. Not here:
- * what goes on in them meanwhile (drive.c).
+ * Issue, test, wait and free of works, for the functions of calls/. Not here: their progress
+ * (drive.c).
  */
 #include "error.h"
 #include "comm.h"
 #include "drive.h"
-#include "sized.h"
+#include "struct_versions.h"
 #include "transfer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static const struct rcmi_sized sized_error = {"ret_error", "RCM_ERROR_INIT", RCM
 static const struct rcmi_sized sized_call_error = {"call->error", "RCM_ERROR_INIT",
                                                    RCMI_ERROR_SIZE_0, sizeof(struct rcm_error)};
 
-/* A call that says what its memory comes after may be the first one with device memory. */
+/* A call with a stream, or RCM_NO_STREAM, may be the first one with device memory. */
 static rcm_status call_check_stream(const struct rcm_call *call) {
     const bool none = call->flags & RCM_NO_STREAM;
     if (call->stream && none)
@@ -49,8 +49,8 @@ rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *roo
     }
     if ((*call)->flags & ~known_flags)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "call->flags is 0x%x, no flags but RCM_PERSISTENT, RCM_NO_STREAM, "
-                         "RCM_TRY_NOW and RCM_EXACT_TIMEOUT are known",
+                         "call->flags is 0x%x, known flags are RCM_PERSISTENT, RCM_NO_STREAM, "
+                         "RCM_TRY_NOW and RCM_EXACT_TIMEOUT",
                          (*call)->flags);
     if ((*call)->flags & RCM_EXACT_TIMEOUT && (*call)->timeout_ms == 0) {
         *room = **call;
@@ -62,7 +62,7 @@ rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *roo
     return status == RCM_OK ? call_check_stream(*call) : status;
 }
 
-/* Where a call wants to know why it failed, if it may be written to. */
+/* The caller's struct for the reason of a failure, if it may be written; else NULL. */
 static struct rcm_error *call_error(const struct rcm_call *call) {
     const bool has = call->size >= RCMI_SIZE_TO(struct rcm_call, error) &&
                      call->size <= RCMI_SIZED_MAX && call->error;
@@ -131,11 +131,11 @@ rcm_status rcmi_work_new_persistent(rcm_comm *comm, enum rcmi_work_kind kind,
         return status;
     atomic_store_explicit(&(*ret_work)->status, RCM_OK, memory_order_relaxed);
     atomic_store_explicit(&(*ret_work)->refs, 1, memory_order_relaxed); /* the user's */
-    atomic_store_explicit(&(*ret_work)->notice.asked, RCMI_NOTICE_CLOSED, memory_order_relaxed);
+    atomic_store_explicit(&(*ret_work)->notice.requested, RCMI_NOTICE_CLOSED, memory_order_relaxed);
     return RCM_OK;
 }
 
-/* Memory of a collective for the next call. */
+/* Keeps the memory of a collective for the next call. */
 static void work_keep(rcm_comm *comm, struct rcm_work *work) {
     struct rcm_work *old = work;
     if (work->kind == RCMI_WORK_COLLECTIVE) {
@@ -161,7 +161,7 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_m
     return rcmi_errors_end(before, rcmi_work_end(comm, work, ret_work));
 }
 
-/* Why a work failed: the sentence is the thread's error then. */
+/* Sets the thread's error to the reason of a work's failure. */
 static rcm_status work_explain(const struct rcm_work *work, rcm_status status) {
     if (status == RCM_ERR_TRUNCATED && work->kind != RCMI_WORK_BATCH)
         return rcmi_transfer_fail_truncated(work);
@@ -196,7 +196,7 @@ rcm_status rcmi_work_end(rcm_comm *comm, struct rcm_work *work, rcm_work **ret_w
     return status;
 }
 
-/* A work that is complete at once. */
+/* Makes a work that is complete at once. */
 static rcm_status refuse_work(rcm_comm *comm, enum rcmi_work_kind kind, rcm_work **ret_work) {
     struct rcm_work *work;
     const rcm_status status = rcmi_work_new(comm, kind, false, NULL, &work);
@@ -210,7 +210,7 @@ static rcm_status refuse_work(rcm_comm *comm, enum rcmi_work_kind kind, rcm_work
     return RCM_OK;
 }
 
-/* One that is complete at each start. */
+/* Makes one that is complete at each start. */
 static rcm_status refuse_persistent(rcm_comm *comm, enum rcmi_work_kind kind, rcm_work **ret_work) {
     const struct rcmi_template nothing = {.kind = kind};
     struct rcm_work *work = NULL;
@@ -305,8 +305,7 @@ uint64_t rcm_comm_sequence(const rcm_comm *comm) {
     return comm ? comm->sequence : 0;
 }
 
-/* Its own status and operation; what happened, and where, is the communicator's matter where that
- * has failed. */
+/* Its own status and operation; cause and origin are the communicator's if that has failed. */
 static void work_make_error(const struct rcm_work *work, rcm_status status,
                             struct rcm_error *error) {
     struct rcm_error of_comm = RCM_ERROR_INIT;

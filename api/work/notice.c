@@ -24,8 +24,8 @@ struct rcmi_callback {
 
 /* Threads that wait for works of several engines sleep here. */
 static struct rcmi_doorbell completed_doorbell;
-/* Incremented after a work's status was stored. Sequentially consistent, as are the doorbell's
- * bits: a thread that arms and then reads the old count is seen armed by who incremented it. */
+/* Incremented after a work's status was stored. Sequentially consistent, like the doorbell's bits:
+ * if a thread arms and then reads the old count, the incrementing thread sees it armed. */
 static _Atomic uint32_t completed;
 
 uint32_t rcmi_notice_completed(void) {
@@ -88,7 +88,8 @@ static void queue_remove(struct rcmi_completions *queue, struct rcm_work *work) 
     *(prev ? &prev->notice.queue_next : &queue->first) = next;
     *(next ? &next->notice.queue_prev : &queue->last) = prev;
     notice->queued = false;
-    atomic_fetch_and_explicit(&notice->asked, ~(uint32_t)RCMI_NOTICE_QUEUE, memory_order_relaxed);
+    atomic_fetch_and_explicit(&notice->requested, ~(uint32_t)RCMI_NOTICE_QUEUE,
+                              memory_order_relaxed);
     if (!queue->first && queue->fd >= 0)
         rcmi_event_set(queue->fd, false);
 }
@@ -140,12 +141,12 @@ rcm_status rcm_comm_next_completion(rcm_comm *comm, rcm_work **ret_work) {
     struct rcm_work *work = queue_take(queue);
     if (!work)
         return RCM_AGAIN;
-    rcmi_work_unref(work); /* the user has a reference of its own */
+    rcmi_work_unref(work); /* the user has its own reference */
     *ret_work = work;
     return RCM_OK;
 }
 
-/* ---- Asking ---------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static void callbacks_run(struct rcmi_callback *callback, rcm_status status) {
     while (callback) {
@@ -156,7 +157,7 @@ static void callbacks_run(struct rcmi_callback *callback, rcm_status status) {
     }
 }
 
-/* Under the lock, of a work that is complete: a persistent one cannot start again meanwhile. */
+/* Under the lock, for a complete work: a persistent one cannot start again meanwhile. */
 static rcm_status notice_status(const struct rcm_work *work) {
     return (rcm_status)atomic_load_explicit(&work->status, memory_order_acquire);
 }
@@ -167,20 +168,21 @@ static struct rcmi_callback *callbacks_take(struct rcmi_notice *notice) {
     return callbacks;
 }
 
-/* Under the lock. True: the loop thread will do what was asked for; false: the work was complete
- * before, nobody else does. Acquire-release pairs with rcmi_notice_close. */
-static bool notice_ask(struct rcmi_notice *notice, uint32_t what) {
-    const uint32_t before = atomic_fetch_or_explicit(&notice->asked, what, memory_order_acq_rel);
+/* Under the lock. True: the loop thread will handle the request. False: the work was complete
+ * before, so the caller must. Acquire-release pairs with rcmi_notice_close. */
+static bool notice_request(struct rcmi_notice *notice, uint32_t what) {
+    const uint32_t before =
+        atomic_fetch_or_explicit(&notice->requested, what, memory_order_acq_rel);
     return !(before & RCMI_NOTICE_CLOSED) || before & RCMI_NOTICE_LISTED;
 }
 
-/* Appends it, unless it is to be run at once. */
-static bool callback_ask(struct rcmi_notice *notice, struct rcmi_callback *callback) {
+/* Appends the callback, unless it must run at once. */
+static bool callback_request(struct rcmi_notice *notice, struct rcmi_callback *callback) {
     struct rcmi_callback **end = &notice->callbacks;
     while (*end)
         end = &(*end)->next;
     *end = callback;
-    if (notice_ask(notice, RCMI_NOTICE_CALLBACK))
+    if (notice_request(notice, RCMI_NOTICE_CALLBACK))
         return true;
     *end = NULL;
     return false;
@@ -198,7 +200,7 @@ rcm_status rcm_work_on_complete(rcm_work *work, void (*fn)(void *arg, rcm_status
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a callback");
     *callback = (struct rcmi_callback){.fn = fn, .arg = arg};
     pthread_mutex_lock(&work->notice.completions->lock);
-    const bool later = callback_ask(&work->notice, callback);
+    const bool later = callback_request(&work->notice, callback);
     const rcm_status final = notice_status(work);
     pthread_mutex_unlock(&work->notice.completions->lock);
     if (!later)
@@ -216,7 +218,7 @@ rcm_status rcm_work_fd(rcm_work *work, int *ret_fd) {
     pthread_mutex_lock(&notice->completions->lock);
     const bool made = notice->fd < 0;
     status = rcmi_event_make("a work", &notice->fd);
-    if (status == RCM_OK && made && !notice_ask(notice, RCMI_NOTICE_FD))
+    if (status == RCM_OK && made && !notice_request(notice, RCMI_NOTICE_FD))
         rcmi_event_set(notice->fd, true);
     *ret_fd = notice->fd;
     pthread_mutex_unlock(&notice->completions->lock);
@@ -228,7 +230,7 @@ void rcmi_notice_hand_out(struct rcm_work *work) {
     if (!atomic_load_explicit(&queue->open, memory_order_relaxed))
         return;
     pthread_mutex_lock(&queue->lock);
-    if (!notice_ask(&work->notice, RCMI_NOTICE_QUEUE)) {
+    if (!notice_request(&work->notice, RCMI_NOTICE_QUEUE)) {
         rcmi_work_ref(work);
         queue_append(queue, work);
     }
@@ -238,21 +240,21 @@ void rcmi_notice_hand_out(struct rcm_work *work) {
 /* ---- Completion ------------------------------------------------------------------------------ */
 
 static void notices_push(struct rcmi_notices *notices, struct rcm_work *work) {
-    work->notice.told_next = atomic_load_explicit(&notices->latest, memory_order_relaxed);
+    work->notice.due_next = atomic_load_explicit(&notices->latest, memory_order_relaxed);
     /* Release pairs with the exchange in rcmi_notices_run. */
-    while (!atomic_compare_exchange_weak_explicit(&notices->latest, &work->notice.told_next, work,
+    while (!atomic_compare_exchange_weak_explicit(&notices->latest, &work->notice.due_next, work,
                                                   memory_order_release, memory_order_relaxed))
         ;
 }
 
 bool rcmi_notice_close(struct rcm_work *work, struct rcmi_notices *notices) {
-    _Atomic uint32_t *asked = &work->notice.asked;
-    uint32_t before = atomic_load_explicit(asked, memory_order_relaxed), after;
+    _Atomic uint32_t *requested = &work->notice.requested;
+    uint32_t before = atomic_load_explicit(requested, memory_order_relaxed), after;
     completed_count();
     do {
         after = before | RCMI_NOTICE_CLOSED;
-        after |= before & RCMI_NOTICE_ASKED ? RCMI_NOTICE_LISTED : 0;
-    } while (!atomic_compare_exchange_weak_explicit(asked, &before, after, memory_order_acq_rel,
+        after |= before & RCMI_NOTICE_REQUESTED ? RCMI_NOTICE_LISTED : 0;
+    } while (!atomic_compare_exchange_weak_explicit(requested, &before, after, memory_order_acq_rel,
                                                     memory_order_relaxed));
     if (!(after & RCMI_NOTICE_LISTED) || before & RCMI_NOTICE_LISTED)
         return false;
@@ -260,14 +262,14 @@ bool rcmi_notice_close(struct rcm_work *work, struct rcmi_notices *notices) {
     return true;
 }
 
-/* Under the lock. What was asked for is done but for the callbacks, which are returned. */
-static struct rcmi_callback *notice_do(struct rcm_work *work, uint32_t asked) {
+/* Handles the requests, except callbacks, which it returns. Under the lock. */
+static struct rcmi_callback *notice_do(struct rcm_work *work, uint32_t requested) {
     struct rcmi_notice *notice = &work->notice;
-    if (!(asked & RCMI_NOTICE_CLOSED))
+    if (!(requested & RCMI_NOTICE_CLOSED))
         return NULL;
     if (notice->fd >= 0)
         rcmi_event_set(notice->fd, true);
-    if (asked & RCMI_NOTICE_QUEUE && !notice->queued) {
+    if (requested & RCMI_NOTICE_QUEUE && !notice->queued) {
         rcmi_work_ref(work);
         queue_append(notice->completions, work);
     }
@@ -277,10 +279,10 @@ static struct rcmi_callback *notice_do(struct rcm_work *work, uint32_t asked) {
 static void notice_run(struct rcm_work *work) {
     pthread_mutex_t *lock = &work->notice.completions->lock;
     pthread_mutex_lock(lock);
-    /* What was asked for stays: it may be of the next run, which is not complete. */
-    const uint32_t asked = atomic_fetch_and_explicit(
-        &work->notice.asked, ~(uint32_t)RCMI_NOTICE_LISTED, memory_order_acq_rel);
-    struct rcmi_callback *callbacks = notice_do(work, asked);
+    /* The requests stay: they may belong to the next run, which is not complete. */
+    const uint32_t requested = atomic_fetch_and_explicit(
+        &work->notice.requested, ~(uint32_t)RCMI_NOTICE_LISTED, memory_order_acq_rel);
+    struct rcmi_callback *callbacks = notice_do(work, requested);
     const rcm_status status = notice_status(work);
     pthread_mutex_unlock(lock);
     struct rcmi_foreign foreign;
@@ -290,7 +292,7 @@ static void notice_run(struct rcm_work *work) {
     rcmi_work_unref(work);
 }
 
-/* In the order of completion. */
+/* In completion order. */
 bool rcmi_notices_run(struct rcmi_notices *notices) {
     struct rcm_work *work = NULL, *latest;
     /* A plain look first; the acquire pairs with the release in notices_push. */
@@ -298,20 +300,20 @@ bool rcmi_notices_run(struct rcmi_notices *notices) {
         return false;
     latest = atomic_exchange_explicit(&notices->latest, NULL, memory_order_acquire);
     while (latest) {
-        struct rcm_work *before = latest->notice.told_next;
-        latest->notice.told_next = work;
+        struct rcm_work *before = latest->notice.due_next;
+        latest->notice.due_next = work;
         work = latest;
         latest = before;
     }
     while (work) {
-        struct rcm_work *next = work->notice.told_next;
+        struct rcm_work *next = work->notice.due_next;
         notice_run(work);
         work = next;
     }
     return true;
 }
 
-/* ---- Again, and the end ---------------------------------------------------------------------- */
+/* ---- Restart and end ------------------------------------------------------------------------- */
 
 static bool notice_leave_queue(struct rcm_work *work) {
     const bool queued = work->notice.queued;
@@ -320,10 +322,10 @@ static bool notice_leave_queue(struct rcm_work *work) {
     return queued;
 }
 
-/* The status of the last run is final a moment before the driver closes its notices: what it does
- * then must not be done to the next run. */
+/* The status of the last run is final a moment before the driver closes its notices. Those must not
+ * be applied to the next run. */
 static void await_closed(const struct rcmi_notice *notice) {
-    while (!(atomic_load_explicit(&notice->asked, memory_order_acquire) & RCMI_NOTICE_CLOSED))
+    while (!(atomic_load_explicit(&notice->requested, memory_order_acquire) & RCMI_NOTICE_CLOSED))
         sched_yield();
 }
 
@@ -335,7 +337,7 @@ void rcmi_notice_reopen(struct rcm_work *work) {
     const bool queued = notice_leave_queue(work);
     if (notice->fd >= 0)
         rcmi_event_set(notice->fd, false);
-    atomic_fetch_and_explicit(&notice->asked, RCMI_NOTICE_LISTED | RCMI_NOTICE_FD,
+    atomic_fetch_and_explicit(&notice->requested, RCMI_NOTICE_LISTED | RCMI_NOTICE_FD,
                               memory_order_acq_rel);
     const rcm_status status = notice_status(work);
     pthread_mutex_unlock(&notice->completions->lock);
@@ -346,13 +348,13 @@ void rcmi_notice_reopen(struct rcm_work *work) {
 
 void rcmi_notice_give_back(struct rcm_work *work) {
     struct rcmi_notice *notice = &work->notice;
-    if (!(atomic_load_explicit(&notice->asked, memory_order_relaxed) &
+    if (!(atomic_load_explicit(&notice->requested, memory_order_relaxed) &
           (RCMI_NOTICE_FD | RCMI_NOTICE_QUEUE)))
         return;
     pthread_mutex_lock(&notice->completions->lock);
     const bool queued = notice_leave_queue(work);
     rcmi_fd_close(&notice->fd);
-    atomic_fetch_and_explicit(&notice->asked, ~(uint32_t)(RCMI_NOTICE_FD | RCMI_NOTICE_QUEUE),
+    atomic_fetch_and_explicit(&notice->requested, ~(uint32_t)(RCMI_NOTICE_FD | RCMI_NOTICE_QUEUE),
                               memory_order_acq_rel);
     pthread_mutex_unlock(&notice->completions->lock);
     if (queued)

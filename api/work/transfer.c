@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends and receives of a communicator: works on one side, transfers of p2p/ on the other. Not
- * here: front doors and the short way (message.c); matching (p2p/); how messages travel
+ * here: public functions and the fast path (message.c), matching (p2p/), protocols
  * (api/p2p/endpoint.h).
  */
 #include "transfer.h"
 #include "comm.h"
 #include "p2p.h"
-#include "page.h"
-#include "sized.h"
+#include "status_page.h"
+#include "struct_versions.h"
 
-/* ---- What came, for callers ----------------------------------------------------------------- */
+/* ---- Received messages, for callers ---------------------------------------------------------- */
 
 static struct rcmi_sized sized_message(const char *name) {
     return (struct rcmi_sized){name, "RCM_MESSAGE_INIT", RCMI_MESSAGE_SIZE_0,
@@ -33,13 +33,13 @@ rcm_status rcmi_transfer_fail_truncated(const struct rcm_work *work) {
                             work->message.source, work->message.bytes, work->transfer.mem.len);
 }
 
-/* ---- Works and transfers -------------------------------------------------------------------- */
+/* ---- Works and transfers --------------------------------------------------------------------- */
 
 static struct rcm_work *work_of(struct rcmi_transfer *t) {
     return (struct rcm_work *)((char *)t - offsetof(struct rcm_work, transfer));
 }
 
-/* Of a receive or probe that has its message. */
+/* For a receive or probe that has its message. */
 static void transfer_hand_out(const struct rcm_work *work) {
     if (work->message_to)
         rcmi_message_out(&work->message, work->message_to);
@@ -57,7 +57,7 @@ static void transfer_completed(struct rcmi_transfer *t, rcm_status status) {
         (void)rcmi_transfer_fail_truncated(work);
     if (work->kind != RCMI_WORK_SEND && (status == RCM_OK || status == RCM_ERR_TRUNCATED))
         transfer_hand_out(work);
-    /* A probe that found nothing has done what it should. */
+    /* A probe that found nothing is complete. */
     rcmi_work_complete(work, status == RCM_AGAIN ? RCM_OK : status);
 }
 
@@ -95,7 +95,7 @@ rcm_status rcmi_transfers_create(rcm_comm *comm) {
     return rcmi_p2p_create(&messaging, comm->size, &comm->p2p);
 }
 
-/* The work that is to be canceled was issued before, so it has been started. */
+/* The canceled work was issued before, so it has started. */
 static void cancel_start(rcm_comm *comm, struct rcm_work *work) {
     struct rcm_work *target = work->target;
     if (!target)

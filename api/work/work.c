@@ -71,9 +71,9 @@ rcm_status rcmi_work_may_wait(int64_t timeout_ms) {
     if (timeout_ms < 0)
         return rcmi_fail(RCM_ERR_INVALID, 0,
                          "this call waits, and a callback may not wait: all communication of this "
-                         "rank would");
+                         "rank waits for it");
     return rcmi_fail(RCM_ERR_INVALID, 0,
                      "timeout_ms is %lld in a callback, which may not wait: all communication of "
-                     "this rank would",
+                     "this rank waits for it",
                      (long long)timeout_ms);
 }

@@ -24,6 +24,6 @@ void *rcmi_pages_map(size_t bytes) {
         (void)rcmi_fail(RCM_ERR_NOMEM, errno, "no memory for %zu bytes", bytes);
         return NULL;
     }
-    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* a wish */
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* best effort */
     return memory;
 }

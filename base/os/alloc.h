@@ -7,9 +7,9 @@
 
 /* Zeroed memory that starts on a cache line. Free with free. NULL with the thread's error set. */
 void *rcmi_zalloc(size_t bytes);
-/* Zeroed memory for slots, of which most may never be used: the kernel gives each page with the
- * first write to it, however the program's allocator fills what it hands out, and gives no huge
- * ones. Undo with munmap. NULL with the thread's error set. */
+/* Zeroed memory for slots, most of which may never be used. The kernel allocates each page at its
+ * first write, independent of the program's allocator, and uses no huge pages. Free with munmap.
+ * NULL with the thread's error set. */
 void *rcmi_pages_map(size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Limits of control groups: see cgroup.h. What cannot be read is no limit. */
+/* Limits of control groups: see cgroup.h. A limit that cannot be read counts as none. */
 #include "cgroup.h"
 
 #include <inttypes.h>
@@ -26,8 +26,8 @@ static FILE *file_open(const char *path) {
     return n > 0 && (size_t)n < sizeof text ? rcmi_fopen(text) : NULL;
 }
 
-/* A number in a file of a group's folder, or behind a word at the beginning of one of its lines;
- * `none` if it is not there, or "max" or negative: no limit. */
+/* A number in a file of a group's folder, or after a key at the start of a line. `none` if it is
+ * missing, "max" or negative: no limit. */
 static uint64_t file_number(const char *folder, const char *name, const char *key, uint64_t none) {
     char path[PATH_CAP + 64], word[64], value[32];
     uint64_t number = none;
@@ -50,11 +50,11 @@ static uint64_t file_number(const char *folder, const char *name, const char *ke
 
 /* ---- Folders --------------------------------------------------------------------------------- */
 
-/* Where the files of a group are: the mount, and the group's folder below it. */
+/* The folder with the files of a group: the mount point, and the group's path below it. */
 struct folder {
     char path[PATH_CAP];
     size_t mount; /* length of the mount's path */
-    bool second;  /* of version 2 */
+    bool second;  /* cgroup version 2 */
 };
 
 static bool list_has(const char *list, const char *word) {
@@ -65,7 +65,7 @@ static bool list_has(const char *list, const char *word) {
     return false;
 }
 
-/* The group of this process that has the controller, or with "" the one of version 2. */
+/* The group of this process with the controller; with "", the group of version 2. */
 static bool group_find(const char *controller, char *ret_path, size_t cap) {
     FILE *file = file_open("/proc/self/cgroup");
     char *line = NULL;
@@ -87,7 +87,7 @@ static bool group_find(const char *controller, char *ret_path, size_t cap) {
     return found;
 }
 
-/* A line of /proc/self/mountinfo: a mount of groups with that controller? */
+/* Parses a line of /proc/self/mountinfo: is it a mount of groups with that controller? */
 static bool mount_read(const char *line, const char *controller, char *ret_mounted,
                        char *ret_point) {
     char type[32], options[1024];
@@ -99,7 +99,7 @@ static bool mount_read(const char *line, const char *controller, char *ret_mount
                          : strcmp(type, "cgroup2") == 0;
 }
 
-/* The folder of a group. A mount may show a part of the tree only, as containers have it. */
+/* Finds the folder of a group. A mount may show only a part of the tree, as in containers. */
 static bool folder_find(const char *controller, struct folder *folder) {
     char group[PATH_CAP / 2], mounted[PATH_CAP / 2], point[PATH_CAP / 2];
     FILE *file =
@@ -131,8 +131,8 @@ static bool folder_up(struct folder *folder) {
     return true;
 }
 
-/* Visits the groups with a controller from the innermost on. A controller is of one version: of the
- * first, or of the second, in which all are in one tree. */
+/* Visits the groups with a controller from the innermost outwards. A controller belongs to version
+ * 1, or to version 2, whose controllers share one tree. */
 static void folders_visit(const char *controller,
                           void (*visit)(const struct folder *folder, void *arg), void *arg) {
     const char *names[] = {controller, ""};
@@ -166,7 +166,7 @@ static double folder_cpus(const struct folder *folder, const char *name) {
     return limited ? (double)strtoull(quota, NULL, 10) / (double)period : 0;
 }
 
-/* The group's own number, which is the same in all namespaces. */
+/* The group's inode number, which is the same in all namespaces. */
 static uint64_t folder_number(const struct folder *folder) {
     char path[2 * PATH_CAP];
     struct stat info;
@@ -208,12 +208,12 @@ static uint64_t plus(uint64_t a, uint64_t b) {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* One limit of a group: what is left of it, more what can be freed or swapped. */
+/* Applies one limit of a group: the limit minus what is used, plus what can be freed or swapped. */
 static void limit_count(const struct least *least, const struct folder *folder, const char *name,
                         uint64_t used, uint64_t more) {
     const uint64_t limit = file_number(folder->path, name, NULL, UINT64_MAX);
     struct rcmi_cgroup_memory *memory = least->memory;
-    /* Version 1 has "no limit" as a number beyond all memory. */
+    /* Version 1 expresses "no limit" as a number above all memory. */
     if (limit >= UINT64_MAX >> 2)
         return;
     const uint64_t room = minus(plus(limit, more), used);
@@ -224,7 +224,7 @@ static void limit_count(const struct least *least, const struct folder *folder, 
     snprintf(memory->file, sizeof memory->file, "%.200s/%s", folder->path, name);
 }
 
-/* Pages of files can be dropped. */
+/* Bytes of file pages, which can be dropped. */
 static uint64_t folder_caches(const struct folder *folder) {
     const char *names[2][2] = {{"total_inactive_file", "total_active_file"},
                                {"inactive_file", "active_file"}};

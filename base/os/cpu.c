@@ -16,7 +16,7 @@
 #define HYPERVISOR_BIT (1u << 31) /* leaf 1, ecx */
 #define FAMILY_OF(eax) (((eax) >> 8 & 0xf) + ((eax) >> 20 & 0xff))
 
-/* Not __builtin_cpu_is and _supports: zig's runtime finds no features. */
+/* __builtin_cpu_is and _supports find no features with zig's runtime. */
 static enum rcmi_cpu cpu_find(void) {
     unsigned eax, vendor, c, d, b;
     if (!__get_cpuid(0, &eax, &vendor, &c, &d) || !__get_cpuid(1, &eax, &b, &c, &d))
@@ -28,16 +28,14 @@ static enum rcmi_cpu cpu_find(void) {
     return FAMILY_OF(eax) >= ZEN_5 ? RCMI_CPU_ZEN_5 : RCMI_CPU_ZEN;
 }
 
-/* AMD's Zen 5 writes lines that another core has read twice as fast by "rep movsb"; from Zen 3 on
- * it may be very slow there (glibc's bug 30994), and Intel's cores copy both ways alike. */
+/* AMD's Zen 5 writes lines that another core has read twice as fast with "rep movsb". From Zen 3 on
+ * it may be very slow there (glibc bug 30994). Intel's cores copy equally fast with both. */
 static bool strings_are_better(void) {
     unsigned a, b, c, d;
     return rcmi_cpu() == RCMI_CPU_ZEN_5 && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
            (d & FSRM_BIT) != 0;
 }
-/* Instructions of leaf 7, ebx, with the registers that the kernel must save for them (bits of
- * XCR0).
- */
+/* Checks instructions of leaf 7, ebx, and that the kernel saves their registers (bits of XCR0). */
 static bool cpu_has(unsigned instructions, unsigned registers) {
     const unsigned base = bit_OSXSAVE | bit_AVX | bit_F16C;
     unsigned a, b, c, d, saved, high;
@@ -84,7 +82,7 @@ static bool strings_are_better(void) {
 
 enum rcmi_cpu rcmi_cpu(void) {
     static _Atomic int known = -1;
-    /* The first threads to look find the same, so relaxed has no partner. */
+    /* Concurrent first callers find the same value, so relaxed needs no partner. */
     int now = atomic_load_explicit(&known, memory_order_relaxed);
     if (now < 0) {
         now = (int)cpu_find();
@@ -115,7 +113,7 @@ static bool strings_choose(void) {
 bool rcmi_cpu_copies_strings(void) {
     enum { UNKNOWN, VECTORS, STRINGS };
     static _Atomic int known;
-    /* As above. */
+    /* Relaxed as in rcmi_cpu. */
     int now = atomic_load_explicit(&known, memory_order_relaxed);
     if (now == UNKNOWN) {
         now = strings_choose() ? STRINGS : VECTORS;

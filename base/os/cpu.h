@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of this CPU: its family, on which the choice between ways to move data depends
- * (transport/protocol.c), its vector instructions, whether the string instruction is its better
- * copy, and which CPUs share its last-level cache. Not here: which kernels need which instructions
- * (kernels/), and which ranks share a cache (api/comm/near.c).
+ * Properties of this CPU: its family, which selects protocol thresholds (transport/protocol.c), its
+ * vector instructions, whether the string instruction copies faster, and which CPUs share its
+ * last-level cache. Not here: which kernels need which instructions (kernels/), and which ranks
+ * share a cache (api/comm/near.c).
  */
 #ifndef RCMI_CPU_H
 #define RCMI_CPU_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Name, text for people. */
+/* Name, description. */
 #define RCMI_CPU_MAP(X)                                                                            \
     X(OTHER, "other CPUs")                                                                         \
     X(INTEL, "Intel")                                                                              \
@@ -28,16 +28,16 @@ enum rcmi_cpu {
 enum rcmi_cpu rcmi_cpu(void);
 const char *rcmi_cpu_text(enum rcmi_cpu cpu);
 
-/* The instructions of a variant of the kernels (kernels/meson.build), which the system lets
- * programs use. Any thread. */
+/* The instructions of a kernel variant (kernels/meson.build) that the system allows programs to
+ * use. Any thread. */
 bool rcmi_cpu_has_avx2(void);
 bool rcmi_cpu_has_avx512(void);
 /* This is a virtual machine, or it is not known. CPUs of a guest may move between the host's. */
 bool rcmi_cpu_is_virtual(void);
 
-/* Is the string instruction the better copy, from RCMI_STRING_MIN bytes on? RINGCOMM_COPY has the
- * last word. The instruction takes the lines that it writes without reading them, and is twice as
- * slow where they were prefetched for writing. Any thread; looked up once. */
+/* Is the string instruction the faster copy, from RCMI_STRING_MIN bytes on? RINGCOMM_COPY overrides
+ * it. The instruction takes over written lines without reading them, and takes twice as long if
+ * they were prefetched for writing. Any thread; looked up once. */
 bool rcmi_cpu_copies_strings(void);
 #define RCMI_STRING_MIN ((size_t)2048)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading, writing and polling descriptors. Sockets are made in socket.c, memory in memfd.c. */
+/* Reading, writing and polling descriptors. socket.c makes sockets, memfd.c shared memory. */
 #include "fd.h"
 
 #include <errno.h>
@@ -14,12 +14,12 @@
 #include "error.h"
 #include "sigpipe.h"
 
-/* ---- Sockets that a forked child shall not keep -------------------------------------------- */
+/* ---- Sockets closed in a forked child ------------------------------------------------------ */
 
-#define OWNED_MAX 65536 /* descriptors beyond are not kept track of */
+#define OWNED_MAX 65536 /* higher descriptors are not tracked */
 
-/* A bit per descriptor. Relaxed: a descriptor is one thread's from its making to its closing, and
- * a fork in between by another thread sees it or is as if it had come before. */
+/* A bit per descriptor. Relaxed: one thread owns a descriptor from creation to closing. A
+ * concurrent fork by another thread sees the bit, or counts as earlier. */
 static _Atomic uint64_t owned[OWNED_MAX / 64];
 
 static void close_owned(void) {
@@ -91,7 +91,7 @@ void rcmi_fd_close(int *fd) {
     int saved_errno = errno;
     disown(*fd);
     if (!distrusted)
-        close(*fd); /* not repeated on EINTR: on Linux the descriptor is gone by then */
+        close(*fd); /* not retried on EINTR: on Linux the descriptor is closed anyway */
     *fd = -1;
     errno = saved_errno;
 }
@@ -106,7 +106,7 @@ int rcmi_fd_unidentified(void) {
 
 rcm_status rcmi_fd_try(const char *what, int wanted) {
     enum { MOST = 256 };
-    /* Ranks that are threads try one after the other, or they would take each other's. */
+    /* Serialised: ranks that are threads would take each other's descriptors. */
     static pthread_mutex_t trying = PTHREAD_MUTEX_INITIALIZER;
     rcm_status status = RCM_OK;
     int fds[MOST], n = 0;
@@ -117,7 +117,7 @@ rcm_status rcmi_fd_try(const char *what, int wanted) {
         for (n = 1; n < wanted && (fds[n] = fcntl(fds[0], F_DUPFD_CLOEXEC, 3)) >= 0;)
             n++;
     if (n < wanted)
-        status = rcmi_fail(RCM_ERR_RESOURCE, errno, "%s need %d descriptors, and %d can be had",
+        status = rcmi_fail(RCM_ERR_RESOURCE, errno, "%s need %d descriptors, but only %d are free",
                            what, wanted, n);
     while (n > 0)
         rcmi_fd_close(&fds[--n]);
@@ -125,8 +125,8 @@ rcm_status rcmi_fd_try(const char *what, int wanted) {
     return status;
 }
 
-/* A connection that timed out by itself (keepalive, user timeout) has lost its peer; that is not
- * a deadline of ours. */
+/* A connection that the kernel timed out (keepalive, user timeout) has lost its peer; it is not a
+ * deadline of the library. */
 static rcm_status fd_fail(int fd, int sys_errno, const char *verb) {
     rcm_status status = sys_errno == ETIMEDOUT ? RCM_ERR_PEER : rcmi_status_of_errno(sys_errno);
     char stall[RCMI_STALL_TEXT] = "";
@@ -198,7 +198,7 @@ rcm_status rcmi_fd_poll(int fd, short events, rcmi_deadline deadline) {
         if (ready > 0 && (entry.revents & POLLNVAL))
             return rcmi_fail(RCM_ERR_SYSTEM, EBADF, "cannot poll descriptor %d", fd);
         if (ready > 0)
-            return RCM_OK; /* POLLERR and POLLHUP too: the next read or write says what it is */
+            return RCM_OK; /* also POLLERR and POLLHUP: the next read or write reports the cause */
         if (rcmi_deadline_passed(deadline)) {
             char stall[RCMI_STALL_TEXT];
             rcmi_socket_describe_stall(fd, stall);

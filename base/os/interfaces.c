@@ -29,7 +29,7 @@ bool rcmi_sockaddr_loopback(const struct rcmi_sockaddr *addr) {
 }
 
 void rcmi_sockaddr_set_port(struct rcmi_sockaddr *addr, uint16_t port) {
-    /* The port lies at the same place in both families. */
+    /* The port has the same offset in both families. */
     struct sockaddr_in in;
     memcpy(&in, &addr->addr, sizeof in);
     in.sin_port = htons(port);
@@ -52,7 +52,7 @@ static bool entry_is_link_local(const struct ifaddrs *entry) {
     return IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr);
 }
 
-/* Copies an interface's address; false if there is none. */
+/* Copies an interface's address; false: none. */
 static bool entry_addr(const struct ifaddrs *entry, struct rcmi_sockaddr *ret_addr) {
     if (!entry->ifa_addr)
         return false;
@@ -68,8 +68,8 @@ static bool entry_addr(const struct ifaddrs *entry, struct rcmi_sockaddr *ret_ad
     return true;
 }
 
-/* Link-local IPv6 addresses mean something only together with the number of an interface of the
- * side that connects. */
+/* Rejects link-local IPv6 addresses: they are valid only with an interface number of the connecting
+ * side. */
 static bool entry_is_usable(const struct ifaddrs *entry) {
     return (entry->ifa_flags & IFF_UP) && !entry_is_link_local(entry);
 }
@@ -80,8 +80,9 @@ static bool is_ipv4_link_local(const struct rcmi_sockaddr *addr) {
     return addr->addr.ss_family == AF_INET && ntohl(in.sin_addr.s_addr) >> 16 == 0xa9fe;
 }
 
-/* Likely ones have the lower number: IPv4 before IPv6, bridges of containers and virtual machines,
- * which exist on every host with the same address, and 169.254.0.0/16 late, loopback last. */
+/* Sort order, more likely addresses first: IPv4 before IPv6. Bridges of containers and virtual
+ * machines, which have the same address on every host, and 169.254.0.0/16 come late, loopback
+ * last. */
 static int interface_order(const struct ifaddrs *entry, const struct rcmi_sockaddr *addr) {
     static const char *const local[] = {"docker", "virbr", "br-", "lxc", "veth", "cni", "podman"};
     int order = addr->addr.ss_family == AF_INET6 ? 1 : 0;
@@ -93,7 +94,6 @@ static int interface_order(const struct ifaddrs *entry, const struct rcmi_sockad
     return rcmi_sockaddr_loopback(addr) ? order + 4 : order;
 }
 
-/* The bytes of an address without its port. */
 static const uint8_t *address_bytes(const struct sockaddr_storage *addr, size_t *ret_len) {
     const bool v6 = addr->ss_family == AF_INET6;
     *ret_len = v6 ? 16 : 4;
@@ -148,7 +148,7 @@ static int netmask_bits(const struct ifaddrs *entry) {
 
 /* ---- RINGCOMM_IFACE -------------------------------------------------------------------------- */
 
-/* "10.1.0.0/16" or an address, as an interface whose network it is. */
+/* Parses "10.1.0.0/16" or an address into an interface with that network. */
 static bool parse_network(const char *item, struct rcmi_interface *ret_network) {
     char text[INET6_ADDRSTRLEN + 4], *slash, *end = NULL;
     struct sockaddr_in in = {.sin_family = AF_INET};
@@ -183,7 +183,7 @@ static bool item_names(const char *item, const struct ifaddrs *entry) {
            rcmi_interface_reaches(&network, &addr);
 }
 
-/* The item of a comma list at *at, which moves on; false at the end. */
+/* The item of a comma-separated list at *at; advances *at; false at the end. */
 static bool next_item(const char **at, char item[80]) {
     *at += strspn(*at, ", ");
     const size_t len = strcspn(*at, ", ");
@@ -200,10 +200,10 @@ static bool interface_wanted(const struct ifaddrs *entry, const char *iface) {
     return !iface[0];
 }
 
-/* What the first item of the list lacks. */
+/* Reports what is wrong with the first item of the list. */
 static rcm_status wanted_fail(const char *iface, const struct ifaddrs *list) {
     char item[80];
-    const char *at = iface, *why = "there is no interface of this name, address or network";
+    const char *at = iface, *why = "no interface has this name, address or network";
     bool found = false, up = false, link_local = false, any = false;
     (void)next_item(&at, item);
     for (const struct ifaddrs *entry = list; entry; entry = entry->ifa_next) {
@@ -218,12 +218,11 @@ static rcm_status wanted_fail(const char *iface, const struct ifaddrs *list) {
     if (found && !up)
         why = "this interface is down";
     else if (found && !any)
-        why = "this interface is up and has no address";
+        why = "this interface is up but has no address";
     else if (found && link_local)
-        why =
-            "this interface is up and has no address but IPv6 link-local ones, which mean nothing "
-            "on another host";
-    return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_IFACE is '%s', and %s", iface, why);
+        why = "this interface is up but has only IPv6 link-local addresses, which are not valid "
+              "on another host";
+    return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_IFACE is '%s', but %s", iface, why);
 }
 
 /* ---- The list -------------------------------------------------------------------------------- */
@@ -280,16 +279,16 @@ void rcmi_interfaces_explain(char *text, size_t cap) {
         link_local = link_local || entry_is_link_local(entry);
     }
     if (!name)
-        snprintf(text, cap, "no network interface but loopback is up");
+        snprintf(text, cap, "no network interface except loopback is up");
     else
-        snprintf(text, cap, "its interfaces, as %s, have no address%s", name,
-                 link_local ? " but link-local ones" : "");
+        snprintf(text, cap, "its interfaces, such as %s, have no address%s", name,
+                 link_local ? " except link-local ones" : "");
     freeifaddrs(list);
 }
 
 /* ---- Preference ------------------------------------------------------------------------------ */
 
-/* The address from which packets to `to` leave; nothing is sent. */
+/* The source address of packets to `to`; sends nothing. */
 static bool route_source(const struct rcmi_sockaddr *to, struct rcmi_sockaddr *ret_from) {
     int fd = rcmi_fd_high(socket(to->addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     struct rcmi_sockaddr from = {.len = sizeof from.addr};
@@ -301,7 +300,7 @@ static bool route_source(const struct rcmi_sockaddr *to, struct rcmi_sockaddr *r
     return found;
 }
 
-/* An address on the Internet: one reserved for documentation. */
+/* An Internet address, from the range reserved for documentation. */
 static void somewhere(struct rcmi_sockaddr *ret_addr) {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(9)};
     in.sin_addr.s_addr = htonl(0xc0000201); /* 192.0.2.1 */
@@ -310,7 +309,7 @@ static void somewhere(struct rcmi_sockaddr *ret_addr) {
     ret_addr->len = sizeof in;
 }
 
-/* Those that reach addr before the others, each part in its order. */
+/* Moves the interfaces that reach addr to the front; stable. */
 static void bring_forward(struct rcmi_interface *interfaces, int count,
                           const struct rcmi_sockaddr *addr, bool exactly) {
     int front = 0;

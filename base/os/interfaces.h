@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The addresses of this host's network interfaces, which of them others may reach, and in what
- * order they are published. Small things about socket addresses.
+ * The addresses of this host's network interfaces: which ones others may reach, and the order in
+ * which they are published. Helpers for socket addresses.
  *
  * Not here: sockets (fd.h).
  */
@@ -22,19 +22,19 @@ uint16_t rcmi_sockaddr_port(const struct rcmi_sockaddr *addr);
 /* An address of an interface of this host, port 0. */
 struct rcmi_interface {
     struct rcmi_sockaddr addr;
-    int prefix; /* bits that all addresses of its network have in common */
+    int prefix; /* length of the network prefix, in bits */
     char name[RCMI_IFACE_MAX];
 };
 
-/* Addresses by which this host may be reached, likely ones first, loopback last; for the caller to
- * free. iface: "" or RINGCOMM_IFACE, a comma list of names of interfaces, addresses and networks
- * (10.1.0.0/16), RCM_ERR_CONFIG with the reason if none is of use; with "" there may be none at
- * all. */
+/* Addresses by which this host may be reached, likely ones first, loopback last; the caller frees
+ * them. iface: "" or RINGCOMM_IFACE, a comma-separated list of interface names, addresses and
+ * networks (10.1.0.0/16). RCM_ERR_CONFIG with the reason if none is usable. With "" the list may be
+ * empty. */
 rcm_status rcmi_interfaces(const char *iface, struct rcmi_interface **ret_interfaces,
                            int *ret_count);
-/* Moves those first by which peers most likely reach this host: the one from which `toward` is
- * reached (NULL or without length: nothing is known of it), others in its network, the one of the
- * default route. */
+/* Moves to the front the addresses by which peers most likely reach this host: the source address
+ * for `toward` (NULL or without length: unknown), others in its network, the one of the default
+ * route. */
 void rcmi_interfaces_prefer(struct rcmi_interface *interfaces, int count,
                             const struct rcmi_sockaddr *toward);
 /* Why this host has no address that others can reach, as a clause. */
@@ -45,7 +45,7 @@ bool rcmi_interface_is(const struct rcmi_interface *interface, const struct rcmi
 bool rcmi_interface_reaches(const struct rcmi_interface *interface,
                             const struct rcmi_sockaddr *addr);
 
-/* Does this TCP connection end on the host on which it begins, as far as its addresses tell? */
+/* Do both ends of this TCP connection have addresses of this host? */
 bool rcmi_socket_stays_home(int fd);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The event loop. One round: take the wake note, run the calls of other threads, fire timers, ask
- * tick, sleep in epoll, hand out what came.
+ * The event loop. One round: clear the wake flag, run the calls of other threads, fire timers, call
+ * tick, sleep in epoll, dispatch the events.
  *
- * After fork() the child has a copy of the object but not the thread, and shares the epoll set
- * with its parent. So in the child nothing touches the set, nobody is waited for, and
+ * After fork() the child has a copy of the object but not the thread, and shares the epoll set with
+ * its parent. So in the child nothing touches the set, no call waits for the thread, and
  * rcmi_loop_destroy only frees the copy.
  */
 #include "loop.h"
@@ -28,8 +28,8 @@
 enum {
     BATCH = 64,
     NAME_BYTES = 16,
-    LOOK_MS = 1000, /* between looks of a sleeping thread whether its descriptors are there */
-    BROKEN_MS = 10, /* between rounds without them */
+    LOOK_MS = 1000, /* between descriptor checks of a sleeping thread */
+    BROKEN_MS = 10, /* between rounds of a broken loop */
 };
 
 struct loop_call {
@@ -41,7 +41,7 @@ struct loop_call {
 
 struct rcmi_loop {
     int epoll_fd, wake_fd;
-    pid_t pid; /* of the process that made it */
+    pid_t pid; /* of the creating process */
     uint32_t generation;
     char name[NAME_BYTES];
     rcmi_deadline (*tick)(void *arg);
@@ -50,20 +50,20 @@ struct rcmi_loop {
     bool started;
     _Atomic bool stop; /* set by rcmi_loop_destroy before its wake, read by loop_run after it */
 
-    /* "Something happened, another round is needed." Set by rcmi_loop_wake, taken by loop_run at
-     * the start of a round: what a waker wrote before is seen in that round. */
+    /* Another round is needed. Set by rcmi_loop_wake, cleared by loop_run at the start of a round:
+     * that round sees what a waker wrote before. */
     _Atomic bool noted;
-    /* Whether the thread is, or is about to be, in epoll_wait. Partner: noted. The loop sets
-     * sleeping and then reads noted, a waker sets noted and then reads sleeping, all sequentially
-     * consistent, so that one of them sees the other. */
+    /* Is the thread in epoll_wait, or about to be? Partner: noted. The loop sets sleeping and then
+     * reads noted; a waker sets noted and then reads sleeping. All accesses are sequentially
+     * consistent, so one of them sees the other. */
     _Atomic bool sleeping;
-    _Atomic bool broken; /* see loop.h; relaxed, nothing is ordered by it */
+    _Atomic bool broken; /* see loop.h; relaxed, orders nothing */
 
-    struct rcmi_timer *timers; /* by time, then by order of arrival */
+    struct rcmi_timer *timers; /* by time, then by insertion order */
     struct epoll_event events[BATCH];
-    int nevents, next_event; /* events fetched, and the first that was not handed out yet */
+    int nevents, next_event; /* events fetched, and the first not dispatched */
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards all members below */
     pthread_cond_t called;
     struct loop_call *calls, **calls_end;
     bool ended; /* the thread takes no more calls */
@@ -87,7 +87,7 @@ static bool loop_in_child(const struct rcmi_loop *loop) {
     return !rcmi_fork_is_maker(loop->generation);
 }
 
-/* ---- Descriptors that others close ---------------------------------------------------------- */
+/* ---- Descriptors closed by other code -------------------------------------------------------- */
 
 bool rcmi_loop_is_broken(const struct rcmi_loop *loop) {
     return atomic_load_explicit(&loop->broken, memory_order_relaxed);
@@ -96,11 +96,10 @@ bool rcmi_loop_is_broken(const struct rcmi_loop *loop) {
 static void loop_break(struct rcmi_loop *loop) {
     if (atomic_exchange_explicit(&loop->broken, true, memory_order_relaxed))
         return;
-    rcmi_log(RCMI_LOG_WARN, "descriptors of the event loop '%s' were closed by this process",
-             loop->name);
+    rcmi_log(RCMI_LOG_WARN, "this process closed descriptors of the event loop '%s'", loop->name);
 }
 
-/* The set knows the eventfd, by number and file, only if both are what they were. */
+/* The epoll set finds the eventfd, by number and file, only if both descriptors are unchanged. */
 static bool loop_has_descriptors(struct rcmi_loop *loop) {
     struct epoll_event wake = {.events = EPOLLIN, .data.ptr = loop};
     return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, loop->wake_fd, &wake) == 0 ||
@@ -121,7 +120,7 @@ bool rcmi_loop_is_whole(struct rcmi_loop *loop) {
 
 void rcmi_loop_wake(struct rcmi_loop *loop) {
     if (atomic_exchange_explicit(&loop->noted, true, memory_order_seq_cst))
-        return; /* whoever noted it first writes, if a write is needed */
+        return; /* the first waker writes, if a write is needed */
     if (!atomic_load_explicit(&loop->sleeping, memory_order_seq_cst) || rcmi_loop_is_broken(loop))
         return;
     RCMI_ENTRY;
@@ -213,15 +212,15 @@ void rcmi_loop_timer(struct rcmi_loop *loop, struct rcmi_timer *timer, rcmi_dead
     rcmi_loop_timer_stop(loop, timer);
     timer->at = at;
     timer->active = true;
-    struct rcmi_timer **place = &loop->timers;
-    while (*place && (*place)->at <= at)
-        place = &(*place)->next;
-    timer->next = *place;
-    *place = timer;
+    struct rcmi_timer **link = &loop->timers;
+    while (*link && (*link)->at <= at)
+        link = &(*link)->next;
+    timer->next = *link;
+    *link = timer;
 }
 
-/* Fires what is due. A timer that starts itself again with a time that has passed waits for the
- * next round, or descriptors would never be looked at. */
+/* Fires due timers. A timer that restarts with a passed time fires in the next round; otherwise
+ * descriptors would never be checked. */
 static void loop_fire_timers(struct rcmi_loop *loop) {
     if (!loop->timers)
         return;
@@ -236,7 +235,7 @@ static void loop_fire_timers(struct rcmi_loop *loop) {
     }
 }
 
-/* ---- Calls of other threads ---------------------------------------------------------------- */
+/* ---- Calls from other threads ---------------------------------------------------------------- */
 
 void rcmi_loop_call(struct rcmi_loop *loop, void (*fn)(void *arg), void *arg) {
     struct loop_call call = {.fn = fn, .arg = arg};
@@ -268,7 +267,7 @@ static void loop_run_calls(struct rcmi_loop *loop, bool last) {
         pthread_mutex_unlock(&loop->lock);
         call->fn(call->arg);
         pthread_mutex_lock(&loop->lock);
-        call->done = true; /* its owner may return, and the call be gone, once the lock is free */
+        call->done = true; /* the call may be gone once the lock is free */
         pthread_cond_broadcast(&loop->called);
     }
     loop->ended = last;
@@ -277,8 +276,8 @@ static void loop_run_calls(struct rcmi_loop *loop, bool last) {
 
 /* ---- The thread ---------------------------------------------------------------------------- */
 
-/* Sleeps until something came or the time has; -1 if that cannot be. What a set says that is not
- * the loop's is not for the loop. */
+/* Sleeps until an event or the deadline; -1 on failure. Ignores events of a set that is not the
+ * loop's. */
 static int loop_fetch(struct rcmi_loop *loop, rcmi_deadline until) {
     int count;
     do {
@@ -301,7 +300,7 @@ static void loop_sleep(struct rcmi_loop *loop, rcmi_deadline until) {
     atomic_store_explicit(&loop->sleeping, false, memory_order_relaxed);
     if (rcmi_loop_is_broken(loop))
         (void)rcmi_fd_distrust(true);
-    if (count < 0) /* ticks, which keep the deadlines, go on */
+    if (count < 0) /* ticks go on, because they check deadlines */
         poll(NULL, 0, until == 0 ? 0 : BROKEN_MS);
     loop->nevents = count > 0 ? count : 0;
     loop->next_event = 0;
@@ -312,7 +311,7 @@ static void *loop_run(void *arg) {
     thread_loop = loop;
     pthread_setname_np(pthread_self(), loop->name);
     for (;;) {
-        /* Before a look at anything that a waker may have left, the end too. */
+        /* Clears the flag before reading anything that a waker may have written, also `stop`. */
         atomic_exchange_explicit(&loop->noted, false, memory_order_seq_cst);
         if (atomic_load_explicit(&loop->stop, memory_order_acquire))
             break;

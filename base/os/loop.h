@@ -3,18 +3,18 @@
  * An event loop: one thread that sleeps in epoll. The engine of each rank is one (links, timers,
  * asynchronous works), the TCP store's server is another.
  *
- * All callbacks run on the loop's thread. rcmi_loop_watch, _change, _unwatch and _timer may only
- * be called on it, or before rcmi_loop_start; from elsewhere use rcmi_loop_call. Exception:
- * rcmi_loop_rearm is legal from any thread. Callbacks may unwatch (and close and free) any watch,
- * also their own: an event already fetched for a removed watch is dropped. Unwatch before close:
- * a closed descriptor of which another process holds a copy would stay watched.
+ * All callbacks run on the loop's thread. rcmi_loop_watch, _change, _unwatch and _timer may only be
+ * called on it, or before rcmi_loop_start; other threads use rcmi_loop_call. Exception: any thread
+ * may call rcmi_loop_rearm. Callbacks may unwatch (and close and free) any watch, including their
+ * own: a fetched event of a removed watch is dropped. Unwatch before close: a closed descriptor of
+ * which another process holds a copy would stay watched.
  *
- * A program may close descriptors that are not its own (closefrom), those of the loop too, and
- * nothing wakes a thread in epoll then. So one that sleeps looks once a second whether they
- * are there. If not the loop is broken: it goes on with its rounds, calls, timers and tick, without
- * watches, and its thread distrusts descriptors from then on (fd.h). The thread blocks
- * all signals, so that the application's handlers never run on it. In a forked child there is no
- * thread: _watch says RCM_ERR_FORKED, _call runs directly, _destroy frees the copy.
+ * A program may close foreign descriptors (closefrom), including those of the loop, and nothing
+ * then wakes a thread in epoll. A sleeping loop therefore checks its descriptors once a second. If
+ * they are gone the loop is broken: it continues its rounds, calls, timers and tick, but without
+ * watches, and its thread distrusts descriptors from then on (fd.h). The thread blocks all signals,
+ * so the application's handlers never run on it. A forked child has no thread: _watch returns
+ * RCM_ERR_FORKED, _call runs directly, _destroy frees the copy.
  */
 #ifndef RCMI_LOOP_H
 #define RCMI_LOOP_H
@@ -31,27 +31,27 @@ struct rcmi_watch {
     int fd;
     void (*ready)(void *arg, uint32_t epoll_events);
     void *arg;
-    bool active; /* the loop's own */
+    bool active; /* owned by the loop */
 };
 
 /* Embed it; zero it first. */
 struct rcmi_timer {
     void (*fire)(void *arg);
     void *arg;
-    rcmi_deadline at; /* the loop's own from here */
+    rcmi_deadline at; /* owned by the loop from here on */
     struct rcmi_timer *next;
     bool active;
 };
 
 /* `name` (at most 15 bytes) names the thread. `tick`, if not NULL, runs before each sleep and
- * returns until when the loop may sleep: RCMI_NEVER for as long as nothing happens, 0 for "call
- * me again after a look at the descriptors without sleeping". */
+ * returns the time until which the loop may sleep: RCMI_NEVER: until an event; 0: check descriptors
+ * without sleeping, then call tick again. */
 rcm_status rcmi_loop_create(const char *name, rcmi_deadline (*tick)(void *arg), void *arg,
                             struct rcmi_loop **ret_loop);
 rcm_status rcmi_loop_start(struct rcmi_loop *loop);
 
-/* Stops and joins the thread, closes what the loop itself owns, frees it. Watched descriptors
- * stay the owner's. Not from the loop's thread. NULL is a no-op. */
+/* Stops and joins the thread, closes the loop's own descriptors, frees it. The owner keeps watched
+ * descriptors. Not from the loop's thread. NULL is a no-op. */
 void rcmi_loop_destroy(struct rcmi_loop *loop);
 
 rcm_status rcmi_loop_watch(struct rcmi_loop *loop, struct rcmi_watch *watch, uint32_t events);
@@ -69,12 +69,11 @@ void rcmi_loop_call(struct rcmi_loop *loop, void (*fn)(void *arg), void *arg);
 
 /* Wakes the loop, so that tick runs soon. Any thread. */
 void rcmi_loop_wake(struct rcmi_loop *loop);
-/* The eventfd behind rcmi_loop_wake: other processes that hold a copy wake the loop by writing
- * 1. */
+/* The eventfd behind rcmi_loop_wake. Other processes with a copy wake the loop by writing 1. */
 int rcmi_loop_eventfd(struct rcmi_loop *loop);
 
-/* Whether the descriptors of the loop itself are still its own: a look, which costs a system call,
- * and what the last look said. Any thread. */
+/* _is_whole checks with a system call that the loop's own descriptors are unchanged; _is_broken
+ * returns the result of the last check. Any thread. */
 bool rcmi_loop_is_whole(struct rcmi_loop *loop);
 bool rcmi_loop_is_broken(const struct rcmi_loop *loop);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is mapped in this process: see mapped.h. */
+/* Mappings of this process: see mapped.h. */
 #include "mapped.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "fd.h"
 
-/* Without /proc: holes are found, by a call that changes nothing. */
+/* Without /proc: finds holes by msync, which changes nothing. */
 static bool has_no_hole(uintptr_t from, uintptr_t to) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = from / page * page;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is mapped in this process. */
+/* Mappings of this process. */
 #ifndef RCMI_MAPPED_H
 #define RCMI_MAPPED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Can all these bytes of host memory be read? By their mappings, of which there are few: no page is
- * touched. True where that cannot be told. Any thread. */
+/* Are all these bytes of host memory readable? Checks the mappings, of which there are few; touches
+ * no page. True if it cannot be determined. Any thread. */
 bool rcmi_memory_is_readable(const void *memory, size_t bytes);
 
 #endif

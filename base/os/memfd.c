@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared memory without a name. The pages are reserved when the file is made, so that a full
- * machine is an error then and not a SIGBUS later; the file cannot shrink, for the same reason.
+ * Shared memory without a name. The pages are reserved at creation, so that a full machine causes
+ * an error then and not a SIGBUS later. The file cannot shrink, for the same reason.
  */
 #include "fd.h"
 
@@ -13,19 +13,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "error.h"
-#include "memory_room.h"
+#include "memory_check.h"
 #include "sigpipe.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
 #endif
 
-/* Reserved at a time: a signal that arrives meanwhile undoes one piece only. */
+/* Bytes reserved per call: a signal that arrives meanwhile undoes one piece only. */
 static const size_t reserve_piece = (size_t)64 << 20;
 
 static rcm_status memfd_reserve(int fd, size_t from, size_t to) {
-    /* Anonymous shared memory has no limit of its own: without a look first, asking for more than
-     * there is would not fail but wake the out-of-memory killer. */
+    /* Anonymous shared memory has no limit of its own: without this check, too large a request
+     * would not fail but trigger the out-of-memory killer. */
     rcm_status room = rcmi_memory_check(to - from);
     if (room != RCM_OK)
         return room;
@@ -44,8 +44,8 @@ static rcm_status memfd_reserve(int fd, size_t from, size_t to) {
 }
 
 static int memfd_open(const char *label) {
-    /* Kernels may be set to refuse memory files that could be executed; older ones do not know
-     * the flag that says ours cannot. */
+    /* Kernels may be configured to reject memory files that could be executed. Older kernels lack
+     * the flag that makes this one non-executable. */
     int fd = rcmi_fd_high(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
     if (fd < 0 && errno == EINVAL)
         fd = rcmi_fd_high(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -54,7 +54,7 @@ static int memfd_open(const char *label) {
 
 rcm_status rcmi_memfd_create(const char *label, size_t len, int *ret_fd) {
     if (len == 0 || len > (size_t)INT64_MAX)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "a shared memory file of %zu bytes", len);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "cannot make a shared memory file of %zu bytes", len);
     int fd = memfd_open(label);
     if (fd < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot make shared memory '%s'",
@@ -76,7 +76,7 @@ fail:
 
 rcm_status rcmi_memfd_grow(int fd, size_t old_len, size_t new_len) {
     if (new_len < old_len || new_len > (size_t)INT64_MAX)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "shared memory cannot go from %zu to %zu bytes",
+        return rcmi_fail(RCM_ERR_INVALID, 0, "shared memory cannot grow from %zu to %zu bytes",
                          old_len, new_len);
     return memfd_reserve(fd, old_len, new_len);
 }
@@ -94,7 +94,7 @@ rcm_status rcmi_memfd_size(int fd, size_t *ret_len) {
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK))
         return rcmi_fail(RCM_ERR_PROTOCOL, seals < 0 ? errno : 0,
-                         "descriptor %d is no shared memory sealed against shrinking", fd);
+                         "descriptor %d is not shared memory sealed against shrinking", fd);
     struct stat info;
     if (fstat(fd, &info) != 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot stat descriptor %d", fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes, as /proc tells of them. */
+/* Processes, from /proc. */
 #include "process.h"
 #include <dirent.h>
 #include <errno.h>
@@ -27,14 +27,13 @@ static void file_text(const char *path, char *text, size_t cap) {
     text[len > 0 ? len : 0] = '\0';
 }
 
-/* Both are known, by one clock, and differ. */
+/* Are both starts known, on the same clock, and different? */
 static bool starts_differ(const struct rcmi_process *a, const struct rcmi_process *b) {
     return a->start != b->start && a->start != 0 && b->start != 0 && a->time_ns == b->time_ns;
 }
 
-/* Are the numbers in /proc those of this process's namespace? Where it was mounted by another one
- * (unshare --pid without --mount-proc, a container with the host's /proc) they are other
- * processes'. */
+/* Does /proc show this process's PID namespace? If another namespace mounted it (unshare --pid
+ * without --mount-proc, a container with the host's /proc), its numbers are other processes'. */
 static bool proc_is_ours(void) {
     char text[16] = "";
     const ssize_t len = readlink("/proc/self", text, sizeof text - 1);
@@ -50,7 +49,7 @@ uint64_t rcmi_process_time_ns(void) {
     return namespace_of("/proc/self/ns/time");
 }
 
-/* State letter, parent and start of a process; false if there is no telling. */
+/* State letter, parent and start of a process; false if unknown. */
 static bool process_stat(int pid, char *ret_state, int *ret_parent, uint64_t *ret_start) {
     char path[40], text[1024];
     unsigned long long start;
@@ -58,7 +57,8 @@ static bool process_stat(int pid, char *ret_state, int *ret_parent, uint64_t *re
         return false;
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     file_text(path, text, sizeof text);
-    const char *rest = strrchr(text, ')'); /* behind the program's name, which may hold anything */
+    const char *rest =
+        strrchr(text, ')'); /* after the program's name, which may contain anything */
     if (!rest || sscanf(rest,
                         ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                         "%*s %llu",
@@ -68,7 +68,7 @@ static bool process_stat(int pid, char *ret_state, int *ret_parent, uint64_t *re
     return true;
 }
 
-/* One word of printable characters. */
+/* Makes the text one word of printable characters. */
 static void text_clean(char *text) {
     if (!text[0])
         strcpy(text, "-");
@@ -106,9 +106,9 @@ uint64_t rcmi_process_begun(const struct rcmi_process *process) {
     return process->start != 0 && begun < now ? begun : now;
 }
 
-/* Whether the numbers of the two mean the same processes. A machine that was cloned while it ran
- * has all but the host's name from the other. */
-static bool same_place(const struct rcmi_process *a, const struct rcmi_process *b) {
+/* Do pids of the two refer to the same processes? A machine that was cloned while running differs
+ * from the original only in the host name. */
+static bool pids_are_comparable(const struct rcmi_process *a, const struct rcmi_process *b) {
     return a->pid_ns == b->pid_ns && a->pid_ns != 0 && strcmp(a->boot, b->boot) == 0 &&
            strcmp(a->boot, "-") != 0 && strcmp(a->host, b->host) == 0;
 }
@@ -117,17 +117,17 @@ enum rcmi_process_state rcmi_process_look(const struct rcmi_process *process) {
     struct rcmi_process self, seen;
     char state = '?';
     rcmi_process_self(&self);
-    if (!same_place(process, &self))
+    if (!pids_are_comparable(process, &self))
         return RCMI_PROCESS_ELSEWHERE;
     if (process->pid == self.pid && !starts_differ(process, &self))
         return RCMI_PROCESS_SELF;
     if (process->pid < 1 || (kill(process->pid, 0) != 0 && errno == ESRCH))
         return RCMI_PROCESS_ENDED;
-    seen = self; /* its start is told by this process's clock */
+    seen = self; /* its start is read on this process's clock */
     if (!process_stat(process->pid, &state, &seen.parent, &seen.start))
-        return RCMI_PROCESS_RUNS; /* so it seems */
+        return RCMI_PROCESS_RUNS; /* presumably */
     if (starts_differ(&seen, process) || state == 'Z' || state == 'X')
-        return RCMI_PROCESS_ENDED; /* the number is another's now, or waits to be collected */
+        return RCMI_PROCESS_ENDED; /* the number was reused, or is a zombie */
     return state == 'T' || state == 't' ? RCMI_PROCESS_STOPPED : RCMI_PROCESS_RUNS;
 }
 
@@ -147,7 +147,7 @@ bool rcmi_process_rests(int pid) {
         return kill(pid, 0) != 0 && errno == ESRCH;
     while (rests && (entry = readdir(dir)))
         if (entry->d_name[0] != '.' && process_stat(atoi(entry->d_name), &state, &parent, &start))
-            rests = state_rests(state); /* a thread that cannot be read has ended */
+            rests = state_rests(state); /* an unreadable thread has ended */
     closedir(dir);
     return rests;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making stream sockets: addresses, listening, accepting, connecting. Over Unix sockets also
- * passing descriptors. Nothing here waits, but rcmi_resolve for as long as the resolver does. */
+/* Stream sockets: addresses, listening, accepting, connecting. Passing descriptors over Unix
+ * sockets. Nothing here waits, except rcmi_resolve for the resolver. */
 #include "fd.h"
 
 #include <errno.h>
@@ -43,14 +43,14 @@ static bool ipv6_usable(void) {
     return usable;
 }
 
-/* The 0th address is dual-stack where there is IPv6, the next one IPv4 only. */
+/* The 0th address is dual-stack if there is IPv6, the next one IPv4 only. */
 static rcm_status resolve_any(uint16_t port, size_t i, struct rcmi_sockaddr *ret_addr) {
     struct sockaddr_in6 any6 = {
         .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons(port)};
     size_t with6 = ipv6_usable() ? 1 : 0;
     if (i > with6)
-        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there is no %zuth any-address", i);
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "any-address number %zu does not exist", i);
     memset(ret_addr, 0, sizeof *ret_addr);
     if (i < with6) {
         memcpy(&ret_addr->addr, &any6, sizeof any6);
@@ -100,8 +100,7 @@ rcm_status rcmi_resolve(const char *host, uint16_t port, size_t i, struct rcmi_s
         memcpy(&ret_addr->addr, entry->ai_addr, entry->ai_addrlen);
         ret_addr->len = entry->ai_addrlen;
     } else {
-        status =
-            rcmi_fail(RCM_ERR_NOT_FOUND, 0, "host '%s' has no more than %zu addresses", name, i);
+        status = rcmi_fail(RCM_ERR_NOT_FOUND, 0, "host '%s' has only %zu addresses", name, i);
     }
     freeaddrinfo(list);
     return status;
@@ -110,7 +109,7 @@ rcm_status rcmi_resolve(const char *host, uint16_t port, size_t i, struct rcmi_s
 static rcm_status unix_address(const char *name, struct sockaddr_un *ret_addr, socklen_t *ret_len) {
     size_t len = strlen(name);
     if (len == 0 || len > MAX_UNIX_NAME)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "a Unix socket name of %zu bytes, not 1 to %d", len,
+        return rcmi_fail(RCM_ERR_INVALID, 0, "a Unix socket name has %zu bytes. Use 1 to %d", len,
                          MAX_UNIX_NAME);
     memset(ret_addr, 0, sizeof *ret_addr);
     ret_addr->sun_family = AF_UNIX;
@@ -134,7 +133,7 @@ rcm_status rcmi_listen(struct rcmi_sockaddr *addr, int *ret_fd) {
         goto fail;
     if (bind(fd, (const struct sockaddr *)&addr->addr, addr->len) != 0)
         goto fail;
-    if (listen(fd, INT_MAX) != 0) /* the kernel takes net.core.somaxconn instead */
+    if (listen(fd, INT_MAX) != 0) /* the kernel limits it to net.core.somaxconn */
         goto fail;
     struct rcmi_sockaddr bound = {.len = sizeof bound.addr};
     if (getsockname(fd, (struct sockaddr *)&bound.addr, &bound.len) != 0)
@@ -144,7 +143,7 @@ rcm_status rcmi_listen(struct rcmi_sockaddr *addr, int *ret_fd) {
     *ret_fd = fd;
     return RCM_OK;
 fail:
-    rcmi_fd_close(&fd); /* keeps errno, as rcmi_sockaddr_text does */
+    rcmi_fd_close(&fd); /* keeps errno, like rcmi_sockaddr_text */
     return rcmi_fail(rcmi_status_of_errno(errno), errno, "cannot listen on %s",
                      rcmi_sockaddr_text(addr, text));
 }
@@ -167,15 +166,15 @@ rcm_status rcmi_listen_unix(const char *name, int *ret_fd) {
     return RCM_OK;
 }
 
-/* Firewalls and address translators forget a connection that is idle for some minutes: 240 s is the
- * shortest limit in common use. As many probes as the kernel allows may remain without an answer:
- * how long a silent host is waited for is decided elsewhere (RINGCOMM_PEER_TIMEOUT). */
+/* Firewalls and NATs drop a connection that is idle for some minutes: 240 s is the shortest common
+ * limit. As many probes as the kernel allows may stay unanswered: RINGCOMM_PEER_TIMEOUT decides
+ * elsewhere how long to wait for a silent host. */
 enum { KEEPALIVE_IDLE_S = 60, KEEPALIVE_PAUSE_S = 120, KEEPALIVE_PROBES = 127 };
 
 void rcmi_socket_prepare(int fd) {
     const int on = 1, idle = KEEPALIVE_IDLE_S, pause = KEEPALIVE_PAUSE_S, probes = KEEPALIVE_PROBES;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
-        return; /* a Unix socket: it never waits, and nobody is between the ends */
+        return; /* a Unix socket: no delay, and no firewall between the ends */
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof pause);
@@ -183,14 +182,14 @@ void rcmi_socket_prepare(int fd) {
 }
 
 #ifndef TCP_RTO_MAX_MS
-#define TCP_RTO_MAX_MS 44 /* since Linux 6.15; older headers lack it, older kernels refuse it */
+#define TCP_RTO_MAX_MS 44 /* since Linux 6.15; older kernels reject it */
 #endif
 
-/* Pauses between attempts double from the first to the longest; after 15 attempts in vain
- * (net.ipv4.tcp_retries2) the kernel gives the connection up. */
+/* Pauses between attempts double from the first to the longest. After 15 unanswered attempts
+ * (net.ipv4.tcp_retries2) the kernel gives up the connection. */
 enum { PAUSE_FIRST_MS = 200, PAUSE_LEAST_MS = 1000, PAUSE_MOST_MS = 120000, ATTEMPTS = 15 };
 
-/* How long the kernel goes on if no pause is longer than longest. */
+/* How long the kernel retries if no pause is longer than `longest`. */
 static int64_t kernel_patience_ms(int64_t longest) {
     int64_t pause = PAUSE_FIRST_MS, sum = 0;
     for (int i = 0; i <= ATTEMPTS; i++) {
@@ -206,11 +205,11 @@ void rcmi_socket_resend_soon(int fd, int64_t patience_ms) {
     while (longest < PAUSE_MOST_MS && kernel_patience_ms(longest) < patience_ms + patience_ms / 10)
         longest += PAUSE_FIRST_MS;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &longest, sizeof longest);
-    /* With few packets under way the first six attempts do not slow down. */
+    /* With few packets in flight, the first six attempts do not back off. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
 }
 
-/* What accept() says of a connection that died in the queue; the next one may be well. */
+/* Does accept() report a connection that died in the queue? The next one may be fine. */
 static bool accept_may_retry(int sys_errno) {
     switch (sys_errno) {
     case EINTR:
@@ -271,7 +270,7 @@ rcm_status rcmi_connect_start_unix(const char *name, int *ret_fd) {
     int fd = rcmi_fd_high(socket(AF_UNIX, socket_flags, 0));
     int failed = fd < 0;
     while (!failed && connect(fd, (const struct sockaddr *)&addr, len) != 0) {
-        if (errno != EINTR) /* a Unix connect that was interrupted has not begun */
+        if (errno != EINTR) /* an interrupted Unix connect has not begun */
             failed = 1;
     }
     if (failed) {
@@ -286,8 +285,8 @@ rcm_status rcmi_connect_start_unix(const char *name, int *ret_fd) {
     return RCM_OK;
 }
 
-/* A connection to a free port of this machine can, by chance, be given that very port as its own
- * and then meets itself. Nobody listens there. */
+/* Detects self-connection: a connection to a free local port can by chance get that port as its own
+ * and connect to itself. There is no listener. */
 static bool connected_to_itself(const struct rcmi_sockaddr *peer, int fd) {
     struct rcmi_sockaddr own = {.len = sizeof own.addr};
     if (peer->addr.ss_family != AF_INET && peer->addr.ss_family != AF_INET6)
@@ -296,7 +295,7 @@ static bool connected_to_itself(const struct rcmi_sockaddr *peer, int fd) {
            memcmp(&own.addr, &peer->addr, own.len) == 0;
 }
 
-/* A socket without a peer is on its way to one, or had one that has hung up meanwhile. */
+/* Distinguishes a socket that is still connecting from one whose peer has hung up. */
 static bool has_hung_up(int fd) {
     struct pollfd entry = {.fd = fd, .events = POLLOUT};
     return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR));
@@ -329,8 +328,8 @@ union control {
 
 rcm_status rcmi_send_fds(int sock, const void *buf, size_t len, const int *fds, int nfds) {
     if (len == 0 || len > MAX_FDS_BYTES || nfds < 0 || nfds > MAX_FDS)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "a message of %zu bytes and %d descriptors", len,
-                         nfds);
+        return rcmi_fail(RCM_ERR_INVALID, 0,
+                         "cannot send a message of %zu bytes and %d descriptors", len, nfds);
     union control control;
     memset(&control, 0, sizeof control);
     struct iovec vec = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
@@ -354,14 +353,15 @@ rcm_status rcmi_send_fds(int sock, const void *buf, size_t len, const int *fds, 
     if (done < 0)
         return rcmi_fail(rcmi_status_of_errno(errno), errno,
                          "cannot send %d descriptors over descriptor %d", nfds, sock);
-    if ((size_t)done != len) /* Linux queues a message of this size whole or not at all */
-        return rcmi_fail(RCM_ERR_SYSTEM, 0, "a message of %zu bytes was cut after %zd", len, done);
+    if ((size_t)done != len) /* Linux queues messages of this size whole or not at all */
+        return rcmi_fail(RCM_ERR_SYSTEM, 0, "only %zd of %zu bytes of a message were sent", done,
+                         len);
     return RCM_OK;
 }
 
-/* Takes the descriptors out of msg: all, or none if there are more than max_fds or some are lost.
- * The kernel makes as many as the process may still have and as there is room for, and says if it
- * had to cut; there is room for MAX_FDS. */
+/* Takes the descriptors out of msg: all, or none if there are more than max_fds or some were lost.
+ * The kernel creates as many as the process limit and the buffer (MAX_FDS) allow, and flags a
+ * truncated list. */
 static rcm_status control_take(struct msghdr *msg, int *ret_fds, int max_fds, int *ret_nfds) {
     int count = 0, made = 0;
     bool fits = !(msg->msg_flags & MSG_CTRUNC), refused = false;
@@ -391,8 +391,8 @@ static rcm_status control_take(struct msghdr *msg, int *ret_fds, int max_fds, in
     if (fits)
         return RCM_OK;
     if (refused || ((msg->msg_flags & MSG_CTRUNC) && made < MAX_FDS))
-        return rcmi_fail(RCM_ERR_RESOURCE, EMFILE, "cannot take a descriptor from a peer");
-    return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message came with more than %d descriptors", max_fds);
+        return rcmi_fail(RCM_ERR_RESOURCE, EMFILE, "cannot receive a descriptor from a peer");
+    return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message has more than %d descriptors", max_fds);
 }
 
 rcm_status rcmi_recv_fds(int sock, void *buf, size_t len, size_t *ret_len, int *ret_fds,

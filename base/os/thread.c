@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads of the library, why one cannot be started, and conditions: see thread.h. */
+/* Threads of the library, diagnosis of failed starts, and condition variables: see thread.h. */
 #include "thread.h"
 
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ static void limit_add(char *text, const char *name, int which, rlim_t unit, cons
                  (unsigned long long)(limit.rlim_cur / unit), words);
 }
 
-/* Appends the group, this process's or one above, that has as many tasks as it may have. */
+/* Appends the control group, this process's or a parent, that has reached its limit of tasks. */
 static void cgroup_add(char *text) {
     struct rcmi_cgroup_tasks full;
     const size_t used = strlen(text);
@@ -39,7 +39,8 @@ static void cgroup_add(char *text) {
                  (unsigned long long)full.limit);
 }
 
-/* Why there was no thread with such a stack, as far as that can be seen afterwards. */
+/* Finds the reason why no thread with such a stack could start, as far as it is visible
+ * afterwards. */
 static void explain(size_t stack, char text[TEXT]) {
     void *area = mmap(NULL, stack, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
@@ -59,7 +60,7 @@ static void explain(size_t stack, char text[TEXT]) {
         snprintf(text, TEXT, "%s",
                  area == MAP_FAILED
                      ? "there is no memory left"
-                     : "the system has no more (kernel.threads-max, kernel.pid_max)");
+                     : "the system allows no more threads (kernel.threads-max, kernel.pid_max)");
 }
 
 static rcm_status thread_refused(const struct rcmi_thread_kind *kind, size_t stack, int error) {
@@ -75,7 +76,7 @@ static rcm_status thread_refused(const struct rcmi_thread_kind *kind, size_t sta
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-/* Static thread-local variables of the program and its libraries lie in the stack, too. */
+/* Static thread-local variables of the program and its libraries also use the stack. */
 static size_t stack_bytes(const struct rcmi_thread_kind *kind, const pthread_attr_t *attributes) {
     size_t (*least)(const pthread_attr_t *) = NULL;
     void *symbol = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
@@ -94,7 +95,7 @@ static void signals_to_block(sigset_t *ret_set) {
 rcm_status rcmi_thread_start(const struct rcmi_thread_kind *kind, void *(*run)(void *arg),
                              void *arg, pthread_t *ret_thread) {
     RCMI_ENTRY;
-    struct rcmi_foreign foreign; /* a thread begins in the environment of its creator */
+    struct rcmi_foreign foreign; /* a thread inherits its creator's environment */
     sigset_t block, old;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);

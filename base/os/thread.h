@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads of the library. Each has
- *   - a stack of a stated size, whatever `ulimit -s` says: the default one may be more than
- *     RLIMIT_AS, or with mlockall RLIMIT_MEMLOCK, has room for;
- *   - all signals blocked but those of faults, so that no handler of the application runs on it;
- *   - the default floating-point environment (entry.h), whatever that of its creator is.
+ *   - a stack of a fixed size, independent of `ulimit -s`: the default size may exceed RLIMIT_AS,
+ *     or with mlockall RLIMIT_MEMLOCK;
+ *   - all signals blocked except faults, so that no handler of the application runs on it;
+ *   - the default floating-point environment (entry.h), independent of its creator's.
  *
- * And condition variables whose waits have deadlines.
+ * Also condition variables whose waits have deadlines.
  *
  * Not here: what threads do (loop.h is one kind).
  */
@@ -20,13 +20,13 @@
 #include "ringcomm.h"
 
 enum {
-    RCMI_STACK_KIB = 1024, /* callbacks and operators of the program have that, too */
+    RCMI_STACK_KIB = 1024, /* also for callbacks and user operators */
     RCMI_STACK_DRIVER_KIB =
-        8192 /* of what calls libpmix, or a CUDA driver that translates kernels */
+        8192 /* for calls of libpmix, or of a CUDA driver that compiles kernels */
 };
 
 struct rcmi_thread_kind {
-    const char *name; /* in errors: "the thread of ..." */
+    const char *name; /* for errors: "the thread of ..." */
     size_t stack_kib;
     bool detached;
 };
@@ -35,11 +35,11 @@ struct rcmi_thread_kind {
 rcm_status rcmi_thread_start(const struct rcmi_thread_kind *kind, void *(*run)(void *arg),
                              void *arg, pthread_t *ret_thread);
 
-/* A condition variable on the clock of deadlines; pthread_cond_destroy ends it. */
+/* A condition variable on the clock of deadlines; end with pthread_cond_destroy. */
 void rcmi_condition_init(pthread_cond_t *condition);
 
-/* Waits with the lock held. False: the deadline has passed. May return true without a wake-up. Not
- * pthread_cond_clockwait, which glibc has from 2.30 on. */
+/* Waits with the lock held. False: the deadline has passed. May return true without a wake-up. Does
+ * not use pthread_cond_clockwait, which needs glibc 2.30. */
 bool rcmi_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, rcmi_deadline deadline);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Doorbells and pauses. Futex calls are of the shared kind: doorbells lie in memory of several
- * processes.
- */
+/* Doorbells and pauses. Futex calls are of the shared kind, because several processes map
+ * doorbells. */
 #include "wait.h"
 
 #include <errno.h>
@@ -27,15 +26,15 @@ uint32_t rcmi_doorbell_arm(struct rcmi_doorbell *doorbell, uint32_t bit) {
     else
         atomic_fetch_or_explicit(&doorbell->armed, bit, memory_order_seq_cst);
     /* Partner: the fence in rcmi_doorbell_ring. A read-modify-write alone would let the caller's
-     * re-check go ahead of it on some machines. */
+     * re-check move ahead of it on some machines. */
     atomic_thread_fence(memory_order_seq_cst);
-    /* Partner: the increment in doorbell_wake_threads. Whoever reads the new word also sees the
-     * change it was rung for, so the re-check finds it. */
+    /* Partner: the increment in doorbell_wake_threads. A reader of the new word also sees the
+     * change that it was rung for, so the re-check finds it. */
     return atomic_load_explicit(&doorbell->word, memory_order_acquire);
 }
 
 void rcmi_doorbell_disarm(struct rcmi_doorbell *doorbell, uint32_t bit) {
-    /* Relaxed: a ringer that still sees the bit wakes nobody, which does no harm. */
+    /* Relaxed: a ringer that still sees the bit wakes nobody, which is harmless. */
     if (bit == RCMI_DOORBELL_FUTEX_ONE)
         atomic_fetch_sub_explicit(&doorbell->armed, bit, memory_order_relaxed);
     else
@@ -46,16 +45,16 @@ void rcmi_doorbell_sleep(struct rcmi_doorbell *doorbell, uint32_t seen, rcmi_dea
     struct timespec at = {.tv_sec = (time_t)(deadline / 1000000000),
                           .tv_nsec = (long)(deadline % 1000000000)};
     int saved_errno = errno;
-    /* The bitset form takes an absolute time of the monotonic clock. All its errors mean "look
-     * again": the word had changed, a signal came, the deadline passed. */
+    /* The bitset form takes an absolute monotonic time. All its errors mean "check again": the word
+     * had changed, a signal arrived, the deadline passed. */
     syscall(SYS_futex, &doorbell->word, FUTEX_WAIT_BITSET, seen,
             deadline == RCMI_NEVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
     errno = saved_errno;
 }
 
 static void doorbell_wake_threads(struct rcmi_doorbell *doorbell) {
-    /* Partner: the load in rcmi_doorbell_arm; the kernel compares the word with `seen` before it
-     * lets anyone sleep, so a sleeper between arm and sleep does not sleep. */
+    /* Partner: the load in rcmi_doorbell_arm. The kernel compares the word with `seen` before
+     * sleeping, so a caller between arm and sleep does not sleep. */
     atomic_fetch_add_explicit(&doorbell->word, 1, memory_order_release);
     syscall(SYS_futex, &doorbell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -63,7 +62,7 @@ static void doorbell_wake_threads(struct rcmi_doorbell *doorbell) {
 static void doorbell_wake_eventfd(int eventfd) {
     RCMI_ENTRY;
     const uint64_t one = 1;
-    /* Fails only if the counter is full, and then its sleeper is awake already. */
+    /* Fails only if the counter is full; the sleeper is then awake already. */
     while (eventfd >= 0 && write(eventfd, &one, sizeof one) < 0 && errno == EINTR)
         ;
 }
@@ -87,17 +86,17 @@ void rcmi_doorbell_ring_all(struct rcmi_doorbell *doorbell, int eventfd, int pol
 /* ---- Pauses -------------------------------------------------------------------------------- */
 
 enum {
-    SPIN_US_ROOMY = 50,   /* longer than a wake-up through the kernel takes */
-    YIELDS_ROOMY = 32,    /* somebody else may want this CPU after all */
+    SPIN_US_ROOMY = 50,   /* longer than a wake-up through the kernel */
+    YIELDS_ROOMY = 32,    /* another thread may need this CPU after all */
     YIELDS_CROWDED = 64,  /* each gives the CPU to another rank: faster than any sleep */
-    SPINS_PER_CLOCK = 16, /* few: a look between two spins may take microseconds */
+    SPINS_PER_CLOCK = 16, /* few: the check between two spins may take microseconds */
     BYTES_MANY = 65536,
     BYTES_PER_YIELD = 4096,
-    YIELDS_MOVED = 4000, /* at most so many more while bytes are moved */
+    YIELDS_MOVED = 4000, /* maximum additional yields while bytes are moved */
 };
 
-/* What the process found out once. Racing first callers measure twice and write nearly the same;
- * each value stands alone, so relaxed order is enough and no other atomic is its partner. */
+/* Values determined once per process. Concurrent first callers measure twice and write nearly the
+ * same. Each value is independent, so relaxed order needs no partner. */
 static _Atomic int known_cpus = -1;    /* -1: not yet */
 static _Atomic int known_spin_us = -2; /* RINGCOMM_SPIN_US; -1: auto; -2: not yet */
 
@@ -105,13 +104,13 @@ static inline void cpu_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory"); /* `yield` takes no time on most of them */
+    __asm__ volatile("isb" ::: "memory"); /* `yield` takes no time on most CPUs */
 #else
     __asm__ volatile("" ::: "memory");
 #endif
 }
 
-/* Whole ones; 0 if a quota allows less. */
+/* Whole CPUs; 0 if a quota allows less than one. */
 static int cpus_of_process(void) {
     int cpus = atomic_load_explicit(&known_cpus, memory_order_relaxed);
     if (cpus >= 0)
@@ -158,7 +157,7 @@ static size_t at_most(size_t n, size_t most) {
     return n < most ? n : most;
 }
 
-/* There and back by a socket within a host, and through slow memory. */
+/* A round trip of the bytes: through sockets within a host, and through slow memory. */
 struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes, bool by_sockets) {
     const size_t bytes_per_us = by_sockets ? 1024 : 4096, most_us = by_sockets ? 2000 : 1000;
     if (bytes < BYTES_MANY || spin_setting() >= 0)
@@ -170,8 +169,8 @@ struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes, b
     return budget;
 }
 
-/* The clock is read now and then, not counted in pauses: between two of them the caller looks, and
- * a look at sockets takes many times as long as a pause. */
+/* Reads the clock from time to time instead of counting pauses: between two pauses the caller
+ * checks its condition, and checking sockets takes many times as long as a pause. */
 static void pause_check_clock(struct rcmi_pause *pause) {
     const int64_t now = rcmi_now_ns();
     if (pause->spin_until == 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Yields and what they cost; see the header. */
+/* Yields and their cost; see the header. */
 #include "yield.h"
 
 #include <sched.h>
 #include "clock.h"
 
-enum { TIMED_YIELDS = 16 }; /* after a suspicious one */
+enum { TIMED_YIELDS = 16 }; /* after a yield that may have been lost */
 
 bool rcmi_yields_allowed(const struct rcmi_yields *yields, int64_t now) {
     return now >= atomic_load_explicit(&yields->rest_until, memory_order_relaxed);
@@ -30,18 +30,17 @@ void rcmi_yields_account(struct rcmi_yields *yields, int64_t begin, int64_t end)
         atomic_store_explicit(&yields->rest, RCMI_YIELD_REST_MIN, memory_order_relaxed);
     } else if (debt > RCMI_YIELD_DEBT_MAX) {
         yields_begin_rest(yields, end);
-        debt = RCMI_YIELD_DEBT_MAX / 3 * 2; /* after the rest it takes less to be sure */
+        debt = RCMI_YIELD_DEBT_MAX / 3 * 2; /* after the rest, less evidence is needed */
     }
     atomic_store_explicit(&yields->debt, debt, memory_order_relaxed);
 }
 
 static struct rcmi_yields of_process;
-/* So many yields are still to be timed; of the process, relaxed, as the rest. */
+/* The number of yields still to be timed, per process; relaxed like the others. */
 static _Atomic int timed;
 
-/* Gives the CPU away once, looking only whether the clock ticks meanwhile, as it does in a lost
- * yield and, by chance, in others. Exact times would take some percent of the time of a good one.
- */
+/* Yields once, and only checks whether the clock ticked meanwhile, as it does in a lost yield and
+ * by chance in others. Exact timing would cost some percent of a good yield. */
 static void yield_untimed(int64_t tick) {
     sched_yield();
     if (rcmi_tick_ns() != tick)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts, sizes and durations: see numbers.h. Digits are read here, since strtod depends on the
+/* Counts, sizes and durations: see numbers.h. Parses digits itself, since strtod depends on the
  * locale and the rounding mode. */
 #include "numbers.h"
 
@@ -19,7 +19,7 @@ static const struct unit {
 };
 enum { UNITS = sizeof units / sizeof units[0] };
 
-/* Returns what follows the digits, NULL if there are none or too many. */
+/* Returns what follows the digits; NULL: no digits, or too many. */
 static const char *digits_read(const char *text, int64_t *ret_value) {
     int64_t value = 0;
     const char *c = text;
@@ -58,7 +58,7 @@ bool rcmi_read_size(const char *text, int64_t *ret_value) {
     return true;
 }
 
-/* ".25" of a unit, cut to ns. */
+/* ".25" of a unit, truncated to ns. */
 static const char *fraction_read(const char *c, int64_t *ret_billionths) {
     int64_t scale = RCMI_SECOND, sum = 0;
     if (*c == '.' && (c[1] < '0' || c[1] > '9'))
@@ -85,7 +85,7 @@ bool rcmi_read_duration(const char *text, int64_t unit_ns, int64_t *ret_ns) {
     if (i == UNITS)
         return false;
     const int64_t unit = *rest ? units[i].ns : unit_ns;
-    /* An hour has 3.6e12 ns, so that billionths of it do not fit together. */
+    /* An hour has 3.6e12 ns: multiplying by billionths would overflow. */
     const int64_t part = unit / 1000 * billionths / (RCMI_SECOND / 1000);
     if (__builtin_mul_overflow(whole, unit, &ns) || __builtin_add_overflow(ns, part, &ns))
         return false;

@@ -29,6 +29,6 @@ rcm_status rcmi_ports_parse(const char *text, int *ret_low, int *ret_high) {
 rcm_status rcmi_ports_fail_used(const char *text) {
     return rcmi_fail(RCM_ERR_RESOURCE, EADDRINUSE,
                      "no port of RINGCOMM_PORTS (%s) is free: each rank of a host needs one, and "
-                     "so does a store that is served at no port in particular",
+                     "so does a store without a fixed port. Extend the range",
                      text);
 }

@@ -5,10 +5,10 @@
 
 #include "ringcomm.h"
 
-/* "low-high" or one port; "" is 0 to 0: any that is free. RCM_ERR_CONFIG: neither. */
+/* "low-high" or one port; "" gives 0 to 0: any free port. RCM_ERR_CONFIG: neither. */
 rcm_status rcmi_ports_parse(const char *text, int *ret_low, int *ret_high);
 
-/* Of all of them, none is free. */
+/* Fails: none of the ports is free. */
 rcm_status rcmi_ports_fail_used(const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of RINGCOMM_ variables. Names of other programs (RANK, MASTER_ADDR) are read where
- * launchers are understood, in rendezvous/. */
+/* The table of RINGCOMM_ variables. rendezvous/ reads variables of other programs (RANK,
+ * MASTER_ADDR). */
 #include "settings.h"
 
 #include <assert.h>
@@ -16,8 +16,8 @@ struct setting_row {
     const char *name, *default_value, *help;
 };
 
-/* An empty variable counts as one that is not set, so that scripts can pass it on blindly; the
- * secret is the exception, see rcmi_secret. */
+/* An empty variable counts as not set, so that scripts can pass it on unchecked. Exception: the
+ * secret, see rcmi_secret. */
 static const struct setting_row table[] = {
     {"RINGCOMM_RANK", "", "rank of this process; empty: the launcher's (RANK)"},
     {"RINGCOMM_WORLD_SIZE", "", "number of ranks; empty: the launcher's (WORLD_SIZE)"},
@@ -31,63 +31,62 @@ static const struct setting_row table[] = {
      "(TORCHELASTIC_RUN_ID)"},
     {"RINGCOMM_HOST_ID", "",
      "name of this host, only ranks of equal name share memory; empty: the kernel's boot id"},
-    {"RINGCOMM_SECRET", "", "every connection proves that it knows this text; empty: no proof"},
-    {"RINGCOMM_SECRET_FILE", "", "file that holds the secret instead"},
-    {"RINGCOMM_PLAIN_STORE", "0", "1: allow a store that proves no secret although one is set"},
-    {"RINGCOMM_LOG", "warn", "what goes to stderr: error, warn, info or debug"},
+    {"RINGCOMM_SECRET", "", "shared secret that every connection must prove; empty: no proof"},
+    {"RINGCOMM_SECRET_FILE", "", "file that contains the secret instead"},
+    {"RINGCOMM_PLAIN_STORE", "0", "1: allow a store without proof although a secret is set"},
+    {"RINGCOMM_LOG", "warn", "log level on stderr: error, warn, info or debug"},
     {"RINGCOMM_TIMEOUT", "1800",
      "deadline of an operation, in seconds or with a unit, as 90s, 10m"},
     {"RINGCOMM_WARN_AFTER", "30",
-     "seconds, or with a unit, without progress until a warning says who is waited for; 0: never"},
+     "seconds, or with a unit, without progress until a warning names the awaited rank; 0: never"},
     {"RINGCOMM_PEER_TIMEOUT", "15",
      "seconds, or with a unit, until a silent host or link counts as lost"},
     {"RINGCOMM_TRANSPORT", "auto",
-     "transports that may be used: auto, or a list as shm,tcp of those that ringcomm-info shows"},
+     "transports to use: auto, or a list of those that ringcomm-info shows, as shm,tcp"},
     {"RINGCOMM_CHAOS", "",
-     "for tests: what transports chaos:shm, chaos:tcp do wrong, as seed=7,delay=500,fault=cut"},
+     "for tests: faults that chaos:shm, chaos:tcp inject, as seed=7,delay=500,fault=cut"},
     {"RINGCOMM_ALGORITHM", "",
      "algorithms by name, as all_reduce=binomial:0-32K,ring:32K-; empty: by price"},
     {"RINGCOMM_IFACE", "",
      "interfaces of the tcp transport: names, addresses or networks, as eth0,10.1.0.0/16; empty: "
-     "chosen by itself"},
+     "automatic"},
     {"RINGCOMM_PORTS", "", "ports to listen on, as 20000-20100; empty: any free port"},
     {"RINGCOMM_KERNELS", "auto", "instruction set of the reduction kernels; auto: the best here"},
     {"RINGCOMM_COPY", "auto",
-     "how some KiB are copied: vectors, strings (rep movsb); auto: whichever is better on this "
-     "CPU"},
+     "copy method for some KiB: vectors, strings (rep movsb); auto: the faster one on this CPU"},
     {"RINGCOMM_VERBS_DEVICES", "",
-     "RDMA ports, as mlx5_0:1,mlx5_1; empty: all that are active, of hardware"},
+     "RDMA ports, as mlx5_0:1,mlx5_1; empty: all active hardware ports"},
     {"RINGCOMM_VERBS_GID_INDEX", "-1", "address of an RDMA port; -1: RoCE v2 by IPv4 first"},
-    {"RINGCOMM_VERBS_TRAFFIC_CLASS", "0", "traffic class of RoCE, and between subnets"},
+    {"RINGCOMM_VERBS_TRAFFIC_CLASS", "0", "traffic class for RoCE and between subnets"},
     {"RINGCOMM_VERBS_SL", "0", "service level of InfiniBand, priority of RoCE"},
     {"RINGCOMM_VERBS_PKEY", "0", "partition of InfiniBand; 0: the port's first"},
     {"RINGCOMM_DEVICE", "auto",
-     "the rank's CUDA device, by number or UUID; auto: by its number on its host; none"},
+     "CUDA device of the rank, by number or UUID; auto: by its number on its host; none"},
     {"RINGCOMM_CHECK_MEMORY", "0",
-     "1: for debugging: a call whose buffer is registered memory that was freed since is refused"},
+     "1: for debugging: reject calls whose buffer is registered memory that was freed since"},
     {"RINGCOMM_SLOT_BYTES", "auto",
      "bytes of one slot of a channel; auto: 128K, less for more than 64 ranks"},
     {"RINGCOMM_SLOTS", "4", "slots of a channel"},
-    {"RINGCOMM_SLOT_MEMORY", "4G", "bytes that the slots of all channels of a rank may have"},
+    {"RINGCOMM_SLOT_MEMORY", "4G", "limit of the slot memory of all channels of a rank, in bytes"},
     {"RINGCOMM_SPIN_US", "auto",
      "microseconds, or with a unit, of spinning before sleeping; auto: by CPUs and ranks of this "
      "host"},
     {"RINGCOMM_PROTOCOL", "",
-     "which way data goes by size within a host, as get=64K-,eager=0-32K; ringcomm-info lists the "
-     "names; rank 0's counts; empty: by CPU family"},
+     "protocol thresholds by size within a host, as get=64K-,eager=0-32K; ringcomm-info lists the "
+     "names; rank 0's value applies; empty: by CPU family"},
     {"RINGCOMM_NEAR", "auto",
      "1: all ranks of this host share a last-level cache, 0: none do; auto: by affinity masks, "
      "and 0 in a virtual machine"},
     {"RINGCOMM_TUNING", "",
-     "file with the same, prices and algorithms, a name a line; rank 0's counts"},
+     "file of protocol thresholds, prices and algorithms, one per line; rank 0's file applies"},
     {"RINGCOMM_TRACE", "",
-     "file for what each rank does, which Perfetto opens; %r in it is the rank; empty: none"},
+     "trace file of each rank, for Perfetto; %r stands for the rank; empty: none"},
     {"RINGCOMM_TORCH_AS", "",
      "read by ringcomm.torch: torch backend names that select ringcomm, as gloo,mpi"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 
-/* Of words of ours, which are lower case: capitals mean the same. */
+/* Settings with lower-case words of ours as values: capitals mean the same. */
 static const char *const worded[] = {
     "RINGCOMM_LOG", "RINGCOMM_TRANSPORT", "RINGCOMM_ALGORITHM", "RINGCOMM_KERNELS", "RINGCOMM_COPY",
 };
@@ -106,14 +105,14 @@ static const struct setting_row *row_find(const char *name) {
     return NULL;
 }
 
-/* The variable, NULL if it is not set or empty. */
+/* The variable; NULL if it is not set or empty. */
 static const char *env_value(const char *name) {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
 }
 
-/* In lower case, of ASCII alone, whatever the locale. Who asked may keep it, and the environment
- * may change: each text is kept for good. There are few. */
+/* The value in lower case, ASCII only, independent of the locale. The caller may keep it although
+ * the environment may change, so each text is kept for good. There are few. */
 static const char *in_lower_case(const char *value) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct kept {
@@ -156,7 +155,7 @@ const char *rcmi_setting(const char *name) {
 rcm_status rcmi_parse_size(const char *text, int64_t *ret_value) {
     if (!rcmi_read_size(text, ret_value))
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "'%s' is no size (a number, perhaps followed by K, M or G)", text);
+                         "'%s' is not a size (a number, optionally followed by K, M or G)", text);
     return RCM_OK;
 }
 
@@ -172,7 +171,7 @@ rcm_status rcmi_setting_int(const char *name, int64_t min, int64_t max, int64_t 
     int64_t value;
     if (rcmi_read_count(text, &value) && in_range(value, min, max, ret_value))
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%s is no whole number from %lld to %lld", name, text,
+    return rcmi_fail(RCM_ERR_CONFIG, 0, "%s=%s is not a whole number from %lld to %lld", name, text,
                      (long long)min, (long long)max);
 }
 
@@ -182,8 +181,8 @@ rcm_status rcmi_setting_size(const char *name, int64_t min, int64_t max, int64_t
     if (rcmi_read_size(text, &value) && in_range(value, min, max, ret_value))
         return RCM_OK;
     return rcmi_fail(RCM_ERR_CONFIG, 0,
-                     "%s=%s is no size from %lld to %lld bytes (a number, perhaps followed by K, M "
-                     "or G)",
+                     "%s=%s is not a size from %lld to %lld bytes (a number, optionally followed "
+                     "by K, M or G)",
                      name, text, (long long)min, (long long)max);
 }
 
@@ -196,8 +195,8 @@ rcm_status rcmi_setting_duration(const char *name, int64_t unit_ns, int64_t min_
         return RCM_OK;
     return rcmi_fail(
         RCM_ERR_CONFIG, 0,
-        "%s=%s is no duration from %s to %s (a number with us, ms, s, m or h; alone it "
-        "counts %s)",
+        "%s=%s is not a duration from %s to %s (a number with us, ms, s, m or h; without a unit "
+        "it counts %s)",
         name, text, rcmi_duration_text(min_ns, least), rcmi_duration_text(max_ns, most),
         rcmi_duration_text(unit_ns, unit));
 }
@@ -216,7 +215,7 @@ rcm_status rcmi_setting_warn_after(int64_t *ret_ns) {
                                  ret_ns);
 }
 
-/* A rank has channels to many others where there are many. */
+/* With many ranks a rank has channels to many others. */
 static int64_t slot_bytes_of(int nranks) {
     int64_t bytes = 128 << 10;
     for (int most = 64; most < nranks && bytes > 16 << 10; most *= 2)
@@ -231,7 +230,7 @@ rcm_status rcmi_setting_slot_bytes(int nranks, int64_t *ret_bytes) {
     }
     const rcm_status status = rcmi_setting_size("RINGCOMM_SLOT_BYTES", 1024, 1 << 26, ret_bytes);
     if (status == RCM_OK && *ret_bytes % 64)
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SLOT_BYTES=%lld is no multiple of 64",
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_SLOT_BYTES=%lld is not a multiple of 64",
                          (long long)*ret_bytes);
     return status;
 }
@@ -242,7 +241,7 @@ rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting) {
     if (!ret_setting)
         return rcmi_fail(RCM_ERR_INVALID, 0, "ret_setting is NULL");
     if (i >= NROWS)
-        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "there is no setting number %zu, only %d", i,
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "setting number %zu does not exist: there are %d", i,
                          (int)NROWS);
     const struct setting_row *row = &table[i];
     const char *value = env_value(row->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the variants copy: set by kernels.c, read by each. */
+/* The copy method of all variants: set by kernels.c, read by each variant. */
 #include "variant.h"
 
 _Atomic bool rcmi_copies_strings;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the instruction set once per process, and hands out kernels from its table. */
+/* Chooses the instruction set once per process, and returns kernels from its table. */
 #include "kernels.h"
 
 #include <stdatomic.h>
@@ -52,8 +52,8 @@ static const struct rcmi_kernel_table *kernels_choose(void) {
     return variants[best].table;
 }
 
-/* Threads that come here together choose the same table, so the order of their stores does not
- * matter; the tables are constant, so relaxed pairs with relaxed. */
+/* Concurrent first callers choose the same table, so the order of their stores does not matter. The
+ * tables are constant, so relaxed pairs with relaxed. */
 static const struct rcmi_kernel_table *kernels_chosen(void) {
     static _Atomic(const struct rcmi_kernel_table *) chosen;
     const struct rcmi_kernel_table *table = atomic_load_explicit(&chosen, memory_order_relaxed);
@@ -88,7 +88,7 @@ static struct rcmi_sum sum_of(rcm_dtype dtype, rcm_op op, uint32_t divisor) {
                              .context = {.divisor = divisor}};
 }
 
-/* What the kernels know it by. */
+/* The number by which the kernels identify it. */
 static rcm_op op_kind(rcm_op op) {
     const struct rcmi_operator *created = rcmi_operator_of(op);
     return created ? created->identity.kind : op;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions of pairs; see minloc.h. Of two pairs the one with the better value wins, of equal
- * values the one with the lower index. Values are compared by a key, an integer whose order is that
- * of the values: of floats with -0 before +0, and with a NaN before or after all numbers, so that
- * it wins. The winner is stored as it is, unused bytes too, but a NaN as the only one that there
- * is.
+ * Reductions of pairs; see minloc.h. The pair with the better value wins; for equal values, the one
+ * with the lower index. Values are compared by a key, an integer with the same order: for floats -0
+ * before +0, and a NaN before or after all numbers, so that it wins. The winner is stored
+ * unchanged, including unused bytes; a NaN is stored as the canonical NaN.
  */
 #include "minloc.h"
 #include <stdbool.h>
@@ -54,8 +53,8 @@ static double canonical_float64(double value) {
 
 #define canonical_int(value) (value)
 
-/* turn: +, or ~, which turns the order around, for the largest. nan: the key of a NaN before that.
- * A copy by assignment might leave the unused bytes out. */
+/* turn: + for the smallest, ~ to reverse the order for the largest. nan: the key of a NaN before
+ * `turn`. Uses memcpy: an assignment might omit the unused bytes. */
 #define LOCATION(name, T, kind, nan, turn)                                                         \
     void rcmi_##name##_##T(void *dst, const void *const *srcs, int nsrcs, size_t count) {          \
         struct rcm_##T *results = dst;                                                             \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * minloc and maxloc, the reductions of pairs (minloc.c). Plain C, one element after the other,
- * and the same for all instruction sets.
+ * minloc and maxloc, the reductions of pairs (minloc.c). Plain C, one element at a time, the same
+ * for all instruction sets.
  */
 #ifndef RCMI_MINLOC_H
 #define RCMI_MINLOC_H

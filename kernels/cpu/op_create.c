@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operators that the program creates, as far as they compute: what is checked of them. Their table
- * is base/operator.c. */
+/* Creates operators: validates their arguments. base/operator.c has their table. */
 #include <string.h>
 #include "error.h"
 #include "kernels.h"
@@ -9,7 +8,7 @@
 static rcm_status premul_check(double imaginary, rcm_dtype dtype) {
     const bool complex = dtype == RCM_COMPLEX64 || dtype == RCM_COMPLEX128;
     if (rcm_dtype_size(dtype) == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is not a type", (int)dtype);
     if (!rcmi_reduction_find(dtype, RCMI_OP_PREMUL_SUM))
         return rcmi_fail(RCM_ERR_INVALID, 0,
                          "premul_sum of %s is not defined: only floats and complex numbers are "
@@ -25,7 +24,7 @@ static rcm_status name_check(const char *name) {
     if (!name)
         return rcmi_fail(RCM_ERR_INVALID, 0, "name is NULL");
     if (name[0] == '\0' || strlen(name) >= RCM_OP_NAME_MAX)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "name \"%.64s\" has %zu bytes, not 1 to %d", name,
+        return rcmi_fail(RCM_ERR_INVALID, 0, "name \"%.64s\" has %zu bytes. Use 1 to %d", name,
                          strlen(name), RCM_OP_NAME_MAX - 1);
     for (const char *c = name; *c; c++)
         if (*c < ' ' || *c > '~')
@@ -40,9 +39,9 @@ static rcm_status function_check(rcm_op_function function, uint32_t flags, const
         return rcmi_fail(RCM_ERR_INVALID, 0, "function is NULL");
     if (flags & ~RCM_OP_COMMUTATIVE)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "flags is 0x%x, no flag but RCM_OP_COMMUTATIVE is known", flags);
+                         "flags is 0x%x: the only known flag is RCM_OP_COMMUTATIVE", flags);
     if (dtype != RCM_ANY_DTYPE && rcm_dtype_size(dtype) == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is not a type", (int)dtype);
     return name_check(name);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which operators are defined for which types, in words: what there is a kernel for (pairs.h). */
+/* Which operators are defined for which types, with error texts: those with a kernel (pairs.h). */
 #include "error.h"
 #include "kernels.h"
 #include "operator.h"
@@ -27,12 +27,12 @@ static const char *dtype_lack(rcm_dtype dtype) {
 static const char *op_lack(rcm_op op, rcm_dtype dtype) {
     const char *lack = dtype_lack(dtype);
     if (dtype > RCM_OPAQUE)
-        return "opaque elements have only operators of rcm_op_create";
+        return "opaque elements support only operators of rcm_op_create";
     if (op == RCM_MINLOC || op == RCM_MAXLOC)
         return "they are for pairs of a value and an index";
     if (dtype == RCM_BOOL)
-        return "truth values have none";
-    return lack ? lack : "floats are no bits and no truth values";
+        return "truth values have no avg";
+    return lack ? lack : "floats have no bit or truth operations";
 }
 
 static rcm_status created_fits(const struct rcmi_operator *created, rcm_dtype dtype) {
@@ -43,7 +43,6 @@ static rcm_status created_fits(const struct rcmi_operator *created, rcm_dtype dt
                      rcm_dtype_name(dtype));
 }
 
-/* One that the program created, or did not. */
 static rcm_status created_defined(rcm_op op, rcm_dtype dtype) {
     rcm_status status = rcmi_operator_hold(op);
     if (status != RCM_OK)
@@ -60,9 +59,9 @@ rcm_status rcm_op_defined(rcm_op op, rcm_dtype dtype) {
         return RCM_OK;
     const char *dtype_name = rcm_dtype_name(dtype), *op_name = rcm_op_name(op);
     if (strcmp(dtype_name, "?") == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is no type", (int)dtype);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "dtype %d is not a type", (int)dtype);
     if (strcmp(op_name, "?") == 0)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is no operator", (int)op);
+        return rcmi_fail(RCM_ERR_INVALID, 0, "op %d is not an operator", (int)op);
     return rcmi_fail(RCM_ERR_INVALID, 0, "%s of %s is not defined: %s", op_name, dtype_name,
                      op_lack(op, dtype));
 }

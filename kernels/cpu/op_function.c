@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reductions by a function of the program's, which has two operands:
+ * Reductions by a user-defined function, which has two operands:
  *
- *      inout = in op inout       so of several sources the last one comes first:
+ *      inout = in op inout       so with several sources the last one comes first:
  *      s0 op (s1 op (s2 op s3))
  *
- * The order of operands is that of the sources. The result grows where it is to be, if none of the
- * other sources lies there; else piece by piece on the stack.
+ * Operands keep the order of the sources. The result is accumulated in place, unless another source
+ * lies there; then piece by piece on the stack.
  */
 #include <string.h>
 #include "entry.h"
@@ -22,7 +22,7 @@ static bool lies_on_source(const void *dst, const void *const *srcs, int nsrcs) 
     return false;
 }
 
-/* What one call changes in the environment, the next one does not find. */
+/* Restores the environment, so that one call's changes do not affect the next. */
 static void function_call(const struct rcmi_operator *by, const void *in, void *inout, size_t count,
                           rcm_dtype dtype) {
     struct rcmi_foreign foreign;
@@ -33,7 +33,7 @@ static void function_call(const struct rcmi_operator *by, const void *in, void *
     rcmi_foreign_end(&foreign);
 }
 
-/* Elements from `first` on, into memory that is no source but perhaps the last one. */
+/* Folds elements from `first` on into inout, which may be the last source but no other. */
 static void function_fold(void *inout, const void *const *srcs, int nsrcs, size_t first,
                           size_t count, const struct rcmi_reduce_context *context) {
     const struct rcmi_operator *by = context->created;
@@ -45,7 +45,7 @@ static void function_fold(void *inout, const void *const *srcs, int nsrcs, size_
         function_call(by, (const char *)srcs[i] + at, inout, count, context->dtype);
 }
 
-/* A piece of so many elements is computed at a time. */
+/* Reduces `most` elements at a time, in `piece`. */
 static void function_reduce_by(void *piece, size_t most, void *dst, const void *const *srcs,
                                int nsrcs, size_t count, const struct rcmi_reduce_context *context) {
     const size_t width = rcm_dtype_size(context->dtype);

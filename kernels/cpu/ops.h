@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the operators do to one vector, per type: for each operator OP and type T
+ * The operators on one vector, per type: for each operator OP and type T
  *     vec_T OP_T(vec_T a, vec_T b)       combines two operands
- *     vec_T OP_finish_T(vec_T r)         once on the result of all, before it is stored
+ *     vec_T OP_finish_T(vec_T r)         applied once to the final result, before it is stored
  *
- * Integers wrap, so they are added and multiplied as unsigned ones, whose kernels the signed types
- * share (reduce.c), and likewise complex numbers are added as twice as many floats. The rules for
- * floats are those of kernels.h: a NaN result is always the same NaN, and -0 is less than +0
- * (minimum and maximum of IEEE 754-2019). NaNs survive every combine, so one look at the end is
- * enough.
+ * Integers wrap, so they are added and multiplied as unsigned; signed types share those kernels
+ * (reduce.c). Likewise complex numbers are added as twice as many floats. The rules for floats are
+ * those of kernels.h: a NaN result is always the same NaN, and -0 is less than +0 (minimum and
+ * maximum of IEEE 754-2019). NaNs survive every combination, so one check at the end is enough.
  */
 #ifndef RCMI_OPS_H
 #define RCMI_OPS_H
@@ -17,13 +16,13 @@
 #include "vector.h"
 #include "vector_small.h"
 
-/* Lane by lane: a where mask is all ones, b where it is 0. Compilers make a blend of it. */
+/* Per lane: a where mask is all ones, b where it is 0. Compilers turn it into a blend. */
 #define RCMI_SELECT(T, mask, a, b) ((vec_##T)(((bits_##T)(a) & (mask)) | ((bits_##T)(b) & ~(mask))))
 
-/* Lanes of 1 where mask is all ones, else 0. */
+/* Per lane: 1 where mask is all ones, else 0. */
 #define RCMI_ONES(T, mask) ((vec_##T)((bits_##T)(mask) & (bits_##T)((bits_##T){0} + 1)))
 
-/* An operator whose operands and result are as they are stored. */
+/* An operator whose operands and result need no conversion. */
 #define RCMI_PLAIN_OP(OP, T, expression)                                                           \
     RCMI_INLINE vec_##T OP##_##T(vec_##T a, vec_##T b) {                                           \
         return (vec_##T)(expression);                                                              \
@@ -32,12 +31,12 @@
         return r;                                                                                  \
     }
 
-/* Signed and unsigned differ in these. */
+/* Operators that differ between signed and unsigned. */
 #define RCMI_ORDER_OPS(T)                                                                          \
     RCMI_PLAIN_OP(min, T, RCMI_SELECT(T, (bits_##T)(a < b), a, b))                                 \
     RCMI_PLAIN_OP(max, T, RCMI_SELECT(T, (bits_##T)(a < b), b, a))
 
-/* Of unsigned numbers; signed ones have the same bits. */
+/* For unsigned numbers; signed ones have the same bits. */
 #define RCMI_UNSIGNED_OPS(T)                                                                       \
     RCMI_ORDER_OPS(T)                                                                              \
     RCMI_PLAIN_OP(sum, T, a + b)                                                                   \
@@ -50,8 +49,9 @@
     RCMI_PLAIN_OP(lxor, T, RCMI_ONES(T, (a != 0) ^ (b != 0)))
 
 #if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
-/* The lowest two digits, of quiet and signaling NaNs, choose the first operand of fixupimm, the
- * others the second. range knows -0 from +0, but of a NaN and a number returns the number. */
+/* The lowest two digits, for quiet and signaling NaNs, choose the first operand of fixupimm, the
+ * others the second. range distinguishes -0 from +0, but for a NaN and a number it returns the
+ * number. */
 #define RCMI_NAN_CLASSES _mm512_set1_epi32(0x11111100)
 #define RCMI_RANGE_MIN   4
 #define RCMI_RANGE_MAX   5
@@ -74,10 +74,10 @@
     }
 #else
 /*
- * min, without a branch: of `a < b ? a : b` and `b < a ? b : a`, which differ only where a and b
- * are equal or one is a NaN, the OR. Equal values differ in bits only as -0 and +0, and their OR
- * is -0. For a NaN, one of the two is it, and the OR of a NaN with anything is a NaN.
- * max is min with the signs turned, because an AND would lose the NaN.
+ * min without a branch: the OR of `a < b ? a : b` and `b < a ? b : a`. These differ only if a and b
+ * are equal or one is a NaN. Equal values differ in bits only as -0 and +0, whose OR is -0. If
+ * there is a NaN, one of the two expressions is it, and the OR of a NaN with anything is a NaN. max
+ * is min with inverted signs, because an AND would lose the NaN.
  */
 #define RCMI_FLOAT_ORDER(T, suffix, sign_bit, nan_bits)                                            \
     RCMI_INLINE vec_##T canonical_##T(vec_##T r) {                                                 \
@@ -148,9 +148,10 @@ RCMI_SMALL_OPS(float8_e5m2)
 RCMI_SMALL_OPS(float8_e4m3fn)
 
 /*
- * min and max are of integers that are ordered as the floats are: with all bits but the sign turned
- * where that is 1, so that -0 is before +0. NaNs are then at both ends, `nans` each. That number is
- * added, or for max subtracted, and those at one end wrap around to the other, where they win.
+ * min and max use integer keys with the order of the floats: for negative numbers all bits except
+ * the sign are inverted, so -0 is before +0. NaNs are then at both ends, `nans` at each end. Adding
+ * that number (subtracting it for max) wraps the NaNs at one end around to the other, where they
+ * win.
  *
  *      a float16      -NaN      -inf         -0     +0            inf         NaN
  *      its key       -32768    -31745        -1      0           31744       32767
@@ -204,7 +205,7 @@ RCMI_PLAIN_OP(lxor, truth, a ^ b)
 
 /* ---- Complex products ------------------------------------------------------------------------ */
 
-/* Each pair of lanes (a, b) as (a, a), (b, b) and (b, a); AB: the first pair in all of them. */
+/* Each pair of lanes (a, b) as (a, a), (b, b) and (b, a); AB: the first pair in all lanes. */
 #if RCMI_VECTOR_BYTES == 64
 #define LANES_AA_float32 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14
 #define LANES_BB_float32 1, 1, 3, 3, 5, 5, 7, 7, 9, 9, 11, 11, 13, 13, 15, 15
@@ -243,8 +244,8 @@ RCMI_PLAIN_OP(lxor, truth, a ^ b)
 RCMI_SIGNS(float32)
 RCMI_SIGNS(float64)
 
-/* (a.real b.real, a.real b.imaginary) + (-a.imaginary b.imaginary, a.imaginary b.real): to subtract
- * is to add the negative. */
+/* (a.real b.real, a.real b.imaginary) + (-a.imaginary b.imaginary, a.imaginary b.real): subtracts
+ * by adding the negative. */
 #define RCMI_COMPLEX_OPS(T, part)                                                                  \
     RCMI_INLINE vec_##T prod_##T(vec_##T a, vec_##T b) {                                           \
         const vec_##T real = __builtin_shufflevector(a, a, LANES_AA_##part);                       \
@@ -262,8 +263,8 @@ RCMI_COMPLEX_OPS(complex128, float64)
 
 /* ---- Scaled sums: avg and premul_sum --------------------------------------------------------- */
 
-/* A contribution is added as it would be stored, so that its own rank adds what others get of
- * it. */
+/* Rounds a contribution as if stored, so that its own rank adds the same value as the others
+ * receive. */
 #define RCMI_STORED(T)                                                                             \
     RCMI_INLINE vec_##T stored_##T(vec_##T v) {                                                    \
         elem_##T elements[LANES_##T];                                                              \
@@ -275,7 +276,7 @@ RCMI_STORED(bfloat16)
 RCMI_STORED(float8_e5m2)
 RCMI_STORED(float8_e4m3fn)
 
-/* The source s of a reduction, and its result: as the context says. */
+/* Scales source s of a reduction, and divides its result, by the context. */
 #define RCMI_SCALED_OPS(T, ctype)                                                                  \
     RCMI_INLINE vec_##T scaled_sum_##T(vec_##T a, vec_##T b) {                                     \
         return a + b;                                                                              \

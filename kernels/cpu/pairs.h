@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which operators are defined for which types: the one table, of which the kernels' own tables are
- * made (reduce.c), and with that what callers are told (op_defined.c).
+ * Which operators are defined for which types. The kernels' tables are generated from this table
+ * (reduce.c), and so is the check for callers (op_defined.c).
  *
- *      X(TYPE, OP, kernel)     kernel_reduce and its like reduce TYPE by OP
+ *      X(TYPE, OP, kernel)     kernel_reduce, kernel_reduce_streaming, ... reduce TYPE by OP
  *
- * Types that have the same bits in all results share a kernel: signed integers with unsigned ones,
- * but for what depends on the order.
+ * Types with the same result bits share a kernel: signed integers share those of unsigned ones,
+ * except for order-dependent operators.
  */
 #ifndef RCMI_PAIRS_H
 #define RCMI_PAIRS_H
 
-/* T: its kernels' name; U: that of the unsigned type. */
+/* T: the name of its kernels; U: the name of the unsigned type. */
 #define RCMI_INTEGER_PAIRS(X, TYPE, T, U)                                                          \
     X(TYPE, RCM_SUM, sum_##U)                                                                      \
     X(TYPE, RCM_PROD, prod_##U)                                                                    \
@@ -48,7 +48,7 @@
     X(TYPE, RCM_MIN, min_##T)                                                                      \
     X(TYPE, RCM_MAX, max_##T)
 
-/* min and max are of T's bits. */
+/* min and max operate on T's bits. */
 #define RCMI_SMALL_PAIRS(X, TYPE, T)                                                               \
     RCMI_COMPLEX_PAIRS(X, TYPE, T)                                                                 \
     X(TYPE, RCM_MIN, min_##T##_bits)                                                               \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All kernels of one variant. meson.build compiles this file once per instruction set; the
- * choice between the results is kernels.c. A new type is its vectors in vector.h, its operators in
- * ops.h, its loops here and its rows in pairs.h; a new operator likewise.
+ * All kernels of one variant. meson.build compiles this file once per instruction set; kernels.c
+ * selects one. A new type needs its vectors in vector.h, its operators in ops.h, its loops here and
+ * its entries in pairs.h; a new operator likewise.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -15,15 +15,15 @@
 /* Vectors per source in one step of the loops; more gain nothing once memory is the limit. */
 #define UNROLL 4
 
-/* Below this many bytes of result the fence costs more than passing by the cache can gain. */
+/* Below this many bytes of result, the fence costs more than bypassing the cache saves. */
 #define STREAM_MIN 4096
 
-/* Copies of these sizes are done here and not by memcpy. */
+/* Copies of these sizes are done here instead of by memcpy. */
 #define COPY_MIN 2048
 #define COPY_MAX (4 << 20)
 
-/* What looks ahead in memory for a core stops at the end of a page, so copies of these sizes go
- * through several pages at once. Longer ones come to their speed by themselves. */
+/* A core's prefetcher stops at the end of a page, so copies of these sizes process several pages at
+ * once. Longer ones reach full speed without that. */
 #define PAGE      ((size_t)4096)
 #define PAGES_MIN ((size_t)8192)
 #define PAGES_MAX ((size_t)65536)
@@ -51,7 +51,7 @@ RCMI_INLINE void copy_loop(uint8_t *dst, const uint8_t *src, size_t bytes, bool 
     memcpy(dst + i, src + i, bytes - i);
 }
 
-/* `each` bytes, an even number of vectors, from each of four places that follow each other. */
+/* Copies four consecutive parts of `each` bytes, an even number of vectors, concurrently. */
 RCMI_INLINE void copy_four(uint8_t *dst, const uint8_t *src, size_t each) {
     for (size_t i = 0; i < each; i += 2 * RCMI_VECTOR_BYTES) {
         for (size_t at = i; at < 4 * each; at += each) {
@@ -63,7 +63,7 @@ RCMI_INLINE void copy_four(uint8_t *dst, const uint8_t *src, size_t each) {
     }
 }
 
-/* Four pages at once, and what is left in four parts; aligned stores. */
+/* Four pages at once, and the rest in four parts; aligned stores. */
 static void copy_pages(uint8_t *dst, const uint8_t *src, size_t bytes) {
     size_t i = -(uintptr_t)dst % RCMI_VECTOR_BYTES;
     memcpy(dst, src, i);
@@ -77,7 +77,6 @@ static void copy_pages(uint8_t *dst, const uint8_t *src, size_t bytes) {
     memcpy(dst + i, src + i, bytes - i);
 }
 
-/* The CPU's string instruction. */
 RCMI_INLINE void copy_string(void *dst, const void *src, size_t bytes) {
 #if defined(RCMI_KERNELS_X86)
     __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
@@ -86,9 +85,9 @@ RCMI_INLINE void copy_string(void *dst, const void *src, size_t bytes) {
 #endif
 }
 
-/* The C library's memcpy is best for short copies, and knows best how to treat those far larger
- * than the cache. Between the two it may use the CPU's string instruction, which is many times
- * slower on some CPUs when dst lies a few bytes after src modulo a page, as offset buffers do. */
+/* The C library's memcpy is best for short copies, and for copies far larger than the cache. In
+ * between it may use the CPU's string instruction, which on some CPUs is many times slower if dst
+ * is a few bytes after src modulo a page, as offset buffers are. */
 static void copy_vectors(void *dst, const void *src, size_t bytes) {
     if (dst == src || bytes == 0)
         return;
@@ -100,8 +99,8 @@ static void copy_vectors(void *dst, const void *src, size_t bytes) {
         copy_loop(dst, src, bytes, false);
 }
 
-/* The string instruction is twice as fast on some CPUs where another core has read the lines of
- * dst (cpu.c says on which). */
+/* On some CPUs the string instruction is twice as fast if another core has read the lines of dst
+ * (see cpu.c). */
 static void copy_plain(void *dst, const void *src, size_t bytes) {
     if (bytes >= RCMI_STRING_MIN && bytes <= COPY_MAX && dst != src &&
         atomic_load_explicit(&rcmi_copies_strings, memory_order_relaxed))
@@ -127,12 +126,11 @@ static void copy_twice(void *dst, void *other, const void *src, size_t bytes, en
     (how != RCMI_BOTH_TEMPORAL ? copy_streaming : copy_plain)(dst, src, bytes);
 }
 
-/* Do both begin at the same place of a vector? Then aligned stores suit both. */
+/* Do both start at the same offset within a vector? Then aligned stores suit both. */
 RCMI_INLINE bool lie_alike(const void *dst, const void *other) {
     return ((uintptr_t)dst ^ (uintptr_t)other) % RCMI_VECTOR_BYTES == 0;
 }
 
-/* The second result of a lean reduction. */
 static void copy_second(void *other, const void *dst, size_t bytes, enum rcmi_twice how) {
     (how == RCMI_BOTH_NON_TEMPORAL ? copy_streaming : copy_plain)(other, dst, bytes);
 }
@@ -227,7 +225,7 @@ static void copy_second(void *other, const void *dst, size_t bytes, enum rcmi_tw
 
 /* ---- Kernels made of others ------------------------------------------------------------------ */
 
-/* Sums of complex numbers are those of their parts. */
+/* Sums of complex numbers are sums of their parts. */
 #define COMPLEX_SUM(T, part)                                                                       \
     static void sum_##T##_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,      \
                                  const struct rcmi_reduce_context *context) {                      \
@@ -247,7 +245,7 @@ static void copy_second(void *other, const void *dst, size_t bytes, enum rcmi_tw
 COMPLEX_SUM(complex64, float32)
 COMPLEX_SUM(complex128, float64)
 
-/* The lean forms of a kernel that has one. */
+/* The forms of a lean kernel. */
 #define LEAN_FORMS(kernel, bytes)                                                                  \
     static void kernel##_reduce_streaming(void *dst, const void *const *srcs, int nsrcs,           \
                                           size_t count,                                            \
@@ -261,7 +259,7 @@ COMPLEX_SUM(complex128, float64)
         copy_second(other, dst, count *(bytes), how);                                              \
     }
 
-/* The wrapped sum of integers, divided: C's division truncates. wide: has the divisor as well. */
+/* The wrapped sum of integers, divided: C's division truncates. wide: also holds the divisor. */
 #define AVERAGE(T, U, ctype, wide)                                                                 \
     static void average_##T##_reduce(void *dst, const void *const *srcs, int nsrcs, size_t count,  \
                                      const struct rcmi_reduce_context *context) {                  \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of a floating type T. Included once per T by reduce.c; only those that are scaled are
- * lean (reduce_loop.h). No include guard, on purpose. */
+/* The kernels of a floating-point type T. Included once per T by reduce.c; only the scaled kernels
+ * are lean (reduce_loop.h). No include guard, on purpose. */
 #define OP sum
 #include "reduce_loop.h"
 #define OP prod

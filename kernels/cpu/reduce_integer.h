@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of an unsigned integer type T, which its signed twin shares. Included once per T by
- * reduce.c; with FULL sums and products are not lean (reduce_loop.h). No include guard, on purpose.
- */
+/* The kernels of an unsigned integer type T, shared by the signed type. Included once per T by
+ * reduce.c; with FULL, sums and products are not lean (reduce_loop.h). No include guard, on
+ * purpose. */
 #ifndef FULL
 #define LEAN
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of a floating type whose bits T are ordered as integers. Included once per T by
+/* The kernels of a floating-point type whose bits T are ordered as integers. Included once per T by
  * reduce.c. No include guard, on purpose. */
 #define LEAN
 #define KEYED

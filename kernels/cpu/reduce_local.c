@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The public face of the kernels: a reduction on this rank alone, which needs no communicator. */
+/* rcm_reduce_local: a reduction on this rank alone, without a communicator. */
 #include "entry.h"
 #include "error.h"
 #include "kernels.h"
@@ -9,8 +9,7 @@
 static rcm_status check_type(size_t count, rcm_dtype dtype, rcm_op op) {
     const rcm_status status = rcm_op_defined(op, dtype);
     if (status == RCM_OK && (op == RCM_AVG || rcmi_op_scales(op)))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "%s has no meaning on one rank alone",
-                         rcm_op_name(op));
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s has no meaning on a single rank", rcm_op_name(op));
     if (status == RCM_OK && count > SIZE_MAX / 2 / rcm_dtype_size(dtype))
         return rcmi_fail(RCM_ERR_INVALID, 0, "count %zu of %s is more than memory can hold", count,
                          rcm_dtype_name(dtype));

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop of one reduction kernel: included once per (T, OP) by reduce.c, which defines both, and
- * maybe some of what follows. It makes OP_T_reduce, OP_T_reduce_streaming and OP_T_reduce_twice,
- * the last with a second result `other`, NULL in the first two. No include guard, on purpose.
+ * The loop of one reduction kernel, included once per (T, OP) by reduce.c, which defines both and
+ * optionally some of the macros below. Defines OP_T_reduce, OP_T_reduce_streaming and
+ * OP_T_reduce_twice; the last has a second result `other`, NULL in the first two. No include guard,
+ * on purpose.
  *
- * LEAN: for what is seldom called or slow by itself. One loop serves any number of sources, results
- * are stored temporally, and the second one is a copy. SCALED (and LEAN): sources and results go
- * through scale_T and divide_T with the context, a single source too. KEYED: OP combines what
- * OP_take_T makes of each source, and OP_finish_T turns the result back. PAIRED: two sources have a
- * loop of their own, as they have without LEAN.
+ * LEAN: for kernels that are rarely called or inherently slow. One loop serves any number of
+ * sources; results are stored temporally, and the second result is a copy. SCALED (with LEAN):
+ * sources and results pass through scale_T and divide_T with the context, even a single source.
+ * KEYED: OP combines the results of OP_take_T, and OP_finish_T converts back. PAIRED: two sources
+ * have a separate loop, as without LEAN.
  *
  *   dst  |head|....|======|======|======|..|..|tail|
  *        unaligned  blocks of UNROLL vectors,  unaligned, overlaps
  *        overlaps   stores aligned, then single
  *
- * Loads may be unaligned; stores are aligned, since stores across cache lines cost more. The first
- * and last vector are computed before anything is stored (dst may be a source) and stored last;
- * what they share with the aligned part gets the same value twice. Each source is read once.
+ * Loads may be unaligned. Stores are aligned, because stores across cache lines cost more. The
+ * first and last vector are computed before anything is stored (dst may be a source) and stored
+ * last; their overlap with the aligned part gets the same value twice. Each source is read once.
  */
 #define RCMI_CAT3_(a, b, c) a##b##c
 #define RCMI_CAT3(a, b, c)  RCMI_CAT3_(a, b, c)
@@ -83,7 +84,7 @@ RCMI_INLINE void NAME(_store)(ELEM *dst, ELEM *other, size_t i, VEC value, enum 
 }
 #endif
 
-/* UNROLL vectors from element i; written out, so that they are registers at -O2 too. */
+/* UNROLL vectors from element i; unrolled by hand, so that they are registers at -O2 too. */
 RCMI_INLINE void NAME(_block)(ELEM *dst, ELEM *other, const ELEM *const *srcs, int nsrcs, size_t i,
                               enum rcmi_twice how, CONTEXT) {
     (void)context;
@@ -120,8 +121,8 @@ RCMI_INLINE void NAME(_loop)(ELEM *dst, ELEM *other, const ELEM *const *srcs, in
     NAME(_store)(dst, other, count - LANES, tail, RCMI_BOTH_TEMPORAL);
 }
 
-/* Copies the pointers, so that the compiler knows that stores to dst do not change them; and
- * gives the frequent two-source case a loop of its own. */
+/* Copies the pointers, so that the compiler can assume that stores to dst do not change them; and
+ * uses a separate loop for the frequent two-source case. */
 RCMI_INLINE void NAME(_any)(void *dst, void *other, const void *const *srcs, int nsrcs,
                             size_t count, enum rcmi_twice how, CONTEXT) {
     const ELEM *local[RCMI_REDUCE_MAX] = {srcs[0]};

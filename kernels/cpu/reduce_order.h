@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of an integer type T that its twin, signed or unsigned, does not share. Included once
- * per T by reduce.c; with FULL they are not lean (reduce_loop.h). No include guard, on purpose. */
+/* The kernels that signed and unsigned integer types do not share. Included once per T by reduce.c;
+ * with FULL they are not lean (reduce_loop.h). No include guard, on purpose. */
 #ifndef FULL
 #define LEAN
 #endif

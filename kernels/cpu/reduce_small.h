@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of a floating type T that is shorter than float32, but those of reduce_key.h.
+/* The kernels of a floating-point type T shorter than float32, except those of reduce_key.h.
  * Included once per T by reduce.c. No include guard, on purpose. */
 #define LEAN
 #define PAIRED

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of kernels that each variant (instruction set) fills; kernels.c picks one table. */
+/* The table of kernels that each variant (instruction set) fills; kernels.c selects one. */
 #ifndef RCMI_VARIANT_H
 #define RCMI_VARIANT_H
 
@@ -12,7 +12,7 @@
 
 struct rcmi_kernel_table {
     const char *name;
-    /* By the numbers of types and operators; NULL where the operator is not defined. */
+    /* By type and operator number; NULL if the operator is not defined. */
     struct rcmi_reduction reductions[RCMI_DTYPE_END][RCMI_OP_END];
     void (*copy[RCMI_VECTORS + 1])(void *dst, const void *src, size_t bytes); /* by rcmi_stores */
 };
@@ -23,11 +23,13 @@ extern const struct rcmi_kernel_table rcmi_kernels_avx2;
 extern const struct rcmi_kernel_table rcmi_kernels_avx512;
 #endif
 
-/* Do plain copies of 2 KiB to 4 MiB, of every variant, use the CPU's string instruction? Relaxed:
- * written when a table is chosen (and by tests), always with the same value, and either will do. */
+/* Do plain copies of 2 KiB to 4 MiB, in every variant, use the CPU's string instruction? Relaxed:
+ * written when a table is chosen (and by tests), always with the same value; either value is
+ * correct. */
 extern _Atomic bool rcmi_copies_strings;
 
-/* The variant's table by name, whatever was chosen: NULL if this build or CPU does not have it. */
+/* The variant's table by name, independent of the choice. NULL: not in this build, or not on this
+ * CPU. */
 const struct rcmi_kernel_table *rcmi_kernel_variant(const char *name);
 
 #endif

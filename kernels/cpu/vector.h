@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Vectors of RCMI_VECTOR_BYTES bytes through the compilers' vector extensions, so that one source
- * serves every instruction set: the files that include this are compiled once per variant, with
- * the variant's compiler flags, its name as RCMI_VARIANT and its width as RCMI_VECTOR_BYTES.
- * Only non-temporal stores need intrinsics. Everything here is static: two variants never share
- * a function, or the linker might keep the one that this CPU cannot run.
+ * serves every instruction set. The including files are compiled once per variant, with the
+ * variant's compiler flags, its name as RCMI_VARIANT and its width as RCMI_VECTOR_BYTES. Only
+ * non-temporal stores need intrinsics. Everything here is static: if two variants shared a
+ * function, the linker might keep the one that this CPU cannot run.
  */
 #ifndef RCMI_VECTOR_H
 #define RCMI_VECTOR_H
@@ -19,13 +19,13 @@
 
 #define RCMI_INLINE static inline __attribute__((always_inline))
 
-/* The byte vector, which the non-temporal store below takes, and the same in memory at any
- * alignment. may_alias: the bytes may have been written as any type. */
+/* The byte vector, used by the non-temporal store below, and the same in memory at any alignment.
+ * may_alias: the bytes may have been written as any type. */
 typedef uint8_t raw_vec __attribute__((vector_size(RCMI_VECTOR_BYTES)));
 typedef uint8_t raw_mem __attribute__((vector_size(RCMI_VECTOR_BYTES), aligned(1), may_alias));
 
-/* Non-temporal stores; p is aligned to RCMI_VECTOR_BYTES. A plain store where the base
- * instruction set has no such store that C can name (aarch64). */
+/* A non-temporal store; p is aligned to RCMI_VECTOR_BYTES. A plain store if C has no such store for
+ * the base instruction set (aarch64). */
 RCMI_INLINE void vector_stream(void *p, raw_vec v) {
 #if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
     _mm512_stream_si512(p, (__m512i)v);
@@ -38,12 +38,11 @@ RCMI_INLINE void vector_stream(void *p, raw_vec v) {
 #endif
 }
 
-/* For each type T: elem_T is an element in memory, vec_T holds LANES_T of them while they are
- * combined, and bits_T is what comparing two vec_T gives. The loops reach memory only through
- *     load_T(p), store_T(p, v), stream_T(p, v)    LANES_T elements; stream_T: p aligned to them
- *     load_one_T(p), store_one_T(p, v)            one element, in the first lane
- * so that a type which is combined in a wider one (a 16-bit float in float32, vector_small.h)
- * converts there. */
+/* For each type T: elem_T is an element in memory, vec_T holds LANES_T elements while they are
+ * combined, and bits_T is the result type of comparing two vec_T. The loops access memory only by
+ * load_T(p), store_T(p, v) and stream_T(p, v) for LANES_T elements (stream_T: p aligned to them),
+ * and load_one_T(p) and store_one_T(p, v) for one element in the first lane. A type that is
+ * combined in a wider one (a 16-bit float in float32, vector_small.h) converts there. */
 #define RCMI_VECTOR_TYPE(T, ctype, itype)                                                          \
     typedef ctype elem_##T __attribute__((may_alias));                                             \
     typedef ctype vec_##T __attribute__((vector_size(RCMI_VECTOR_BYTES)));                         \
@@ -101,9 +100,9 @@ RCMI_VECTOR_TYPE(float64, double, int64_t)
 RCMI_VECTOR_COMPLEX(complex64, float32, float)
 RCMI_VECTOR_COMPLEX(complex128, float64, double)
 
-/* Makes the streamed stores visible before any later store, such as that of a flag: x86 keeps
- * non-temporal stores out of its usual order, so a C11 release store alone would not do. Pairs
- * with the acquire load of the flag by its reader. */
+/* Makes the streamed stores visible before any later store, such as the store of a flag. x86
+ * exempts non-temporal stores from its usual order, so a C11 release store alone is not enough.
+ * Pairs with the reader's acquire load of the flag. */
 RCMI_INLINE void vector_stream_fence(void) {
 #if defined(__SSE2__)
     _mm_sfence();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Vectors of the floats that are shorter than float32, which are combined as float32: load_T and
- * store_T (vector.h) convert, and vec_T is two vectors of float32. To float32 every one of them is
- * exact. Back it is rounded to nearest, ties to even; what is stored has gone through the finish of
+ * Vectors of floats shorter than float32, which are combined as float32: load_T and store_T
+ * (vector.h) convert, and vec_T is two vectors of float32. The conversion to float32 is exact. The
+ * conversion back rounds to nearest, ties to even. Stored values have passed through the finish of
  * an operator (ops.h), so a NaN is 0x7fc00000, and becomes the NaN of the type.
  *
  *      type            bits of mantissa   bias   NaN     beyond the largest
@@ -11,7 +11,7 @@
  *      float8_e5m2     2                  15     7f      infinity
  *      float8_e4m3fn   3                  7      7f      +-448, also of an infinity
  *
- * The CPU's own conversions are used where it has them: they give the same bits. There are no
+ * The CPU's own conversions are used if it has them: they give the same bits. There are no
  * non-temporal stores: kernels of these types are lean (reduce_loop.h).
  */
 #ifndef RCMI_VECTOR_SMALL_H
@@ -19,7 +19,7 @@
 
 #include "vector.h"
 
-/* Half, and a quarter, of a vector: as many elements as a vector has of float32. */
+/* Half, and a quarter, of a vector: as many elements as a vector of float32. */
 typedef uint16_t half_vec __attribute__((vector_size(RCMI_VECTOR_BYTES / 2)));
 typedef uint16_t half_mem
     __attribute__((vector_size(RCMI_VECTOR_BYTES / 2), aligned(1), may_alias));
@@ -37,7 +37,7 @@ RCMI_INLINE vec_uint32 half_widen(half_vec v) {
 #endif
 }
 
-/* The lower halves of the lanes; the upper ones are 0. */
+/* The lower halves of the lanes; the upper halves are 0. */
 RCMI_INLINE half_vec half_narrow(vec_uint32 v) {
 #if defined(__SSE2__) && RCMI_VECTOR_BYTES == 64
     return (half_vec)_mm512_cvtepi32_epi16((__m512i)v);
@@ -68,13 +68,13 @@ RCMI_INLINE vec_uint32 select_uint32(bits_uint32 mask, vec_uint32 a, vec_uint32 
 
 /* ---- Any of these formats -------------------------------------------------------------------- */
 
-/* Bits of a float32 of the value 2^exponent. */
+/* The bits of the float32 with value 2^exponent. */
 #define FLOAT32_POWER(exponent) ((uint32_t)(127 + (exponent)) << 23)
 
 /*
- * v: the bits of T in lanes of 32. Without its sign a number is moved to float32's place for
- * exponent and mantissa, and times 2^(127 - bias) it has the right exponent; numbers without an
- * implicit bit become such as well, or normal ones, as exactly.
+ * v: the bits of T in lanes of 32. The magnitude is shifted to float32's exponent and mantissa
+ * position; multiplying by 2^(127 - bias) corrects the exponent. Denormals become denormal or
+ * normal float32 numbers, exactly.
  */
 RCMI_INLINE vec_uint32 small_widen(vec_uint32 v, int width, int mantissa, int bias) {
     const vec_uint32 sign = (v >> (width - 1)) << 31;
@@ -84,9 +84,9 @@ RCMI_INLINE vec_uint32 small_widen(vec_uint32 v, int width, int mantissa, int bi
 }
 
 /*
- * Without the sign, and a number that T has, or that is too large. Normal numbers: half of the last
- * place that stays is added, less the lowest bit where that is a tie to even. Smaller ones: added
- * to a power of two whose last place is T's smallest number, which rounds alike.
+ * v: a magnitude that T can represent, or one that is too large. Normal numbers: adds half of the
+ * last kept digit, minus the lowest bit for a tie to even. Smaller ones: added to a power of two
+ * whose last digit is T's smallest number, which rounds in the same way.
  */
 RCMI_INLINE vec_uint32 small_round(vec_uint32 v, int mantissa, int bias) {
     const int cut = 23 - mantissa;
@@ -161,7 +161,7 @@ RCMI_INLINE quarter_vec narrow_float8_e4m3fn(vec_float32 v) {
 
 /* ---- As types of vector.h -------------------------------------------------------------------- */
 
-/* Elements 0, 2, 4, ... and 1, 3, 5, ... of bfloat16, else the first and the second half. */
+/* Elements 0, 2, 4, ... and 1, 3, 5, ... for bfloat16, else the first and the second half. */
 struct vec_small {
     vec_float32 first, second;
 };
@@ -204,8 +204,8 @@ RCMI_INLINE vec_bfloat16 load_bfloat16(const elem_bfloat16 *p) {
     return (vec_bfloat16){(vec_float32)(both << 16), (vec_float32)(both & 0xffff0000)};
 }
 
-/* What is cut off rounds up if it is above a half, or a half and the lowest bit that stays is 1.
- * That may carry into the exponent, up to an infinity; the NaN stays one. */
+/* The cut-off part rounds up if it is above a half, or a half and the lowest kept bit is 1. That
+ * may carry into the exponent, up to an infinity; the NaN stays a NaN. */
 RCMI_INLINE vec_uint16 round_bfloat16(vec_uint16 kept, vec_uint16 cut) {
     return kept - (vec_uint16)((cut | (kept & 1)) > 0x8000);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""embed.py IMAGE TOOLKIT: prints a C file that holds the image, which a toolkit of that version made."""
+"""embed.py IMAGE TOOLKIT: prints a C file with the image made by that toolkit version."""
 import sys
 
 with open(sys.argv[1], 'rb') as file:

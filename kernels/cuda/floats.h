@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Types of floats, for operators.h: what their bits mean, and arithmetic that rounds to nearest. A
- * class of one has
+ * Floating-point types for operators.h: the meaning of their bits, and arithmetic that rounds to
+ * nearest. A class of one has
  *
  *      BITS, code, ordered     of an element; an unsigned and a signed integer of that size
- *      real                    what it is combined in; widen is exact, narrow rounds to nearest
+ *      real                    the type for arithmetic; widen is exact, narrow rounds to nearest
  *      MAGNITUDE               all bits but the sign
  *      INFINITE, NANS          the last code before the NaNs of one sign, and how many they are
- *      NOT_A_NUMBER            the NaN that narrow makes of every one
+ *      NOT_A_NUMBER            the NaN to which narrow converts every NaN
  */
 #ifndef RCMI_CUDA_FLOATS_H
 #define RCMI_CUDA_FLOATS_H
@@ -149,7 +149,7 @@ template <int MANTISSA, int BIAS> struct eight {
             multiply(__uint_as_float(magnitude), __uint_as_float(FLOAT32_POWER(127 - BIAS)));
         return __uint_as_float(__float_as_uint(number) | special | v >> 7 << 31);
     }
-    /* Of a magnitude that is no more than the largest number. */
+    /* For a magnitude that is at most the largest number. */
     DEVICE uint32_t round(uint32_t v) {
         const int cut = 23 - MANTISSA;
         const uint32_t power = FLOAT32_POWER(1 - BIAS - MANTISSA + 23);
@@ -185,7 +185,7 @@ struct float8_e5m2 {
     }
 };
 
-/* Without an infinity; what is beyond the largest number, 448, becomes that. */
+/* Without infinity; values above the largest number, 448, become 448. */
 struct float8_e4m3fn {
     enum : uint8_t {
         BITS = 8,

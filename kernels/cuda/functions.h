@@ -2,10 +2,10 @@
 /*
  * The functions of the GPUs' module, each once:
  *
- *      X(kernel, operator...)     rcmi_KERNEL, made of a class of operators.h
+ *      X(kernel, operator...)     rcmi_KERNEL, made from a class of operators.h
  *
- * The kernels are those of pairs.h, which says what they are for. C reads the names, reduce.cu
- * both.
+ * The kernels are those of pairs.h, which lists what they reduce. C uses the names, reduce.cu uses
+ * names and classes.
  */
 #ifndef RCMI_CUDA_FUNCTIONS_H
 #define RCMI_CUDA_FUNCTIONS_H

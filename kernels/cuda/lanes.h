@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of a GPU in packs of 16 bytes, and elements in lanes. C++ of reduce.cu.
+ * GPU memory in packs of 16 bytes, and elements in lanes. C++ of reduce.cu.
  *
  * A lane is 4, 8 or 16 bytes of consecutive elements, as they lie in memory; elements below 4 bytes
  * share one. A single element, at the ends of an array, is in the low bits of a lane.
@@ -46,14 +46,14 @@ template <class L> struct pack {
     L lane[LANES];
 };
 
-/* How addresses of packs are aligned: as a pack, as a word, or as elements only. */
+/* Alignment of the addresses of packs: to a pack, to a word, or to elements only. */
 enum alignment { TO_PACK, TO_WORD, TO_UNIT };
 
 DEVICE enum alignment alignment_of(uintptr_t address) {
     return address % 16 == 0 ? TO_PACK : address % 4 == 0 ? TO_WORD : TO_UNIT;
 }
 
-/* Units of 1 or 2 bytes, BYTES of them altogether, in words. */
+/* Loads units of 1 or 2 bytes, BYTES bytes in total, into words. */
 template <class U, int BYTES> DEVICE void units_load(const U *from, uint32_t *words) {
 #pragma unroll
     for (int w = 0; w < (BYTES + 3) / 4; w++)
@@ -68,7 +68,7 @@ template <class U, int BYTES> DEVICE void units_store(U *to, const uint32_t *wor
         to[i] = (U)(words[i * sizeof(U) / 4] >> 8 * (i * sizeof(U) % 4));
 }
 
-/* U: what every address is aligned to. */
+/* U: the alignment of every address. */
 template <class U, class L> DEVICE pack<L> pack_load(const void *from, enum alignment alignment) {
     uint32_t words[4];
     if (alignment == TO_PACK) {

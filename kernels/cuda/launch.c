@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which function of the GPUs' module serves an operation, and with what arguments: see
+/* Selects the function of the GPUs' module for an operation, and its arguments: see
  * cuda_kernels.h. */
 #include "cuda_kernels.h"
 #include <string.h>
 #include "pairs.h"
 #include "variant.h"
 
-#define BLOCK 256 /* reduce.cu is compiled for no more */
+#define BLOCK 256 /* the maximum that reduce.cu is compiled for */
 
-/* Two blocks of 64 bytes a thread keep some 32 KB of each source under way on a multiprocessor,
- * about what its share of the memory's bandwidth times latency is, and leave room for the program's
- * kernels. No GPU ever measured it. */
+/* Two blocks of 64 bytes per thread keep about 32 KB of each source in flight on a multiprocessor.
+ * That is about its share of the memory's bandwidth times latency, and leaves capacity for the
+ * program's kernels. Not measured on a GPU. */
 #define BLOCKS_EACH  2
 #define THREAD_BYTES 64
 
 #define NAME(kernel, ...) [RCMI_CUDA_##kernel] = "rcmi_" #kernel,
 const char *const rcmi_cuda_names[RCMI_CUDA_FUNCTIONS] = {RCMI_CUDA_FUNCTION_MAP(NAME)};
 
-/* By the numbers of types and operators; 0, which copies, where the operator is not defined. */
+/* By type and operator number; 0 (copy) if the operator is not defined. */
 #define SERVES(TYPE, op, kernel) [RCM_##TYPE][op] = RCMI_CUDA_##kernel,
 static const uint8_t serving[RCMI_DTYPE_END][RCMI_OP_END] = {RCMI_PAIR_MAP(SERVES)};
 
@@ -30,7 +30,7 @@ int rcmi_cuda_function_of(rcm_dtype dtype, rcm_op op) {
     return serving[dtype][op] != RCMI_CUDA_copy ? serving[dtype][op] : -1;
 }
 
-/* A reduction of one source is a copy, but where the context changes the value. */
+/* A reduction of one source is a copy, unless the context changes the value. */
 static bool operation_copies(const struct rcmi_operation *o) {
     return !o->reduces || (o->nsrcs == 1 && o->op != RCM_AVG && o->op != RCMI_OP_PREMUL_SUM);
 }

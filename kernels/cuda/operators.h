@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the operators do to one lane (lanes.h), as classes of reduce.cu. Each has
+ * The operators on one lane (lanes.h), as classes of reduce.cu. Each has
  *
- *      SIZE, UNIT         bytes of an element, and what its address is aligned to
- *      lane, sum          a lane, and what stands for it between operands
- *      take(lane, scaled, args)     a source's; scaled: it is one that the context scales
+ *      SIZE, UNIT         bytes of an element, and the alignment of its address
+ *      lane, sum          a lane, and its representation between operands
+ *      take(lane, scaled, args)     converts a source; scaled: the context scales it
  *      combine(sum, sum)
- *      finish(sum, args)            once on the result of all
+ *      finish(sum, args)            applied once to the final result
  *
- * The rules for floats are those of kernels.h, and so are the bits: every operation on floats is
- * written as the instruction that rounds to nearest and is never contracted, a NaN becomes the one
- * that there is at the end, and what has an order is compared as integers.
+ * The rules for floats, and the bits, are those of kernels.h. Every float operation is written as
+ * the instruction that rounds to nearest and is never contracted. A NaN becomes the canonical NaN
+ * at the end. Ordered values are compared as integers.
  */
 #ifndef RCMI_CUDA_OPERATORS_H
 #define RCMI_CUDA_OPERATORS_H
@@ -42,7 +42,7 @@ template <int BITS> struct integers {
     DEVICE lane lowest() {
         return BITS == 8 ? 0x01010101u : BITS == 16 ? 0x00010001u : 1;
     }
-    /* Their lowest bit set where an element is not 0, else all 0. */
+    /* The lowest bit set where an element is not 0, else all 0. */
     DEVICE lane truth(lane v) {
         const lane low = ~highest();
         return (((v & low) + low) | v) >> (BITS - 1) & lowest();
@@ -107,7 +107,7 @@ template <class T, bool MAX> struct integer_order : integers<8 * sizeof(T)> {
     }
 };
 
-/* The type in which a sum is divided has the divisor as well; the quotient is truncated. */
+/* The type in which a sum is divided must also hold the divisor; the quotient is truncated. */
 template <class T> struct quotient { typedef uint32_t type; };
 template <> struct quotient<int8_t> { typedef int32_t type; };
 template <> struct quotient<int16_t> { typedef int32_t type; };
@@ -130,7 +130,7 @@ template <class T> struct integer_average : integer_sum<8 * sizeof(T)> {
     }
 };
 
-/* One source, each byte as it is. */
+/* One source, each byte unchanged. */
 struct copies : integers<8> {
     DEVICE lane combine(lane a, lane) {
         return a;
@@ -178,7 +178,7 @@ template <class F> struct float_prod : float_sum<F> {
     }
 };
 
-/* A contribution is added as it would be stored, as on the CPU. */
+/* A contribution is rounded as if stored, as on the CPU. */
 template <class F> struct float_scaled_sum : float_sum<F> {
     typedef float_sum<F> base;
     typedef typename base::lane lane;
@@ -202,8 +202,8 @@ template <class F> struct float_scaled_sum : float_sum<F> {
 };
 
 /*
- * min and max: of integers that are ordered as the floats are, and turned so that a NaN of either
- * sign is at the end that wins (ops.h has the picture).
+ * min and max: of integers with the order of the floats, inverted so that a NaN of either sign is
+ * at the winning end (table in ops.h).
  */
 template <class F, bool MAX> struct float_order : integers<F::BITS> {
     typedef integers<F::BITS> base;
@@ -298,7 +298,8 @@ template <class F> struct complex_scaled_sum : complex_sum<F> {
 
 /* ---- Pairs of a value and an index ----------------------------------------------------------- */
 
-/* The value is at the start of the lane, the index in the word behind it. A NaN is before all. */
+/* The value is at the start of the lane, the index in the following word. A NaN is before all
+ * numbers. */
 template <class F> struct float_key {
     typedef typename F::code code;
     DEVICE int64_t key(code v) {

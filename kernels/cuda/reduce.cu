@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernels for GPUs: for each line of functions.h a function that reduces up to 16 sources into
- * up to 16 results. All have one loop, over packs of 16 bytes:
+ * The GPU kernels: for each line of functions.h a function that reduces up to 16 sources into up to
+ * 16 results. All have one loop, over packs of 16 bytes:
  *
  *      results[0]  |..|======|======|======|======|.|
  *                  head      packs             tail
  *
- * Its first element at a multiple of 16 bytes begins the packs; the single elements before and
- * behind them are done one by one. A thread reads all sources of what it writes before it writes,
- * and no other thread touches that, so a result may be a source. Where all addresses lie alike modulo
- * 16, a thread has several packs of a source under way at once; else each pack is reached as its
- * addresses allow. What a thread computes depends on its elements alone: every grid gives the same
+ * The packs start at the first element on a multiple of 16 bytes; the single elements before and
+ * after them are processed one by one. A thread reads all sources of what it writes before it
+ * writes, and no other thread touches that, so a result may be a source. If all addresses are equal
+ * modulo 16, a thread has several packs of a source in flight; else each pack is accessed as its
+ * addresses allow. The result of a thread depends only on its elements: every grid gives the same
  * bits.
  *
- * Sources are not __restrict__: the way past the coherent caches that it opens is not for memory
- * that others write.
+ * Sources are not __restrict__: that would allow loads that bypass the coherent caches, which is
+ * wrong for memory that others write.
  */
 #include "functions.h"
 #include "operators.h"
@@ -22,8 +22,8 @@
 /* As in rcmi_cuda_launch_of. */
 #define BLOCK 256
 
-/* Before a loop over sources, results or parts of an array: what it does is long enough, and 104
- * functions of it shall be small. */
+/* Put before loops over sources, results or parts of an array: the body is long enough, and 104
+ * functions contain it, so code size matters. */
 #define ONE_BY_ONE _Pragma("unroll 1")
 
 template <int BYTES> struct unit_of { typedef uint32_t type; };
@@ -50,7 +50,7 @@ template <class Op> struct loop {
         return (char *)args.results[r] + at;
     }
 
-    /* N packs, `apart` bytes from each other, of addresses that are aligned to packs. */
+    /* N packs, `apart` bytes from each other, at pack-aligned addresses. */
     template <int N> DEVICE void packs(context args, uint64_t at, uint32_t apart) {
         sum sums[N][LANES];
         take<N>(sums, source(args, 0, at), apart, scaled(args, 0), args);
@@ -85,7 +85,7 @@ template <class Op> struct loop {
             sums[i / LANES][i % LANES] = Op::take(loaded[i / LANES].lane[i % LANES], scaled, args);
     }
 
-    /* One, wherever its addresses lie. */
+    /* One pack at any alignment. */
     DEVICE void one_pack(context args, uint64_t at) {
         sum sums[LANES];
         ONE_BY_ONE
@@ -124,7 +124,8 @@ template <class Op> struct loop {
         return element_load<unit, lane, Op::SIZE>(source(args, s, at));
     }
 
-    /* Elements before results[0] is at a multiple of 16 bytes; none if no element of it is. */
+    /* The number of elements before results[0] is at a multiple of 16 bytes; 0 if no element of it
+     * is. */
     DEVICE uint64_t head(context args) {
         const uint32_t bytes = -(uint32_t)(uintptr_t)args.results[0] % 16;
         const uint32_t elements = bytes / Op::SIZE;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The CUDA driver, as far as the library uses it: a table of its functions, found at run time, so
- * that one library serves machines with and without it. The names are the driver's, which documents
- * them; the declarations are the library's own, and no header of CUDA is needed to build it.
+ * The part of the CUDA driver that the library uses: a table of its functions, found at run time,
+ * so that one library serves machines with and without it. The names are the driver's, and its
+ * documentation applies. The declarations are the library's own, so no CUDA header is needed.
  *
- *   rcmi_cuda_there      has this process the driver already? Loads and initialises nothing
- *   rcmi_cuda_open       loads and initialises it; a sentence says why it cannot be used
- *   rcmi_cuda_enter      a thread's calls in a context; the program's own one is there afterwards
- *   rcmi_cuda_fail       a code of the driver as a status and a sentence
+ *   rcmi_cuda_there      is the driver loaded in this process? Loads and initialises nothing
+ *   rcmi_cuda_open       loads and initialises it; the error text explains why it cannot be used
+ *   rcmi_cuda_enter      a thread's calls in a context; then restores the thread's own context
+ *   rcmi_cuda_fail       converts a code of the driver to a status and an error text
  *
  * A forked child makes no call of the driver.
  *
@@ -21,10 +21,10 @@
 #include <stdint.h>
 #include "ringcomm.h"
 
-/* Oldest driver, as cuDriverGetVersion counts: that of CUDA 12.0. */
+/* The oldest supported driver, as cuDriverGetVersion counts: CUDA 12.0. */
 #define RCMI_CUDA_OLDEST 12000
 
-/* What the driver's functions return; 0 is success. */
+/* The return type of the driver's functions; 0 is success. */
 typedef int rcmi_cuda_code;
 enum {
     RCMI_CUDA_SUCCESS = 0,
@@ -45,12 +45,12 @@ enum {
     RCMI_CUDA_LEGACY_STREAM = 1, /* cuGetProcAddress: NULL is the legacy default stream */
     RCMI_CUDA_STREAM_NON_BLOCKING = 1,
     RCMI_CUDA_EVENT_DISABLE_TIMING = 2,
-    RCMI_CUDA_HOST_PORTABLE = 1, /* of cuMemHostAlloc, cuMemHostRegister */
+    RCMI_CUDA_HOST_PORTABLE = 1, /* for cuMemHostAlloc, cuMemHostRegister */
     RCMI_CUDA_HOST_MAPPED = 2,
     RCMI_CUDA_CAPTURE_RELAXED = 2,
     RCMI_CUDA_CAPTURE_NONE = 0,
     RCMI_CUDA_IPC_LAZY_PEER_ACCESS = 1,
-    RCMI_CUDA_MEMORY_HOST = 1, /* of RCMI_CUDA_POINTER_MEMORY_TYPE */
+    RCMI_CUDA_MEMORY_HOST = 1, /* values of RCMI_CUDA_POINTER_MEMORY_TYPE */
     RCMI_CUDA_MEMORY_DEVICE = 2,
     RCMI_CUDA_COMPUTE_EXCLUSIVE_PROCESS = 3,
     RCMI_CUDA_COMPUTE_PROHIBITED = 2,
@@ -94,16 +94,16 @@ struct rcmi_cuda_event;
 struct rcmi_cuda_uuid {
     unsigned char bytes[16];
 };
-/* What another process opens memory by. */
+/* The handle by which another process opens memory. */
 struct rcmi_cuda_ipc {
     char bytes[64];
 };
 typedef unsigned long long rcmi_cuda_address;    /* of device memory */
 typedef unsigned long long rcmi_cuda_allocation; /* of cuMemCreate: memory without an address */
 enum rcmi_cuda_handle_type {
-    RCMI_CUDA_HANDLE_DESCRIPTOR = 1, /* a file descriptor, which SCM_RIGHTS carries */
+    RCMI_CUDA_HANDLE_DESCRIPTOR = 1, /* a file descriptor, sent by SCM_RIGHTS */
 };
-/* What cuMemSetAccess lets a device do with mapped memory. */
+/* The access to mapped memory that cuMemSetAccess grants a device. */
 struct rcmi_cuda_access {
     int location_type, device, flags;
 };
@@ -202,37 +202,38 @@ struct rcmi_cuda {
 #undef RCMI_CUDA_MEMBER
 };
 
-/* The driver that this process has loaded, by whatever part of it; NULL if none, one that cannot be
- * used, or in a child of the process that used it. It may not be initialised: its functions say so.
- */
+/* The driver that this process has loaded, from any of its libraries. NULL: none, an unusable one,
+ * or a child of the process that used it. It may not be initialised; its functions then return an
+ * error. */
 const struct rcmi_cuda *rcmi_cuda_there(void);
-/* Loads it where it is not loaded yet, and does not initialise it: a child that is forked later can
- * still use it. An error says why it cannot be used. */
+/* Loads the driver if necessary, but does not initialise it: a child forked later can still use it.
+ * The error text explains why it cannot be used. */
 rcm_status rcmi_cuda_load(void);
-/* Loads it where it is not loaded yet, and initialises it: at least one device is there. The table
- * lives as long as the process. */
+/* Loads the driver if necessary and initialises it; at least one device exists. The table lives as
+ * long as the process. */
 rcm_status rcmi_cuda_open(const struct rcmi_cuda **ret_cuda);
-/* Has a table that was returned turned useless: is this a child of the process that got it? */
+/* Is this a child of the process that got the table, so that the table is useless here? */
 bool rcmi_cuda_forked(void);
-/* Of the files of the driver: what was found, with no look for it; the table is that from now on;
+/* Between the files of the driver: returns the found table without searching; sets it; records that
  * this process uses it. */
 const struct rcmi_cuda *rcmi_cuda_found(void);
 void rcmi_cuda_find(const struct rcmi_cuda *cuda);
 void rcmi_cuda_use(void);
-/* What the library opens from now on, instead of the driver; NULL: the driver. For tests. */
+/* For tests: the table that the library opens from now on instead of the driver; NULL: the
+ * driver. */
 void rcmi_cuda_set(const struct rcmi_cuda *cuda);
 
-/* A visit of this thread to a context: the calls between work in it, whatever context is the
- * thread's own, and are allowed while another thread captures a stream. */
+/* A visit of this thread to a context. Calls during the visit work in that context, whatever the
+ * thread's own context is, and are allowed while another thread captures a stream. */
 struct rcmi_cuda_visit {
     const struct rcmi_cuda *cuda;
-    int mode; /* of captures, the thread's own */
+    int mode; /* the thread's own capture mode */
 };
 rcmi_cuda_code rcmi_cuda_enter(const struct rcmi_cuda *cuda, struct rcmi_cuda_context *context,
                                struct rcmi_cuda_visit *ret_visit);
 void rcmi_cuda_leave(const struct rcmi_cuda_visit *visit);
 
-/* Sets the thread's error: that `call` answered `code`, and what that means. */
+/* Sets the thread's error: `call` returned `code`, with its meaning. */
 rcm_status rcmi_cuda_fail(rcmi_cuda_code code, const char *call);
 /* "out of memory of the device (CUDA_ERROR_OUT_OF_MEMORY, 2)" */
 void rcmi_cuda_explain(rcmi_cuda_code code, char *text, size_t cap);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding the CUDA driver: see cuda.h. */
+/* Finds and loads the CUDA driver: see cuda.h. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,11 +11,11 @@
 
 #define LIBRARY "libcuda.so.1"
 
-/* cuGetProcAddress_v2, which is not in the table: the table is filled by it. */
+/* cuGetProcAddress_v2 is not in the table, because it fills the table. */
 typedef rcmi_cuda_code (*look_up)(const char *name, void **function, int version, uint64_t flags,
                                   int *status);
 
-/* Under the lock. */
+/* Guards library and complete. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcmi_cuda library;
 static bool complete;
@@ -39,18 +39,18 @@ static void fork_watch(void) {
 static rcm_status driver_is_stub(void) {
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                      LIBRARY " is the CUDA toolkit's library to link with (stubs), not a driver: "
-                             "its folder has no place in LD_LIBRARY_PATH");
+                             "remove its folder from LD_LIBRARY_PATH");
 }
 
 static rcm_status driver_is_old(int version) {
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "the NVIDIA driver is too old: it serves CUDA %d.%d, and CUDA %d.%d is the "
-                     "oldest that can be used",
-                     version / 1000, version % 1000 / 10, RCMI_CUDA_OLDEST / 1000,
-                     RCMI_CUDA_OLDEST % 1000 / 10);
+    return rcmi_fail(
+        RCM_ERR_UNSUPPORTED, 0,
+        "the NVIDIA driver is too old: it supports CUDA %d.%d, but CUDA %d.%d or newer "
+        "is needed",
+        version / 1000, version % 1000 / 10, RCMI_CUDA_OLDEST / 1000, RCMI_CUDA_OLDEST % 1000 / 10);
 }
 
-/* Asked by its plain name, which every driver exports; it may come before cuInit. */
+/* Looked up by its plain name, which every driver exports; valid before cuInit. */
 static rcm_status driver_check_version(void *handle) {
     rcmi_cuda_code (*get)(int *version);
     void *symbol = dlsym(handle, "cuDriverGetVersion");
@@ -108,14 +108,14 @@ static rcm_status library_fill(void *handle) {
     return look_up_all(look);
 }
 
-/* how: RTLD_NOLOAD, or 0. The handle is kept: the table points into the library. */
+/* how: RTLD_NOLOAD, or 0. Keeps the handle: the table points into the library. */
 static rcm_status library_find(int how) {
     if (complete)
         return RCM_OK;
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | how);
     if (!handle) {
         const char *why = how ? "not loaded" : dlerror();
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "there is no NVIDIA driver here (%s)",
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "no NVIDIA driver found (%s)",
                          why ? why : LIBRARY);
     }
     const rcm_status status = library_fill(handle);
@@ -161,7 +161,7 @@ static rcm_status library_init(const struct rcmi_cuda *cuda) {
 rcm_status rcmi_cuda_load(void) {
     if (rcmi_cuda_forked())
         return rcmi_fail(RCM_ERR_FORKED, 0,
-                         "the CUDA driver was used before fork: the child cannot use it");
+                         "the CUDA driver was used before fork: a child cannot use it");
     return library_get(0);
 }
 

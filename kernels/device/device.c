@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices that are open, the row of the table of kinds: see device.h. */
+/* Open devices, and the function table of the memory kind: see device.h. */
 #include "device.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "log.h"
 #include "thread.h"
 
-/* Those that are open, those that are stuck in the driver, and which are being opened. Under the
- * lock, with which no driver is called and nothing waits but an opening for another one of the same
- * device: to hold and to close a device is part of calls with deadlines. */
+/* Open devices, devices stuck in the driver, and devices being opened. Under the lock. While it is
+ * held no driver call is made, and nothing waits, except one opening for another of the same
+ * device: holding and closing a device are part of calls with deadlines. */
 struct device_opening {
     struct device_opening *next;
     int ordinal;
@@ -34,15 +34,15 @@ static bool name_is_number(const char *name, int *ret_number) {
 static rcm_status name_unknown(const char *name, int n) {
     return rcmi_fail(
         RCM_ERR_INVALID, 0,
-        "device '%s' is none of the %d here: auto, a number from 0 to %d, or a UUID as "
-        "nvidia-smi -L shows it",
+        "device '%s' is not one of the %d here. Use auto, a number from 0 to %d, or a UUID from "
+        "nvidia-smi -L",
         name, n, n - 1);
 }
 
 static rcm_status find_uuid(const char *name, int n, int *ret_ordinal) {
     struct rcmi_device_facts facts;
     for (int i = 0; i < n; i++) {
-        const rcm_status status = rcmi_device_ask(i, &facts);
+        const rcm_status status = rcmi_device_query(i, &facts);
         if (status != RCM_OK)
             return status;
         if (strcmp(facts.uuid, name) == 0) {
@@ -56,8 +56,7 @@ static rcm_status find_uuid(const char *name, int n, int *ret_ordinal) {
 rcm_status rcmi_device_find(const char *name, int local_rank, int *ret_ordinal) {
     int n;
     if (name && strcasecmp(name, "none") == 0)
-        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                         "no device is to be used: RINGCOMM_DEVICE is none");
+        return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "devices are disabled: RINGCOMM_DEVICE is none");
     const rcm_status status = rcmi_device_count(&n);
     if (status != RCM_OK)
         return status;
@@ -75,7 +74,7 @@ rcm_status rcmi_device_locate(const char *name, char ret_address[RCMI_PCI_ADDRES
     int ordinal = 0;
     rcm_status status = rcmi_device_find(name, 0, &ordinal);
     if (status == RCM_OK)
-        status = rcmi_device_ask(ordinal, &facts);
+        status = rcmi_device_query(ordinal, &facts);
     if (status == RCM_OK)
         memcpy(ret_address, facts.bus, RCMI_PCI_ADDRESS);
     return status;
@@ -87,8 +86,8 @@ static rcm_status facts_check(const struct rcmi_device_facts *facts) {
     if (facts->capability >= DEVICE_OLDEST)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "%s, %s, is of compute capability %d.%d: %d.%d (sm_%d) is the oldest that has "
-                     "kernels",
+                     "%s, %s, has compute capability %d.%d, but the kernels need %d.%d (sm_%d) or "
+                     "newer",
                      facts->label, facts->name, facts->capability / 10, facts->capability % 10,
                      DEVICE_OLDEST / 10, DEVICE_OLDEST % 10, DEVICE_OLDEST);
 }
@@ -99,7 +98,8 @@ static void device_free(struct rcmi_device *d) {
     free(d);
 }
 
-/* A thread that does not come back has the device: takes it down, should it come back after all. */
+/* The device is left to a thread that is stuck in the driver; the thread takes it down if it ever
+ * returns. */
 static void device_give_up(struct rcmi_device *d) {
     atomic_store_explicit(&d->ends, true, memory_order_release);
     pthread_detach(d->thread);
@@ -107,7 +107,7 @@ static void device_give_up(struct rcmi_device *d) {
     d->next = stuck;
     stuck = d;
     pthread_mutex_unlock(&lock);
-    rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not let go of %s: it stays open", d->facts.label);
+    rcmi_log(RCMI_LOG_WARN, "the CUDA driver did not release %s: it stays open", d->facts.label);
 }
 
 static rcm_status device_set_up(struct rcmi_device *d) {
@@ -165,7 +165,7 @@ static void opening_remove(const struct device_opening *opening) {
     pthread_cond_broadcast(&opened);
 }
 
-/* Under the lock, which is not held while the driver sets it up. */
+/* The caller holds the lock, which is released while the driver sets up the device. */
 static rcm_status device_add(int ordinal, struct rcmi_device **ret_device) {
     struct device_opening opening = {.next = openings, .ordinal = ordinal};
     openings = &opening;
@@ -206,7 +206,7 @@ rcm_status rcmi_device_open(const char *name, int local_rank, struct rcmi_device
     return status;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void device_remove(const struct rcmi_device *d) {
     struct rcmi_device **at = &devices;
     while (*at != d)
@@ -229,7 +229,7 @@ void rcmi_device_hold(struct rcmi_device *d) {
     pthread_mutex_unlock(&lock);
 }
 
-/* A forked child has no thread of it, and calls no driver. */
+/* A forked child does not have its thread, and calls no driver. */
 void rcmi_device_close(struct rcmi_device *d) {
     if (!d || rcmi_cuda_forked())
         return;
@@ -246,11 +246,11 @@ const struct rcmi_device_facts *rcmi_device_facts(const struct rcmi_device *d) {
     return &d->facts;
 }
 
-/* ---- The row --------------------------------------------------------------------------------- */
+/* ---- The function table ---------------------------------------------------------------------- */
 
 /* One query, which needs no context. Managed memory is host memory: the CPU may touch it. The
- * driver answers success for other memory of the host; before cuInit, and once the driver has shut
- * down at the end of a process, there is no device memory. */
+ * driver returns success for other host memory. Before cuInit, and after the driver shut down at
+ * process exit, there is no device memory. */
 static rcm_status has(const void *memory, bool *ret_has, int *ret_device) {
     enum rcmi_cuda_pointer_attribute names[] = {RCMI_CUDA_POINTER_MEMORY_TYPE,
                                                 RCMI_CUDA_POINTER_IS_MANAGED,

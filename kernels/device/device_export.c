@@ -24,9 +24,9 @@ uint64_t rcmi_device_process(void) {
     return process;
 }
 
-/* ---- What can be exported -------------------------------------------------------------------- */
+/* ---- Exportable memory ----------------------------------------------------------------------- */
 
-/* What the driver says of the allocation that an address lies in. */
+/* The driver's description of the allocation that contains an address. */
 struct allocation {
     uint64_t buffer, handle_types;
     unsigned legacy;
@@ -35,8 +35,8 @@ struct allocation {
     size_t bytes;
 };
 
-static rcmi_cuda_code allocation_ask(const struct rcmi_cuda *cuda, const void *memory,
-                                     struct allocation *ret) {
+static rcmi_cuda_code allocation_query(const struct rcmi_cuda *cuda, const void *memory,
+                                       struct allocation *ret) {
     enum rcmi_cuda_pointer_attribute names[] = {
         RCMI_CUDA_POINTER_BUFFER_ID, RCMI_CUDA_POINTER_LEGACY_IPC, RCMI_CUDA_POINTER_HANDLE_TYPES,
         RCMI_CUDA_POINTER_MEMPOOL};
@@ -56,11 +56,11 @@ static rcm_status refuse(const void *memory, const char *why) {
 static rcm_status allocation_check(const struct allocation *a, const void *memory, size_t bytes) {
     const uint64_t at = (uint64_t)(uintptr_t)memory - a->base;
     if (at > a->bytes || bytes > a->bytes - at)
-        return refuse(memory, "it lies in several allocations");
+        return refuse(memory, "it spans several allocations");
     if (a->pool)
-        return refuse(memory, "it is of a memory pool (cuMemAllocAsync)");
+        return refuse(memory, "it belongs to a memory pool (cuMemAllocAsync)");
     if (!a->legacy && !(a->handle_types & RCMI_CUDA_HANDLE_DESCRIPTOR))
-        return refuse(memory, "it was allocated without a type of handle that they could open "
+        return refuse(memory, "it was allocated without a shareable handle type "
                               "(cuMemCreate, requestedHandleTypes)");
     return a->buffer != 0 ? RCM_OK : refuse(memory, "the driver has no number for it");
 }
@@ -87,7 +87,7 @@ static rcm_status descriptor_make(const struct rcmi_device *d, struct rcmi_expor
     (void)d->cuda->cuMemRelease(allocation);
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuMemExportToShareableHandle");
-    (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* which CUDA does not promise */
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* CUDA does not guarantee it */
     rcmi_fd_own(fd);
     export->fd = fd;
     return RCM_OK;
@@ -96,7 +96,7 @@ static rcm_status descriptor_make(const struct rcmi_device *d, struct rcmi_expor
 static rcm_status handle_make(const struct rcmi_device *d, const void *memory, size_t bytes,
                               struct rcmi_export *export) {
     struct allocation a;
-    const rcmi_cuda_code code = allocation_ask(d->cuda, memory, &a);
+    const rcmi_cuda_code code = allocation_query(d->cuda, memory, &a);
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuPointerGetAttributes");
     const rcm_status status = allocation_check(&a, memory, bytes);
@@ -126,13 +126,13 @@ void rcmi_export_drop(struct rcmi_export *export) {
     rcmi_fd_close(&export->fd);
 }
 
-/* ---- Memory of its own ----------------------------------------------------------------------- */
+/* ---- Exports with their own memory ----------------------------------------------------------- */
 
 static struct rcmi_export *export_of(struct rcmi_device_job *job) {
     return (struct rcmi_export *)((char *)job - offsetof(struct rcmi_export, job));
 }
 
-/* Nothing of it is touched after `changed`. */
+/* Does not touch the export after calling `changed`. */
 static void export_change(struct rcmi_export *export, rcm_status status) {
     void (*const changed)(void *arg) = export->changed;
     void *const arg = export->arg;

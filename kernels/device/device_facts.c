@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known of a device without a context on it: see device.h. */
+/* Properties of a device without a context on it: see device.h. */
 #include <stdio.h>
 #include <string.h>
 #include "device_internal.h"
 #include "error.h"
 #include "fd.h"
 
-/* The first call that fails says so, and later ones are not made. */
-struct asking {
+/* Queries of one device. After the first failed call, further calls are skipped. */
+struct query {
     const struct rcmi_cuda *cuda;
     int device;
     rcm_status status;
 };
 
-static bool asked(struct asking *asking, rcmi_cuda_code code, const char *call) {
+static bool query_ok(struct query *query, rcmi_cuda_code code, const char *call) {
     if (code != RCMI_CUDA_SUCCESS)
-        asking->status = rcmi_cuda_fail(code, call);
+        query->status = rcmi_cuda_fail(code, call);
     return code == RCMI_CUDA_SUCCESS;
 }
 
-static int attribute(struct asking *asking, enum rcmi_cuda_device_attribute which) {
+static int attribute(struct query *query, enum rcmi_cuda_device_attribute which) {
     int value = 0;
-    if (asking->status == RCM_OK)
-        (void)asked(asking, asking->cuda->cuDeviceGetAttribute(&value, which, asking->device),
-                    "cuDeviceGetAttribute");
+    if (query->status == RCM_OK)
+        (void)query_ok(query, query->cuda->cuDeviceGetAttribute(&value, which, query->device),
+                       "cuDeviceGetAttribute");
     return value;
 }
 
-/* One that drivers before CUDA 12.x may not know: 0. */
-static int attribute_if_known(const struct asking *asking, enum rcmi_cuda_device_attribute which) {
+/* An attribute that drivers before CUDA 12.x may lack: 0. */
+static int attribute_if_known(const struct query *query, enum rcmi_cuda_device_attribute which) {
     int value = 0;
-    if (asking->cuda->cuDeviceGetAttribute(&value, which, asking->device) != RCMI_CUDA_SUCCESS)
+    if (query->cuda->cuDeviceGetAttribute(&value, which, query->device) != RCMI_CUDA_SUCCESS)
         return 0;
     return value;
 }
@@ -43,14 +43,14 @@ static void uuid_write(const struct rcmi_cuda_uuid *uuid, bool mig, char *text, 
     }
 }
 
-/* As /sys has it. */
+/* Lower case, as in /sys. */
 static void bus_write_small(char *bus) {
     for (; *bus; bus++)
         if (*bus >= 'A' && *bus <= 'F')
             *bus = (char)(*bus - 'A' + 'a');
 }
 
-/* -1: not known. */
+/* -1: unknown. */
 static int numa_node(const char *bus) {
     char path[96];
     int node = -1;
@@ -64,16 +64,16 @@ static int numa_node(const char *bus) {
     return node;
 }
 
-/* A part of a GPU says so in its name only: the driver has no attribute for it. */
-static void ask_names(struct asking *asking, struct rcmi_device_facts *facts) {
-    const struct rcmi_cuda *cuda = asking->cuda;
+/* Only the name reveals that it is a part of a GPU (MIG): the driver has no attribute for it. */
+static void query_names(struct query *query, struct rcmi_device_facts *facts) {
+    const struct rcmi_cuda *cuda = query->cuda;
     struct rcmi_cuda_uuid uuid;
-    if (!asked(asking, cuda->cuDeviceGetName(facts->name, sizeof facts->name, asking->device),
-               "cuDeviceGetName") ||
-        !asked(asking, cuda->cuDeviceGetUuid(&uuid, asking->device), "cuDeviceGetUuid") ||
-        !asked(asking, cuda->cuDeviceGetPCIBusId(facts->bus, sizeof facts->bus, asking->device),
-               "cuDeviceGetPCIBusId") ||
-        !asked(asking, cuda->cuDeviceTotalMem(&facts->bytes, asking->device), "cuDeviceTotalMem"))
+    if (!query_ok(query, cuda->cuDeviceGetName(facts->name, sizeof facts->name, query->device),
+                  "cuDeviceGetName") ||
+        !query_ok(query, cuda->cuDeviceGetUuid(&uuid, query->device), "cuDeviceGetUuid") ||
+        !query_ok(query, cuda->cuDeviceGetPCIBusId(facts->bus, sizeof facts->bus, query->device),
+                  "cuDeviceGetPCIBusId") ||
+        !query_ok(query, cuda->cuDeviceTotalMem(&facts->bytes, query->device), "cuDeviceTotalMem"))
         return;
     facts->mig = strstr(facts->name, "MIG ") != NULL;
     bus_write_small(facts->bus);
@@ -82,24 +82,24 @@ static void ask_names(struct asking *asking, struct rcmi_device_facts *facts) {
     snprintf(facts->label, sizeof facts->label, "device %d (%s)", facts->ordinal, facts->uuid);
 }
 
-static void ask_numbers(struct asking *asking, struct rcmi_device_facts *facts) {
-    facts->capability = 10 * attribute(asking, RCMI_CUDA_DEVICE_CC_MAJOR);
-    facts->capability += attribute(asking, RCMI_CUDA_DEVICE_CC_MINOR);
-    facts->multiprocessors = attribute(asking, RCMI_CUDA_DEVICE_MULTIPROCESSORS);
-    facts->compute_mode = attribute(asking, RCMI_CUDA_DEVICE_COMPUTE_MODE);
-    facts->mps = attribute_if_known(asking, RCMI_CUDA_DEVICE_MPS) != 0;
+static void query_numbers(struct query *query, struct rcmi_device_facts *facts) {
+    facts->capability = 10 * attribute(query, RCMI_CUDA_DEVICE_CC_MAJOR);
+    facts->capability += attribute(query, RCMI_CUDA_DEVICE_CC_MINOR);
+    facts->multiprocessors = attribute(query, RCMI_CUDA_DEVICE_MULTIPROCESSORS);
+    facts->compute_mode = attribute(query, RCMI_CUDA_DEVICE_COMPUTE_MODE);
+    facts->mps = attribute_if_known(query, RCMI_CUDA_DEVICE_MPS) != 0;
 }
 
 rcm_status device_facts_get(const struct rcmi_cuda *cuda, int ordinal,
                             struct rcmi_device_facts *ret_facts) {
-    struct asking asking = {.cuda = cuda, .status = RCM_OK};
+    struct query query = {.cuda = cuda, .status = RCM_OK};
     *ret_facts = (struct rcmi_device_facts){.ordinal = ordinal};
-    if (asked(&asking, cuda->cuDeviceGet(&asking.device, ordinal), "cuDeviceGet") &&
-        asked(&asking, cuda->cuDriverGetVersion(&ret_facts->driver), "cuDriverGetVersion"))
-        ask_names(&asking, ret_facts);
-    if (asking.status == RCM_OK)
-        ask_numbers(&asking, ret_facts);
-    return asking.status == RCM_OK ? RCM_OK : rcmi_fail_context("device %d", ordinal);
+    if (query_ok(&query, cuda->cuDeviceGet(&query.device, ordinal), "cuDeviceGet") &&
+        query_ok(&query, cuda->cuDriverGetVersion(&ret_facts->driver), "cuDriverGetVersion"))
+        query_names(&query, ret_facts);
+    if (query.status == RCM_OK)
+        query_numbers(&query, ret_facts);
+    return query.status == RCM_OK ? RCM_OK : rcmi_fail_context("device %d", ordinal);
 }
 
 rcm_status rcmi_device_count(int *ret_n) {
@@ -111,7 +111,7 @@ rcm_status rcmi_device_count(int *ret_n) {
     return code == RCMI_CUDA_SUCCESS ? RCM_OK : rcmi_cuda_fail(code, "cuDeviceGetCount");
 }
 
-rcm_status rcmi_device_ask(int ordinal, struct rcmi_device_facts *ret_facts) {
+rcm_status rcmi_device_query(int ordinal, struct rcmi_device_facts *ret_facts) {
     const struct rcmi_cuda *cuda;
     const rcm_status status = rcmi_cuda_open(&cuda);
     return status == RCM_OK ? device_facts_get(cuda, ordinal, ret_facts) : status;

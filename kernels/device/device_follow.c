@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams of the program's: an operation that ends when what is enqueued on one now is done. The
- * event is recorded by the thread that calls, so that nothing is awaited that it enqueues later;
- * the device's thread looks when it has come. The event is kept in the operation's `own`.
+ * Waiting for the program's streams: an operation that ends when the work now enqueued on a stream
+ * is done. The calling thread records the event, so work enqueued later is not awaited. The
+ * device's thread polls the event, which is stored in the operation's `own`.
  */
 #include "device_internal.h"
 #include "error.h"
@@ -12,8 +12,8 @@ static rcm_status stream_captures(void) {
                      "the stream is being captured: operations cannot be part of a CUDA graph");
 }
 
-/* Of this device, and not captured. NULL and the other default streams belong to whatever context
- * is current. */
+/* The stream must belong to this device and not be captured. NULL and the other default streams
+ * belong to the current context. */
 static rcm_status stream_check(const struct rcmi_device *d, struct rcmi_cuda_stream *stream) {
     struct rcmi_cuda_context *context = NULL;
     int captures = RCMI_CUDA_CAPTURE_NONE;
@@ -28,7 +28,8 @@ static rcm_status stream_check(const struct rcmi_device *d, struct rcmi_cuda_str
         return rcmi_cuda_fail(code, "cuStreamGetCtx");
     return context == d->context
                ? RCM_OK
-               : rcmi_fail(RCM_ERR_INVALID, 0, "the stream is not of the primary context of %s",
+               : rcmi_fail(RCM_ERR_INVALID, 0,
+                           "the stream does not belong to the primary context of %s",
                            d->facts.label);
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which allocations memory lies in: those of cuMemCreate may be mapped one behind the other. */
+/* Which allocations contain memory. Allocations of cuMemCreate may be mapped contiguously. */
 #include "cuda.h"
 #include "device_internal.h"
 
-/* What of an allocation begins at an address. */
+/* The rest of an allocation from an address on. */
 struct extent {
-    uint64_t buffer; /* a number that the process gives out once; 0: there is no allocation */
+    uint64_t buffer; /* unique in the process; 0: no allocation */
     rcmi_cuda_address end;
 };
 
-static rcmi_cuda_code extent_ask(const struct rcmi_cuda *cuda, rcmi_cuda_address at,
-                                 struct extent *ret) {
+static rcmi_cuda_code extent_query(const struct rcmi_cuda *cuda, rcmi_cuda_address at,
+                                   struct extent *ret) {
     enum rcmi_cuda_pointer_attribute names[] = {
         RCMI_CUDA_POINTER_BUFFER_ID, RCMI_CUDA_POINTER_RANGE_START, RCMI_CUDA_POINTER_RANGE_BYTES};
     rcmi_cuda_address start = 0;
@@ -32,7 +32,7 @@ rcm_status device_identify(const void *memory, size_t bytes, uint64_t *ret_ident
     *ret_identity = 0;
     while (cuda && at < end) {
         struct extent extent;
-        const rcmi_cuda_code code = extent_ask(cuda, at, &extent);
+        const rcmi_cuda_code code = extent_query(cuda, at, &extent);
         if (code != RCMI_CUDA_SUCCESS)
             return rcmi_cuda_fail(code, "cuPointerGetAttributes");
         if (extent.buffer == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One allocation of another process, or of this one, as a device here uses it: opened and closed by
- * the device's thread, which knows all that are open on it (device_share.h).
+ * One allocation of another process, or of this one, in use by a device of this process. The
+ * device's thread opens and closes it, and lists all open ones (device_share.h).
  */
 #include "device_import.h"
 #include <stdio.h>
@@ -13,14 +13,14 @@ static struct rcmi_import *import_of(struct rcmi_device_job *job) {
     return (struct rcmi_import *)((char *)job - offsetof(struct rcmi_import, job));
 }
 
-/* ---- What operations ask --------------------------------------------------------------------- */
+/* ---- Checks for operations ------------------------------------------------------------------- */
 
 static bool is_usable(const struct rcmi_import *import) {
     return import->lies_here || !atomic_load_explicit(&import->revoked, memory_order_relaxed);
 }
 
-/* Ranks that are threads may each have it open, at one address: as long as one may read it, it is
- * there. */
+/* Several ranks that are threads may have it open at one address. It is usable as long as one of
+ * them may read it. */
 rcmi_cuda_code device_import_look(const struct rcmi_device *d, const void *memory,
                                   bool *ret_imported) {
     const uintptr_t at = (uintptr_t)memory;
@@ -37,7 +37,7 @@ rcmi_cuda_code device_import_look(const struct rcmi_device *d, const void *memor
 
 /* ---- Memory of this process ------------------------------------------------------------------ */
 
-/* Is it still the allocation of that number? *ret_ordinal: of its device. */
+/* Is it still the allocation with that number? *ret_ordinal: of its device. */
 static rcm_status local_check(const struct rcmi_device *d, const struct rcmi_device_handle *handle,
                               int *ret_ordinal) {
     enum rcmi_cuda_pointer_attribute names[] = {RCMI_CUDA_POINTER_BUFFER_ID,
@@ -51,13 +51,14 @@ static rcm_status local_check(const struct rcmi_device *d, const struct rcmi_dev
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuPointerGetAttributes");
     if (buffer != handle->buffer || base != handle->base || bytes != handle->bytes)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "there is no allocation %llu of %llu bytes at %#llx",
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "allocation %llu of %llu bytes at %#llx does not exist",
                          (unsigned long long)handle->buffer, (unsigned long long)handle->bytes,
                          (unsigned long long)handle->base);
     return RCM_OK;
 }
 
-/* The contexts of both devices are there. */
+/* The contexts of both devices must exist. */
 static rcmi_cuda_code peer_enable(const struct rcmi_device *d, int ordinal) {
     struct rcmi_cuda_context *context;
     rcmi_cuda_code code = d->cuda->cuDevicePrimaryCtxRetain(&context, ordinal);
@@ -74,7 +75,7 @@ static rcm_status peer_reach(const struct rcmi_device *d, int ordinal, uint32_t 
         return RCM_OK;
     if (kind == RCMI_HANDLE_DESCRIPTOR)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                         "what reads mapped memory of device %d is the program's to say "
+                         "access to mapped memory of device %d is set by the program "
                          "(cuMemSetAccess)",
                          ordinal);
     rcmi_cuda_code code = d->cuda->cuDeviceCanAccessPeer(&can, d->facts.ordinal, ordinal);
@@ -83,7 +84,7 @@ static rcm_status peer_reach(const struct rcmi_device *d, int ordinal, uint32_t 
     if (!can)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
                          "%s has no access to memory of device %d: no path between the two, or "
-                         "switched off",
+                         "disabled",
                          d->facts.label, ordinal);
     code = peer_enable(d, ordinal);
     return code == RCMI_CUDA_SUCCESS ? RCM_OK : rcmi_cuda_fail(code, "cuCtxEnablePeerAccess");
@@ -101,7 +102,8 @@ static rcm_status open_local(struct rcmi_device *d, struct rcmi_import *import) 
 
 /* ---- Memory of others ------------------------------------------------------------------------ */
 
-/* Is there as much as was told? What the driver has opened may be a block that more lies in. */
+/* Does the allocation have the announced size? The opened block may contain more than the
+ * allocation. */
 static rcm_status ipc_check(const struct rcmi_device *d, rcmi_cuda_address at, uint64_t bytes) {
     rcmi_cuda_address base = 0;
     uint64_t all = 0;
@@ -110,14 +112,14 @@ static rcm_status ipc_check(const struct rcmi_device *d, rcmi_cuda_address at, u
         return rcmi_cuda_fail(code, "cuMemGetAddressRange");
     if (at - base <= all && bytes <= all - (at - base))
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                     "an allocation is said to have %llu bytes, and its handle leads to byte %llu "
-                     "of %llu",
-                     (unsigned long long)bytes, (unsigned long long)(at - base),
-                     (unsigned long long)all);
+    return rcmi_fail(
+        RCM_ERR_PROTOCOL, 0,
+        "an allocation was announced with %llu bytes, but its handle leads to byte %llu "
+        "of %llu",
+        (unsigned long long)bytes, (unsigned long long)(at - base), (unsigned long long)all);
 }
 
-/* false: the driver refuses. */
+/* False: the driver rejected it. */
 static bool close_ipc(const struct rcmi_device *d, const struct rcmi_import *import) {
     return d->cuda->cuIpcCloseMemHandle((rcmi_cuda_address)(uintptr_t)import->base) ==
            RCMI_CUDA_SUCCESS;
@@ -149,7 +151,7 @@ static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) 
                : device_map(d, import->fd, import->handle.bytes, &import->base);
 }
 
-/* false: the driver refuses. */
+/* False: the driver rejected it. */
 static bool close_other(const struct rcmi_device *d, const struct rcmi_import *import) {
     return import->handle.kind == RCMI_HANDLE_IPC
                ? close_ipc(d, import)
@@ -158,7 +160,8 @@ static bool close_other(const struct rcmi_device *d, const struct rcmi_import *i
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
-/* What is called finds that nothing is under way any more; imports are freed after it. */
+/* When `changed` is called, the job no longer counts as in progress. The imports are freed only
+ * after the call. */
 static void import_changed(struct rcmi_imports *imports) {
     atomic_fetch_add_explicit(&imports->calling, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&imports->under_way, 1, memory_order_release);

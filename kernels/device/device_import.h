@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between device_import.c and device_imports.c: see device_share.h. */
+/* Shared by device_import.c and device_imports.c: see device_share.h. */
 #ifndef RCMI_DEVICE_IMPORT_H
 #define RCMI_DEVICE_IMPORT_H
 
@@ -10,27 +10,27 @@ enum import_state {
     IMPORT_OPENING,
     IMPORT_OPEN,
     IMPORT_FAILED,
-    IMPORT_CLOSING, /* as soon as it has no users */
-    IMPORT_CLOSED,  /* the device's thread does it */
+    IMPORT_CLOSING, /* once it has no users */
+    IMPORT_CLOSED,  /* the device's thread is closing it */
 };
 
-/* One allocation of another process. Its entry is used for one after the other. */
+/* One allocation of another process. Entries are reused. */
 struct rcmi_import {
-    /* seq_cst: a user counts itself, then looks at the state; what closes it sets the state, then
-     * looks at the users. */
+    /* seq_cst: a user increments users, then checks state; the closer sets state, then checks
+     * users. */
     _Atomic uint32_t users;
     _Atomic int state;       /* enum import_state */
-    _Atomic uint64_t buffer; /* 0: of none; relaxed, it changes while it is not open only */
-    _Atomic uint64_t used;   /* when; relaxed, a hint */
-    _Atomic bool revoked;    /* relaxed, looked at before an operation begins */
+    _Atomic uint64_t buffer; /* 0: none; relaxed, changes only while not open */
+    _Atomic uint64_t used;   /* time of last use; relaxed, a hint */
+    _Atomic bool revoked;    /* relaxed, checked before an operation begins */
     struct rcmi_imports *of;
     struct rcmi_device_handle handle;
-    int fd;         /* by which it is to be opened; -1 */
-    char *base;     /* here */
-    bool lies_here; /* memory of this process: nothing is to be closed */
+    int fd;         /* for opening; -1: none */
+    char *base;     /* address in this process */
+    bool lies_here; /* memory of this process: nothing to close */
     struct rcmi_error why;
     struct rcmi_device_job job;
-    struct rcmi_import *next; /* of those that the device's thread knows; its own */
+    struct rcmi_import *next; /* in the list of the device's thread */
 };
 
 struct rcmi_imports {
@@ -38,26 +38,26 @@ struct rcmi_imports {
     struct rcmi_exporter exporter;
     void (*changed)(void *arg);
     void *arg;
-    pthread_mutex_t lock;   /* of what changes entries, not of what uses them */
+    pthread_mutex_t lock;   /* for changing entries, not for using them */
     _Atomic uint64_t clock; /* uses so far; relaxed */
-    _Atomic int under_way;  /* jobs; release when one ends */
-    _Atomic int calling;    /* `changed`; likewise */
-    _Atomic bool wanted;    /* an entry; seq_cst: set, then users are looked at, as of `users` */
+    _Atomic int under_way;  /* jobs in progress; release when one ends */
+    _Atomic int calling;    /* calls of `changed` in progress; likewise */
+    _Atomic bool wanted;    /* an entry is needed; seq_cst: set, then users are checked */
     _Atomic bool revoked;   /* relaxed */
-    _Atomic bool unclosed;  /* the driver has refused to close one; relaxed, before its state */
+    _Atomic bool unclosed;  /* the driver failed to close one; relaxed, set before its state */
     struct rcmi_import entries[RCMI_IMPORTS_MAX];
 };
 
-/* Begins to open or close it, by the device's thread: `changed` is called when that is done, which
- * the state says. */
+/* Begins to open or close it on the device's thread, which then sets the state and calls
+ * `changed`. */
 void import_open(struct rcmi_import *import);
 void import_close(struct rcmi_import *import);
 
 /* ---- device_map.c ---------------------------------------------------------------------------- */
-/* Memory of a descriptor, at an address of the device's own: `bytes` of it, which is all. In the
- * context. */
+/* Maps all `bytes` of the memory behind a descriptor at an address of the device. Requires the
+ * current context. */
 rcm_status device_map(struct rcmi_device *device, int fd, size_t bytes, char **ret_base);
-/* false: the driver refuses. */
+/* False: the driver rejected it. */
 bool device_unmap(const struct rcmi_device *device, char *base, size_t bytes);
 
 #endif

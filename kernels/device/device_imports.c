@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocations of one process that are open here: a cache, of which the longest unused one makes
- * room for another (device_share.h). An entry's life:
+ * A cache of the open allocations of one process (device_share.h). The least recently used unused
+ * one is evicted for another. States of an entry:
  *
  *      FREE -> OPENING -> OPEN -> CLOSING -> CLOSED -> FREE
  *                 '-> FAILED -----------------------> FREE
  *
- * Entries are found and used without a lock; all changes but those of the device's thread are made
- * under it. CLOSING becomes CLOSED once, by what finds that it has no users: what closes it, or the
- * last user.
+ * Entries are found and used without a lock. All changes, except those of the device's thread, are
+ * made under the lock. Exactly one thread changes CLOSING to CLOSED after finding that there are no
+ * users: the closer, or the last user.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -46,9 +46,9 @@ void rcmi_imports_free(struct rcmi_imports *imports) {
     free(imports);
 }
 
-/* ---- Room ------------------------------------------------------------------------------------ */
+/* ---- Eviction -------------------------------------------------------------------------------- */
 
-/* Either what closes it, or its last user, does it. */
+/* Called by the closer and by the last user; one of them closes it. */
 static void close_if_unused(struct rcmi_import *import) {
     int closing = IMPORT_CLOSING;
     if (atomic_load(&import->users) == 0 &&
@@ -56,13 +56,14 @@ static void close_if_unused(struct rcmi_import *import) {
         import_close(import);
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void entry_forget(struct rcmi_import *import) {
     atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
     atomic_store(&import->state, IMPORT_FREE);
 }
 
-/* What failed, else the longest unused one. NULL: all are in use, or one is about to be free. */
+/* A failed entry, else the least recently used unused one. NULL: all are in use, or one is about to
+ * become free. */
 static struct rcmi_import *entry_to_give_up(struct rcmi_imports *imports) {
     struct rcmi_import *oldest = NULL;
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
@@ -80,8 +81,8 @@ static struct rcmi_import *entry_to_give_up(struct rcmi_imports *imports) {
     return oldest;
 }
 
-/* Once all entries are taken; if all are in use, the next one that is put back goes. Under the
- * lock. */
+/* Called when no entry is free. If all are in use, the next one put back is evicted. The caller
+ * holds the lock. */
 static void make_room(struct rcmi_imports *imports) {
     atomic_store(&imports->wanted, true);
     struct rcmi_import *import = entry_to_give_up(imports);
@@ -142,7 +143,7 @@ static struct rcmi_import *use_open(struct rcmi_imports *imports, uint64_t buffe
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Under the lock, as all that follows. */
+/* The caller holds the lock, here and in the following functions. */
 static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
         if (atomic_load(&imports->entries[i].state) == IMPORT_FREE)
@@ -150,7 +151,7 @@ static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
     return NULL;
 }
 
-/* fd: -1, or the import's from here on. */
+/* fd: -1, or owned by the import from here on. */
 static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_device_handle *handle,
                              int fd) {
     import->handle = *handle;
@@ -162,7 +163,7 @@ static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_devic
     return RCM_AGAIN;
 }
 
-/* Once it is reported it is forgotten: the next time it is tried anew. */
+/* Reports the failure once and frees the entry, so that the next call tries again. */
 static rcm_status entry_failed(struct rcmi_import *import) {
     *rcmi_last_error() = import->why;
     entry_forget(import);
@@ -177,7 +178,7 @@ static rcm_status open_new(struct rcmi_imports *imports, const struct rcmi_devic
     }
     if (!import)
         return RCM_AGAIN;
-    /* What else wants one looks again when one is free. */
+    /* Other callers that need an entry retry when one is free. */
     atomic_store(&imports->wanted, false);
     return entry_open(import, handle, -1);
 }
@@ -188,7 +189,7 @@ static rcm_status open_locked(struct rcmi_imports *imports,
     if (atomic_load_explicit(&imports->revoked, memory_order_relaxed))
         return rcmi_fail(RCM_ERR_PEER, 0, "its process has ended");
     if (!import && handle->kind == RCMI_HANDLE_DESCRIPTOR)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the descriptor of allocation %llu has not come",
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the descriptor of allocation %llu has not arrived",
                          (unsigned long long)handle->buffer);
     if (!import)
         return open_new(imports, handle);
@@ -200,13 +201,13 @@ static rcm_status handle_check(const struct rcmi_device_handle *handle, uint64_t
     if (handle->buffer != 0 && is_known && len <= handle->bytes && at <= handle->bytes - len)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                     "%zu bytes are said to lie at byte %llu of the %llu bytes of allocation %llu "
-                     "(kind %u), which cannot be",
+                     "%zu bytes at byte %llu of the %llu bytes of allocation %llu (kind %u) were "
+                     "announced, which is impossible",
                      len, (unsigned long long)at, (unsigned long long)handle->bytes,
                      (unsigned long long)handle->buffer, handle->kind);
 }
 
-/* The allocation is as large as it was when it was opened. */
+/* The size is the one at the time of opening. */
 static rcm_status use(struct rcmi_import *import, uint64_t at, size_t len,
                       struct rcmi_import **ret_import, const void **ret_bytes) {
     const rcm_status status = handle_check(&import->handle, at, len);
@@ -234,15 +235,15 @@ rcm_status rcmi_imports_get(struct rcmi_imports *imports, const struct rcmi_devi
     return status;
 }
 
-/* ---- By a descriptor ------------------------------------------------------------------------- */
+/* ---- Opening by descriptor ------------------------------------------------------------------- */
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static rcm_status open_by(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
                           int fd) {
     if (atomic_load_explicit(&imports->revoked, memory_order_relaxed))
         return rcmi_fail(RCM_ERR_PEER, 0, "its process has ended");
     if (entry_find(imports, handle->buffer))
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the descriptor of allocation %llu came twice",
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the descriptor of allocation %llu arrived twice",
                          (unsigned long long)handle->buffer);
     struct rcmi_import *import = entry_free(imports);
     if (import)
@@ -255,7 +256,7 @@ rcm_status rcmi_imports_open(struct rcmi_imports *imports, const struct rcmi_dev
                              int fd) {
     rcm_status status = handle_check(handle, 0, 0);
     if (status == RCM_OK && handle->kind != RCMI_HANDLE_DESCRIPTOR)
-        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "a descriptor came with a handle of kind %u",
+        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "a descriptor arrived with a handle of kind %u",
                            handle->kind);
     if (status == RCM_OK) {
         pthread_mutex_lock(&imports->lock);
@@ -269,7 +270,7 @@ rcm_status rcmi_imports_open(struct rcmi_imports *imports, const struct rcmi_dev
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
-/* Under the lock. False: there is nothing of it any more. */
+/* The caller holds the lock. False: nothing of it is left. */
 static bool entry_end(struct rcmi_import *import) {
     int open = IMPORT_OPEN;
     if (atomic_compare_exchange_strong(&import->state, &open, IMPORT_CLOSING))

@@ -7,14 +7,14 @@ rcm_status device_kernels_check(const struct rcmi_cuda_image *image, int driver)
     const int toolkit = image->toolkit;
     if (!image->bytes)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                         "built without CUDA, so without kernels for GPUs: meson setup "
-                         "-Dcuda=enabled, with nvcc, builds them");
+                         "built without CUDA, so without kernels for GPUs. Build with meson setup "
+                         "-Dcuda=enabled and nvcc");
     /* Within a major version an older driver runs the kernels' machine code. */
     if (driver / 1000 >= toolkit / 1000)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "the kernels were built by CUDA %d.%d and need a driver that serves CUDA %d.0 "
-                     "or newer: this one serves CUDA %d.%d",
+                     "the kernels were built by CUDA %d.%d and need a driver that supports CUDA "
+                     "%d.0 or newer, but this one supports CUDA %d.%d",
                      toolkit / 1000, toolkit % 1000 / 10, toolkit / 1000, driver / 1000,
                      driver % 1000 / 10);
 }
@@ -22,7 +22,7 @@ rcm_status device_kernels_check(const struct rcmi_cuda_image *image, int driver)
 static rcm_status load_failed(rcmi_cuda_code code, int driver) {
     const int toolkit = rcmi_cuda_image.toolkit;
     (void)rcmi_cuda_fail(code, "cuModuleLoadData");
-    return rcmi_fail_context("kernels built by CUDA %d.%d, a driver that serves CUDA %d.%d",
+    return rcmi_fail_context("kernels built by CUDA %d.%d, a driver that supports CUDA %d.%d",
                              toolkit / 1000, toolkit % 1000 / 10, driver / 1000,
                              driver % 1000 / 10);
 }

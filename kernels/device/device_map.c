@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that came as a descriptor, at an address of a device here: mapped, and unmapped
- * (device_import.h). The driver holds the memory for as long as it is mapped, whatever becomes of
- * the descriptor and of the process that allocated it.
+ * Maps and unmaps memory of a received descriptor at an address of a device (device_import.h). The
+ * driver keeps the memory while it is mapped, independent of the descriptor and of the process that
+ * allocated it.
  */
 #include "device_import.h"
 #include "device_internal.h"

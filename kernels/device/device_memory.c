@@ -22,7 +22,8 @@ rcm_status device_memory_alloc(struct rcmi_device *d, size_t bytes, void **ret_m
     struct rcmi_cuda_visit visit;
     rcmi_cuda_address memory;
     if (bytes > SIZE_MAX / 2)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "%zu bytes are more than %s has", bytes, d->facts.label);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "%zu bytes exceed the memory of %s", bytes,
+                         d->facts.label);
     const rcmi_cuda_code code = rcmi_cuda_enter(d->cuda, d->context, &visit);
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuCtxPushCurrent");
@@ -42,5 +43,5 @@ void device_memory_free(struct rcmi_device *d, void *memory) {
     const rcmi_cuda_code code = d->cuda->cuMemFree((rcmi_cuda_address)(uintptr_t)memory);
     rcmi_cuda_leave(&visit);
     if (code != RCMI_CUDA_SUCCESS)
-        rcmi_log(RCMI_LOG_INFO, "cuMemFree of %p answered %d", memory, code);
+        rcmi_log(RCMI_LOG_INFO, "cuMemFree of %p returned %d", memory, code);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How an operation is done, by methods; each has two stages, between which the device works:
+ * How an operation is done. Each method has two stages, between which the device works:
  *
  *      copy      host -> slot -> device     device -> slot -> host     device -> device
  *      launch    a kernel reads and writes memory of the device, pinned memory, and the slot
  *      host      device -> slot, all sources; the CPU reduces there; slot -> device
  *
- * Host memory that is not pinned goes through the work's slot, since the driver's own copy of it
- * waits. `host` is for operators that no kernel has: functions of the program's.
+ * Host memory that is not pinned goes through the work's slot, because the driver's own copy of it
+ * blocks. `host` is for operators without a GPU kernel: user-defined functions.
  */
 #include "device_internal.h"
 
@@ -81,7 +81,6 @@ static rcmi_cuda_code copy_end(struct rcmi_device *d, struct device_work *w) {
 
 /* ---- Reductions on the device ---------------------------------------------------------------- */
 
-/* As the device sees it. */
 static const void *seen(const struct device_work *w, uint32_t i) {
     return w->types[i] == MEMORY_HOST ? area(w, i) : device_operand(w, i);
 }

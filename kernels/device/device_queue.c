@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What any thread gives to the thread of a device: see device.h. */
+/* Submission from any thread to the thread of a device: see device.h. */
 #include <stdatomic.h>
 #include "device_internal.h"
 
-/* Release: with what they name. */
+/* Release: publishes what the operation names. */
 void device_submit(struct rcmi_device *d, struct rcmi_operation *o) {
     struct rcmi_operation *last = atomic_load_explicit(&d->incoming, memory_order_relaxed);
     do

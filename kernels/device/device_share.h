@@ -1,35 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of devices that processes of one host share: what this process lets others open (exports),
- * and what of theirs it has opened (imports).
+ * Device memory shared between processes of one host: memory that this process lets others open
+ * (exports), and memory of others that it has opened (imports).
  *
  *      exporting process                           importing process
  *        rcmi_export_make, _alloc
- *        export->handle  ----- any way ----->        rcmi_imports_get: RCM_AGAIN while the device's
+ *        export->handle  ----- any path ---->        rcmi_imports_get: RCM_AGAIN while the device's
  *                                                      thread opens it, then its address here
  *                                                    operations (operation.h) read it there
  *                                                    rcmi_import_put
- *        rcmi_export_end <- it is closed there -     rcmi_imports_close
+ *        rcmi_export_end <- closed there -------     rcmi_imports_close
  *
- * Memory of cuMemAlloc is opened by what its handle contains. That of cuMemCreate is opened by a
- * descriptor, which a Unix socket carries: rcmi_imports_open comes before the first
- * rcmi_imports_get.
+ * Memory of cuMemAlloc is opened with the handle alone. Memory of cuMemCreate is opened with a
+ * descriptor, sent over a Unix socket: rcmi_imports_open comes before the first rcmi_imports_get.
  *
- * A handle leads to a whole allocation of the driver's; where in it something lies is told beside
- * it. An allocation has a number in its process that is never used twice, unlike its address: what
- * was freed and allocated anew is another one. Memory of the same process is not opened, but used
- * where it is; of another device, once the devices reach each other.
+ * A handle refers to a whole allocation of the driver; offsets within it are sent separately. An
+ * allocation has a number, unique in its process and never reused, unlike its address: memory freed
+ * and allocated anew has another number. Memory of the same process is not opened, but used in
+ * place; on another device only if the devices can access each other.
  *
- * What the driver is called for is done by the device's thread, but rcmi_export_make's questions,
- * which do not last.
+ * The device's thread makes all driver calls, except the queries of rcmi_export_make, which are
+ * short.
  *
  *   device_export.c   exports
- *   device_import.c   one allocation of another process, opened and closed
- *   device_map.c      that of a descriptor: mapped, and unmapped
- *   device_imports.c  those of one process: a cache of them
+ *   device_import.c   opening and closing one allocation of another process
+ *   device_map.c      mapping and unmapping memory of a descriptor
+ *   device_imports.c  a cache of the imports of one process
  *
- * Not here: how handles travel, and the notice that memory is to be freed
- * (transport/cuda_ipc/).
+ * Not here: how handles are sent, and the notice that memory is to be freed (transport/cuda_ipc/).
  */
 #ifndef RCMI_DEVICE_SHARE_H
 #define RCMI_DEVICE_SHARE_H
@@ -42,28 +40,28 @@
 #include "device.h"
 #include "error.h"
 
-/* A call of the driver that may last, made by the device's thread in its context. */
+/* A call of the driver that may block, made by the device's thread in its context. */
 struct rcmi_device_job {
     struct rcmi_device_job *next;
     void (*run)(struct rcmi_device *device, struct rcmi_device_job *job);
 };
-/* Any thread. The job is the device's until run returns; it may be freed there. The device stays
- * open until then. */
+/* Any thread. The device owns the job until run returns; run may free it. The device stays open
+ * until then. */
 void rcmi_device_do(struct rcmi_device *device, struct rcmi_device_job *job);
 
-/* By what another process finds an allocation. Travels as it is; what comes from elsewhere is
- * checked where it is opened. */
+/* Identifies an allocation for another process. Sent as raw bytes; the opening code validates
+ * received ones. */
 enum { RCMI_HANDLE_IPC = 1, RCMI_HANDLE_DESCRIPTOR = 2 };
 struct rcmi_device_handle {
     uint64_t buffer; /* the allocation's number in its process, not 0 */
     uint64_t bytes;
-    uint64_t base; /* its address there */
+    uint64_t base; /* its address in that process */
     uint32_t kind;
     uint32_t reserved;     /* 0 */
-    unsigned char how[64]; /* of RCMI_HANDLE_IPC */
+    unsigned char how[64]; /* for RCMI_HANDLE_IPC */
 };
 
-/* A number of this process that no other one has, equal pids in two containers included. */
+/* A unique number of this process; also differs for equal pids in two containers. */
 uint64_t rcmi_device_process(void);
 
 /* ---- Exports --------------------------------------------------------------------------------- */
@@ -71,10 +69,10 @@ uint64_t rcmi_device_process(void);
 struct rcmi_export {
     struct rcmi_device *device;
     struct rcmi_device_handle handle;
-    int fd; /* of RCMI_HANDLE_DESCRIPTOR; -1 */
-    /* Of one with memory of its own. */
+    int fd; /* for RCMI_HANDLE_DESCRIPTOR; else -1 */
+    /* For exports with their own memory: */
     struct rcmi_device_job job;
-    const void *first; /* bytes that it begins with */
+    const void *first; /* initial bytes */
     size_t first_len;
     void (*changed)(void *arg);
     void *arg;
@@ -82,33 +80,34 @@ struct rcmi_export {
     _Atomic int state; /* RCM_AGAIN; RCM_OK, or an error: release store, acquire load */
 };
 
-/* Of the allocation that all of memory lies in. RCM_ERR_UNSUPPORTED, with a sentence: that cannot
- * be exported. Any thread. */
+/* Exports the allocation that contains all of memory. RCM_ERR_UNSUPPORTED with an error text: it
+ * cannot be exported. Any thread. */
 rcm_status rcmi_export_make(struct rcmi_device *device, const void *memory, size_t bytes,
                             struct rcmi_export *ret_export);
-/* Closes its descriptor, if it has one. What has opened the allocation keeps it. */
+/* Closes its descriptor, if any. Processes that opened the allocation keep it. */
 void rcmi_export_drop(struct rcmi_export *export);
-/* Allocates memory for one, a multiple of 2 MiB, which begins with a copy of `first` (that stays
- * where it is until then). Returns at once; `changed` is called when it is there, or cannot be. */
+/* Allocates memory for an export, a multiple of 2 MiB, which begins with a copy of `first` (which
+ * must stay valid until then). Returns at once; `changed` is called when it is done or has
+ * failed. */
 void rcmi_export_alloc(struct rcmi_device *device, size_t bytes, const void *first,
                        size_t first_len, void (*changed)(void *arg), void *arg,
                        struct rcmi_export *export);
-/* RCM_AGAIN, RCM_OK, or why it could not be allocated. */
+/* RCM_AGAIN, RCM_OK, or the error of the allocation. */
 rcm_status rcmi_export_look(const struct rcmi_export *export);
-/* Frees that memory, which no process has open. Returns at once; *export is the device's until
- * `changed` is called: the state is RCM_ERR_CANCELED then. */
+/* Frees that memory, which no process may have open. Returns at once; the device owns *export until
+ * `changed` is called with state RCM_ERR_CANCELED. */
 void rcmi_export_end(struct rcmi_export *export);
 
 /* ---- Imports --------------------------------------------------------------------------------- */
 
-/* Of one process, on one device of this process. */
+/* The imports of one process, on one device of this process. */
 struct rcmi_imports;
 struct rcmi_import;
 
-enum { RCMI_IMPORTS_MAX = 64 }; /* that are open at a time */
+enum { RCMI_IMPORTS_MAX = 64 }; /* maximum open at a time */
 
-/* exporter: the process, and the UUID of its device. changed: something can be asked
- * again; called on the device's thread, does not block. */
+/* exporter: the process, and the UUID of its device. changed: called on the device's thread when a
+ * retry may succeed; does not block. */
 struct rcmi_exporter {
     uint64_t process;
     char uuid[48]; /* as in struct rcmi_device_facts */
@@ -116,35 +115,35 @@ struct rcmi_exporter {
 rcm_status rcmi_imports_create(struct rcmi_device *device, const struct rcmi_exporter *exporter,
                                void (*changed)(void *arg), void *arg,
                                struct rcmi_imports **ret_imports);
-/* len bytes, from byte `at` of an allocation on. RCM_OK: *ret_bytes is their address here, of use
- * to operations of the device, and *ret_import is to be put back when none uses it. RCM_AGAIN: it
- * is being opened. An error: it could not be, and is tried anew the next time, or nothing can be
- * there. Any thread; never blocks, and
- * takes no lock for what is open. */
+/* Finds len bytes at byte `at` of an allocation. RCM_OK: *ret_bytes is their address, valid for
+ * operations of the device; put *ret_import back when it is unused. RCM_AGAIN: it is being opened.
+ * An error: it could not be opened (the next call retries), or the range is invalid. Any thread;
+ * never blocks, and takes no lock for an open allocation. */
 rcm_status rcmi_imports_get(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
                             uint64_t at, size_t len, struct rcmi_import **ret_import,
                             const void **ret_bytes);
 /* Any thread. */
 void rcmi_import_put(struct rcmi_import *import);
-/* Begins to open the allocation by the descriptor, which is taken over, whatever is returned; -1 is
- * enough for memory of this process. RCM_AGAIN: `changed` is called when rcmi_imports_get says how
- * it went; from then on it has a user until it is to be closed, or it might make room for another
- * one. RCM_ERR_RESOURCE: as many are open as may be. Any thread. */
+/* Begins to open the allocation by the descriptor, which it takes over in any case; -1 is enough
+ * for memory of this process. RCM_AGAIN: `changed` is called once rcmi_imports_get can return the
+ * result. From then on the import has a user until it is to be closed; otherwise it could be
+ * evicted. RCM_ERR_RESOURCE: too many are open. Any thread. */
 rcm_status rcmi_imports_open(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
                              int fd);
-/* The allocation is about to be freed. RCM_OK: it is not open here; RCM_AGAIN: it is being closed.
+/* Call before the allocation is freed. RCM_OK: it is not open here; RCM_AGAIN: it is being closed.
  * Any thread. */
 rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer);
-/* The process has ended: no operation that did not begin yet reads its memory any more, and all is
- * closed once none does. Any thread. */
+/* Call when the process has ended: operations that have not begun no longer read its memory, and
+ * everything is closed once unused. Any thread. */
 void rcmi_imports_revoke(struct rcmi_imports *imports);
-/* Revokes it, and is nothing open any more, and nothing under way? To be asked until it is so. */
+/* Revokes, and returns whether nothing is open or in progress any more. Call until it returns
+ * true. */
 bool rcmi_imports_quiet(struct rcmi_imports *imports);
-/* Once it is quiet. NULL is a no-op. */
+/* Call once it is quiet. NULL is a no-op. */
 void rcmi_imports_free(struct rcmi_imports *imports);
-/* Has the driver refused to close one? It may be open until this process ends. */
+/* Did the driver fail to close one? It may stay open until this process ends. */
 bool rcmi_imports_unclosed(const struct rcmi_imports *imports);
-/* How many are open or being opened. */
+/* The number of imports that are open or being opened. */
 int rcmi_imports_count(const struct rcmi_imports *imports);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread of a device: sets it up, runs what is queued, takes it down. See device.h. */
+/* The thread of a device: sets it up, runs queued work, takes it down. See device.h. */
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 #include "error.h"
 #include "thread.h"
 
-/* How long it looks without a pause at what the device does, and then between two looks. */
+/* The number of polls without a pause, then the pauses between two polls. */
 enum { LOOKS = 200, SLEEP_MIN_NS = 20000, SLEEP_MAX_NS = 500000 };
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ static void queue_put(struct device_queue *queue, struct rcmi_operation *o) {
     queue->end = &o->next;
 }
 
-/* Takes out what at points to. */
+/* Removes the operation that `at` points to. */
 static void queue_take(struct device_queue *queue, struct rcmi_operation **at) {
     struct rcmi_operation *o = *at;
     if (queue->end == &o->next)
@@ -34,7 +34,7 @@ static void queue_take(struct device_queue *queue, struct rcmi_operation **at) {
     *at = o->next;
 }
 
-/* In any order: none of them depends on another one that is under way. */
+/* In any order: they do not depend on each other. */
 static bool run_jobs(struct rcmi_device *d) {
     struct rcmi_device_job *job = atomic_exchange_explicit(&d->jobs, NULL, memory_order_acquire);
     const bool any = job != NULL;
@@ -71,7 +71,7 @@ static bool receive(struct rcmi_device *d) {
     return any;
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Polling --------------------------------------------------------------------------------- */
 
 static bool look_at_follows(struct rcmi_device *d) {
     bool any = false;
@@ -83,7 +83,7 @@ static bool look_at_follows(struct rcmi_device *d) {
             at = &o->next;
             continue;
         }
-        /* It may be freed by now: only its address is used. */
+        /* The operation may be freed by now: uses only its address. */
         if (end == &o->next)
             d->follows.end = at;
         *at = next;
@@ -92,7 +92,7 @@ static bool look_at_follows(struct rcmi_device *d) {
     return any;
 }
 
-/* What it comes after has ended: well, or it fails as well. */
+/* The awaited operation has ended: the waiting one begins, or fails as well. */
 static void later_release(struct rcmi_device *d, struct rcmi_operation *o, rcm_status status,
                           int code) {
     if (status == RCM_OK)
@@ -141,7 +141,7 @@ static bool is_busy(const struct rcmi_device *d) {
     return busy;
 }
 
-/* Until something is queued; while the device is busy, for a moment. */
+/* Sleeps until something is queued; while the device is busy, for ns. */
 static void thread_sleep(struct rcmi_device *d, int64_t ns) {
     const rcmi_deadline deadline = ns ? rcmi_now_ns() + ns : RCMI_NEVER;
     const uint32_t seen = rcmi_doorbell_arm(&d->doorbell, RCMI_DOORBELL_FUTEX_ONE);
@@ -152,7 +152,7 @@ static void thread_sleep(struct rcmi_device *d, int64_t ns) {
     rcmi_doorbell_disarm(&d->doorbell, RCMI_DOORBELL_FUTEX_ONE);
 }
 
-/* idle: looks since anything changed. */
+/* idle: polls since anything changed. */
 static void thread_pause(struct rcmi_device *d, int idle) {
     if (!is_busy(d)) {
         thread_sleep(d, 0);
@@ -173,8 +173,8 @@ static bool thread_look(struct rcmi_device *d) {
     return any;
 }
 
-/* Its users have gone, and with them their operations; jobs and what follows a stream may be
- * left. */
+/* Runs until the users have gone, and with them their operations; jobs and followed streams may
+ * remain. */
 static void thread_run(struct rcmi_device *d) {
     for (int idle = 0; !atomic_load_explicit(&d->ends, memory_order_acquire);) {
         if (thread_look(d))
@@ -182,7 +182,7 @@ static void thread_run(struct rcmi_device *d) {
         else
             thread_pause(d, idle++);
     }
-    (void)run_jobs(d); /* what is to be freed */
+    (void)run_jobs(d); /* memory to be freed */
     (void)receive(d);
     while (d->follows.first) {
         struct rcmi_operation *o = d->follows.first;
@@ -193,8 +193,8 @@ static void thread_run(struct rcmi_device *d) {
 
 /* ---- Setting up ------------------------------------------------------------------------------ */
 
-/* Pages that this thread touches first come from the node from now on; elsewhere, where it has
- * none. What the kernel refuses is no failure. */
+/* Pages that this thread touches first from now on come from the node, or from elsewhere if it has
+ * none left. A rejection by the kernel is no failure. */
 static void prefer_node(int node) {
     unsigned long mask[16] = {0};
     const unsigned bits = 8 * sizeof mask[0];
@@ -239,7 +239,7 @@ static void set_up_done(struct rcmi_device *d, rcm_status status) {
     pthread_mutex_unlock(&d->lock);
 }
 
-/* In the context, which is this thread's own until it ends. */
+/* Runs in the context, which stays current on this thread until it ends. */
 static void thread_in_context(struct rcmi_device *d) {
     rcm_status status = set_up_streams(d);
     if (status == RCM_OK)
@@ -282,7 +282,7 @@ static void *thread_main(void *arg) {
 
 /* ---- Starting and stopping ------------------------------------------------------------------- */
 
-/* Has the thread set up, well or not? */
+/* Has the thread finished setting up, successfully or not? */
 static bool set_up_await(struct rcmi_device *d) {
     const rcmi_deadline until = rcmi_deadline_in(DEVICE_SETUP_S * 1000);
     pthread_mutex_lock(&d->lock);
@@ -303,7 +303,7 @@ rcm_status device_thread_start(struct rcmi_device *d) {
     if (status != RCM_OK)
         return rcmi_fail_context("%s", d->facts.label);
     if (!set_up_await(d))
-        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "the CUDA driver has not set up %s in %d seconds",
+        return rcmi_fail(RCM_ERR_TIMEOUT, 0, "the CUDA driver did not set up %s in %d seconds",
                          d->facts.label, DEVICE_SETUP_S);
     if (d->set_up_error.status != RCM_OK) {
         pthread_join(d->thread, NULL);
@@ -313,7 +313,7 @@ rcm_status device_thread_start(struct rcmi_device *d) {
     return RCM_OK;
 }
 
-/* Is it through with the driver, so that to join it does not last? */
+/* Is the thread done with the driver, so that joining it does not block? */
 static bool end_await(struct rcmi_device *d) {
     const rcmi_deadline until = rcmi_deadline_in(DEVICE_STOP_S * 1000);
     pthread_mutex_lock(&d->lock);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One operation on a device, from its beginning to its end: where its memory is, which method
- * serves it (device_method.c), and in how many pieces.
+ * One operation on a device from start to end: the types of its memory, the method
+ * (device_method.c), and the number of pieces.
  */
 #include <stdio.h>
 #include "device_internal.h"
 #include "error.h"
 
-/* ---- Where memory is ------------------------------------------------------------------------- */
+/* ---- Memory types ---------------------------------------------------------------------------- */
 
 struct pointer {
     struct rcmi_cuda_context *context;
@@ -15,8 +15,8 @@ struct pointer {
     int ordinal;
 };
 
-static rcmi_cuda_code pointer_ask(const struct rcmi_cuda *cuda, const void *memory,
-                                  struct pointer *ret) {
+static rcmi_cuda_code pointer_query(const struct rcmi_cuda *cuda, const void *memory,
+                                    struct pointer *ret) {
     enum rcmi_cuda_pointer_attribute names[] = {
         RCMI_CUDA_POINTER_CONTEXT, RCMI_CUDA_POINTER_MEMORY_TYPE, RCMI_CUDA_POINTER_IS_MANAGED,
         RCMI_CUDA_POINTER_DEVICE_ORDINAL};
@@ -25,7 +25,7 @@ static rcmi_cuda_code pointer_ask(const struct rcmi_cuda *cuda, const void *memo
     return cuda->cuPointerGetAttributes(4, names, values, (rcmi_cuda_address)(uintptr_t)memory);
 }
 
-/* Memory that belongs to no context, as of memory pools, is served by any. */
+/* Memory without a context, such as memory pools, is accessible from any context. */
 static rcmi_cuda_code type_of(const struct rcmi_device *d, const void *memory,
                               enum device_memory_type *ret_type) {
     struct pointer pointer;
@@ -34,7 +34,7 @@ static rcmi_cuda_code type_of(const struct rcmi_device *d, const void *memory,
     *ret_type = MEMORY_DEVICE;
     if (imported)
         return gone;
-    const rcmi_cuda_code code = pointer_ask(d->cuda, memory, &pointer);
+    const rcmi_cuda_code code = pointer_query(d->cuda, memory, &pointer);
     const bool known = code == RCMI_CUDA_SUCCESS && !pointer.managed;
     *ret_type = MEMORY_HOST;
     if (known && pointer.type == RCMI_CUDA_MEMORY_HOST)
@@ -58,7 +58,7 @@ static rcmi_cuda_code work_find_types(struct rcmi_device *d, struct device_work 
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* As much as the slot holds: whole elements, and cache lines. */
+/* Sets the piece to what the slot holds: whole elements and cache lines. */
 static void work_set_piece(struct device_work *w) {
     const size_t left = w->operation->bytes - w->at;
     const size_t room = w->nareas ? DEVICE_SLOT / (size_t)w->nareas / 256 * 256 : left;
@@ -72,7 +72,7 @@ static void work_end(struct device_work *w, rcmi_cuda_code code) {
     rcmi_operation_end(o, device_status(code), code);
 }
 
-/* What is enqueued runs on: the operation ends when it has run. */
+/* Waits for enqueued work before the operation ends. */
 static void work_fail(struct rcmi_device *d, struct device_work *w, rcmi_cuda_code code) {
     if (w->enqueued)
         (void)d->cuda->cuStreamSynchronize(w->stream);
@@ -80,7 +80,7 @@ static void work_fail(struct rcmi_device *d, struct device_work *w, rcmi_cuda_co
     work_end(w, code);
 }
 
-/* Stages until the device has something to do, or all is done. */
+/* Runs stages until the device has work or the operation is done. */
 static void work_go_on(struct rcmi_device *d, struct device_work *w) {
     rcmi_cuda_code code = RCMI_CUDA_SUCCESS;
     while (w->operation && !w->enqueued && code == RCMI_CUDA_SUCCESS) {
@@ -155,12 +155,12 @@ void device_work_free(struct rcmi_device *d, struct device_work *w) {
 void device_explain(int code, char *text, size_t cap) {
     static const char *const own[] = {
         [-DEVICE_CODE_CONTEXT] =
-            "it is memory of a context that is not the device's primary one (which is that of the "
-            "CUDA runtime): memory of cuCtxCreate's contexts cannot be used",
-        [-DEVICE_CODE_OTHER] = "it is memory of another device than the communicator's",
-        [-DEVICE_CODE_REVOKED] = "it is memory of a process that has ended",
+            "it belongs to a context that is not the device's primary one. Use memory of the "
+            "CUDA runtime, or of the primary context",
+        [-DEVICE_CODE_OTHER] = "it belongs to another device than the communicator's",
+        [-DEVICE_CODE_REVOKED] = "it belongs to a process that has ended",
         [-DEVICE_CODE_DROPPED] =
-            "the device was closed, or what it is part of failed, before it began",
+            "the device was closed, or its call failed, before the operation began",
     };
     if (code < 0)
         snprintf(text, cap, "%s", own[-code]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Everybody's blob to everybody, through a store. Each rank sets scope/RANK and counts itself
- * under scope/arrived; the last one sets scope/all, for which the others wait. So a server keeps
- * one waiter a rank and not one a pair of ranks, and the blobs come in one batched get.
+ * All-gather of blobs through a store. Each rank sets scope/RANK and increments scope/arrived; the
+ * last one sets scope/all, for which the others wait. So a server keeps one waiter per rank, not
+ * one per pair of ranks, and one batched get returns all blobs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "rendezvous.h"
 #include "store.h"
 
-#define ANSWER_MS 1000 /* at the deadline: the store is gone, perhaps, with one of the ranks */
+#define ANSWER_MS 1000 /* minimum for a store call near the deadline; the store may be gone */
 
 struct exchange {
     rcm_store *store;
@@ -22,9 +22,9 @@ struct exchange {
     int64_t start_ns;
     rcmi_deadline deadline;
     const struct rcmi_look *look; /* NULL: none */
-    int first;                    /* of the ranks that have arrived, when last looked at */
-    char missing[400];            /* who had not then; "": never looked at */
-    char *names;                  /* of all keys, each in key_len bytes */
+    int first;                    /* the lowest rank that had arrived at the last check */
+    char missing[400];            /* the ranks missing at the last check; "": not checked yet */
+    char *names;                  /* of all keys, key_len bytes each */
     size_t key_len;
     struct rcmi_bytes *keys; /* scope/0 .. scope/nranks-1, scope/arrived, scope/all */
 };
@@ -52,7 +52,7 @@ static void exchange_fini(struct exchange *x) {
     free(x->keys);
 }
 
-/* ---- Who is missing ------------------------------------------------------------------------ */
+/* ---- Missing ranks ------------------------------------------------------------------------- */
 
 /* "3, 5-7"; as many as fit, then "and N more". */
 static void ranks_text(const bool *present, int n, char *text, size_t size) {
@@ -78,15 +78,15 @@ static void ranks_text(const bool *present, int n, char *text, size_t size) {
 }
 
 static rcm_status exchange_present(const struct exchange *x, bool *ret_present) {
-    struct rcmi_store_words words;
-    rcmi_store_words_begin(&words);
+    struct rcmi_store_final final;
+    rcmi_store_final_begin(&final);
     const rcm_status status =
         x->store->ops->present(x->store, x->keys, (size_t)x->nranks, ret_present);
-    rcmi_store_words_end(&words);
+    rcmi_store_final_end(&final);
     return status;
 }
 
-/* Writes x->missing; false if nobody is, or if the store does not answer. */
+/* Writes x->missing; false if no rank is missing, or if the store does not answer. */
 static bool missing_look(struct exchange *x) {
     char ranks[300];
     int missing = 0;
@@ -111,7 +111,7 @@ static bool missing_look(struct exchange *x) {
     return true;
 }
 
-/* Where the store is gone by now, it was asked before that, perhaps. */
+/* If the store is gone by now, reports the missing ranks of an earlier check, if there was one. */
 static rcm_status exchange_timeout(struct exchange *x) {
     const char *where = x->store->url[0] ? x->store->url : x->store->ops->name;
     if (missing_look(x) || x->missing[0])
@@ -137,7 +137,7 @@ static rcm_status exchange_put(const struct exchange *x, struct rcmi_bytes mine)
     status = ops->compare_set(x->store, x->keys[x->nranks + 1], (struct rcmi_bytes){NULL, 0}, one,
                               &swapped, &now);
     if (status == RCM_OK)
-        free(now.data); /* a refusal, perhaps: exchange_wait reads it */
+        free(now.data); /* may be a refusal, which exchange_wait reads */
     return status;
 }
 
@@ -163,15 +163,15 @@ static rcm_status exchange_await(struct exchange *x, rcmi_deadline deadline) {
     return status;
 }
 
-/* Tells who is missing, as a warning on one rank. */
+/* Logs the missing ranks, as a warning on one rank only. */
 static void exchange_warn(struct exchange *x) {
     if (missing_look(x))
         rcmi_log(x->first == x->rank ? RCMI_LOG_WARN : RCMI_LOG_INFO, "%s; still waiting",
                  x->missing);
 }
 
-/* Waits with looks in between, and tells once who is missing. RCM_PENDING: the deadline passed,
- * also where the rank that serves the store has given up for that a moment before us. */
+/* Waits with periodic checks, and logs the missing ranks once. RCM_PENDING: the deadline passed.
+ * That includes a lost store, because the rank that serves it may have timed out just before. */
 static rcm_status exchange_wait(struct exchange *x) {
     const int64_t warn_ms = rcmi_store_warn_ms();
     rcmi_deadline warn = warn_ms > 0 ? rcmi_deadline_in(warn_ms) : RCMI_NEVER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Claiming a rank's number in a store, and the job's name; see join.h. */
+/* Claims a rank's number in a store and agrees on the job's name; see join.h. */
 #include "join.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #include "wire_version.h"
 
 #define TRIES      1000
-#define LEAVING_MS 2000 /* so long may a process of a complete job take to leave */
+#define LEAVING_MS 2000 /* for a process of a complete job to leave */
 #define LOOK_MS    50
-#define SURE_MS    1500 /* by then the others wait as well, and tell what they have found */
+#define SURE_MS    1500 /* by then the other ranks wait too, and have stored their refusals */
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
@@ -39,8 +39,8 @@ static bool generation_is_complete(rcm_store *store, int attempt, int64_t genera
     return complete;
 }
 
-/* Whose job the generation of `other` is, as rank 0 named it. RCM_AGAIN: it has not yet. */
-static rcm_status job_ask(rcm_store *store, const struct rcmi_launch *launch,
+/* Gets rank 0 of the generation of `other` from its job record. RCM_AGAIN: not stored yet. */
+static rcm_status job_get(rcm_store *store, const struct rcmi_launch *launch,
                           const struct rcmi_member *other, struct rcmi_member *ret_first) {
     const struct rcmi_error kept = *rcmi_last_error();
     struct rcm_blob value = {NULL, 0};
@@ -52,7 +52,7 @@ static rcm_status job_ask(rcm_store *store, const struct rcmi_launch *launch,
     if (status == RCM_OK)
         status = rcmi_refusal_check(blob_bytes(&value));
     if (status == RCM_OK && !rcmi_job_parse(blob_bytes(&value), &number, ret_first))
-        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "key %s of the store holds something else", key);
+        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "key %s of the store is not a job record", key);
     free(value.data);
     if (status != RCM_ERR_NOT_FOUND)
         return status;
@@ -60,12 +60,12 @@ static rcm_status job_ask(rcm_store *store, const struct rcmi_launch *launch,
     return RCM_AGAIN;
 }
 
-/* A process that may run, surely of another job, has our number: one of the two will go, when rank
- * 0 has said whose job this is. RCM_AGAIN: look again. */
+/* Another process, certainly of another job, has our number and may be running. Once rank 0 has
+ * named the job, one of the two processes fails. RCM_AGAIN: check again. */
 static rcm_status claim_dispute(rcm_store *store, const struct rcmi_launch *launch,
                                 const struct rcmi_member *other, rcmi_deadline deadline) {
     struct rcmi_member first = *other;
-    const rcm_status status = launch->rank == 0 ? RCM_OK : job_ask(store, launch, other, &first);
+    const rcm_status status = launch->rank == 0 ? RCM_OK : job_get(store, launch, other, &first);
     if (status != RCM_OK && status != RCM_AGAIN)
         return status;
     if (rcmi_deadline_passed(deadline) || (status == RCM_OK && rcmi_join_foreign(launch, &first)))
@@ -74,21 +74,21 @@ static rcm_status claim_dispute(rcm_store *store, const struct rcmi_launch *laun
     return RCM_AGAIN;
 }
 
-/* Whether `seen` is another value; it is this one then. */
+/* Whether value differs from `seen`; stores value in `seen`. */
 static bool value_is_new(struct rcmi_bytes value, char seen[RCMI_MEMBER_TEXT]) {
     const bool is_new = strlen(seen) != value.len || memcmp(seen, value.data, value.len) != 0;
     snprintf(seen, RCMI_MEMBER_TEXT, "%.*s", (int)value.len, (const char *)value.data);
     return is_new;
 }
 
-/* What somebody else has under our key. RCM_OK: the next try, after `join->before`; RCM_AGAIN: it
- * may go away. */
+/* Judges another process's value under our key. RCM_OK: claim again, replacing `join->before`;
+ * RCM_AGAIN: the value may change. */
 static rcm_status claim_look(rcm_store *store, const struct rcmi_launch *launch,
                              struct rcmi_bytes value, rcmi_deadline leaving, rcmi_deadline deadline,
                              struct rcmi_join *join) {
     struct rcmi_member other;
     if (!rcmi_member_parse(value, &other))
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "key %s of the store holds something else",
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "key %s of the store is not a member record",
                          join->key);
     enum rcmi_process_state state = rcmi_process_look(&other.process);
     if (state == RCMI_PROCESS_SELF || other.left) {
@@ -97,10 +97,10 @@ static rcm_status claim_look(rcm_store *store, const struct rcmi_launch *launch,
                  (const char *)value.data);
         return RCM_OK;
     }
-    /* It may have given the number up before it ended, and after it was asked for. */
+    /* It may have given up the number after our read and before it ended: read once more. */
     if (state == RCMI_PROCESS_ENDED && value_is_new(value, join->ended))
         return RCM_AGAIN;
-    /* A rank that has done with a job may be about to leave. */
+    /* A rank of a complete job may be about to leave. */
     if (rcmi_join_is_there(state) && !rcmi_deadline_passed(leaving) &&
         generation_is_complete(store, launch->attempt, other.generation)) {
         rcmi_deadline_sleep(LOOK_MS, leaving);
@@ -147,7 +147,7 @@ static rcm_status join_claim(rcm_store *store, const struct rcmi_launch *launch,
         if (status == RCM_AGAIN)
             continue;
         i++;
-        if (status == RCM_ERR_NOT_FOUND) { /* its owner has withdrawn: from the beginning */
+        if (status == RCM_ERR_NOT_FOUND) { /* its owner has withdrawn: start over */
             join->before[0] = '\0';
             join->generation = 1;
         } else if (status != RCM_OK || swapped) {
@@ -156,12 +156,11 @@ static rcm_status join_claim(rcm_store *store, const struct rcmi_launch *launch,
         }
     }
     return rcmi_fail(RCM_ERR_CONFIG, 0,
-                     "key %s of the store changes all the time: several "
-                     "processes have this rank",
+                     "key %s of the store keeps changing: several processes have this rank",
                      join->key);
 }
 
-/* Takes the claim back: nobody has heard of this rank yet. */
+/* Withdraws the claim; no other rank has used it yet. */
 static void join_withdraw(rcm_store *store, struct rcmi_join *join) {
     const struct rcmi_error kept = *rcmi_last_error();
     struct rcm_blob now = {NULL, 0};
@@ -169,13 +168,13 @@ static void join_withdraw(rcm_store *store, struct rcmi_join *join) {
     int deleted;
     if (!join->claimed)
         return;
-    struct rcmi_store_words words;
-    rcmi_store_words_begin(&words);
+    struct rcmi_store_final final;
+    rcmi_store_final_begin(&final);
     if (join->before[0] == '\0')
         (void)!rcm_store_delete(store, join->key, &deleted);
     else if (rcmi_join_swap(store, join->key, join->mine, join->before, &swapped, &now) == RCM_OK)
         free(now.data);
-    rcmi_store_words_end(&words);
+    rcmi_store_final_end(&final);
     join->claimed = false;
     *rcmi_last_error() = kept;
 }
@@ -197,7 +196,7 @@ static rcm_status job_name(rcm_store *store, const struct rcmi_member *mine,
     free(now.data);
     if (status == RCM_OK && !swapped)
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "%s holds a job already whose rank 0 is gone: use a new one",
+                         "%s already contains a job, whose rank 0 is gone; use a new store",
                          rcmi_join_where(store, where));
     return status;
 }
@@ -207,14 +206,14 @@ static rcm_status job_check(rcm_store *store, const struct rcmi_launch *launch,
     char who[RCMI_MEMBER_PEOPLE];
     if (rcmi_join_foreign(launch, first))
         return rcmi_join_foreign_fail(store, launch, first, 0);
-    if (rcmi_join_ids(launch, first) == RCMI_IDS_ONE) { /* which rank forgot it? All are told */
+    if (rcmi_join_ids(launch, first) == RCMI_IDS_ONE) { /* either side may lack its id */
         (void)rcmi_join_ids_fail(store, launch, first, 0);
-        rcmi_join_tell(store, launch, join->generation, join->generation);
+        rcmi_join_publish(store, launch, join->generation, join->generation);
         return RCM_ERR_CONFIG;
     }
     if (first->wire != RCMI_WIRE_VERSION) {
         (void)rcmi_wire_differs(0, rcmi_member_people(first, 0, who), first->wire, launch->rank);
-        rcmi_join_tell(store, launch, join->generation, join->generation);
+        rcmi_join_publish(store, launch, join->generation, join->generation);
         return RCM_ERR_MISMATCH;
     }
     if (rcmi_process_look(&first->process) == RCMI_PROCESS_ENDED)
@@ -236,7 +235,7 @@ static void job_warn(const struct rcmi_launch *launch, int64_t warn_ms) {
              (double)warn_ms / 1e3);
 }
 
-/* Waits until rank 0 has named the job, telling once that it has not; one rank in a warning. */
+/* Waits until rank 0 has named the job. Logs its absence once, as a warning on one rank only. */
 static rcm_status job_await(rcm_store *store, const struct rcmi_launch *launch, const char *key,
                             rcmi_deadline deadline, const struct rcmi_join *join,
                             struct rcm_blob *ret_value) {
@@ -265,9 +264,9 @@ static rcm_status job_await(rcm_store *store, const struct rcmi_launch *launch, 
     }
 }
 
-static rcm_status job_learn(rcm_store *store, const struct rcmi_launch *launch,
-                            rcmi_deadline deadline, struct rcmi_join *join,
-                            struct rcmi_member *ret_first) {
+static rcm_status job_read(rcm_store *store, const struct rcmi_launch *launch,
+                           rcmi_deadline deadline, struct rcmi_join *join,
+                           struct rcmi_member *ret_first) {
     char key[96];
     struct rcm_blob value;
     snprintf(key, sizeof key, "%s/job", join->scope);
@@ -277,14 +276,12 @@ static rcm_status job_learn(rcm_store *store, const struct rcmi_launch *launch,
     status = rcmi_refusal_check(blob_bytes(&value));
     if (status == RCM_OK && !rcmi_job_parse(blob_bytes(&value), &join->job, ret_first))
         status = rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                           "rank 0 published a job record of %zu bytes, which "
-                           "is none",
-                           value.len);
+                           "rank 0 published an invalid job record of %zu bytes", value.len);
     free(value.data);
     return status == RCM_OK ? job_check(store, launch, ret_first, join) : status;
 }
 
-/* ---- The face ------------------------------------------------------------------------------ */
+/* ---- Entry points -------------------------------------------------------------------------- */
 
 rcm_status rcmi_join(rcm_store *store, const struct rcmi_launch *launch, rcmi_deadline deadline,
                      struct rcmi_join *ret_join) {
@@ -296,7 +293,7 @@ rcm_status rcmi_join(rcm_store *store, const struct rcmi_launch *launch, rcmi_de
     status = rcmi_join_note_attempt(store, launch);
     if (status == RCM_OK)
         status = launch->rank == 0 ? job_name(store, &mine, ret_join)
-                                   : job_learn(store, launch, deadline, ret_join, &first);
+                                   : job_read(store, launch, deadline, ret_join, &first);
     if (status != RCM_OK) {
         join_withdraw(store, ret_join);
         return status;

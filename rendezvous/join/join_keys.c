@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of a job in a store: see join.h. */
+/* Keys of a job in a store; see join.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

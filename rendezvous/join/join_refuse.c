@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a rank cannot join, for people, and how the others hear of it; see join.h. */
+/* Errors of ranks that cannot join, and their refusals for the other ranks; see join.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 #include "store.h"
 #include "url.h"
 
-#define ASK_MS    1000
+#define QUERY_MS  1000
 #define ANSWER_MS 200 /* for rank 0 to claim its number in the store that it serves */
 
-/* ---- Telling the others -------------------------------------------------------------------- */
+/* ---- Storing refusals ---------------------------------------------------------------------- */
 
-/* Puts the refusal under key if nothing is there. Whether that works matters to nobody here. */
+/* Stores the refusal under key if the key is empty. Errors are ignored. */
 static void refusal_put(rcm_store *store, const char *key, const char *text) {
     struct rcm_blob now = {NULL, 0};
     bool swapped;
@@ -35,27 +35,27 @@ static void generation_refuse(rcm_store *store, int attempt, int64_t generation,
     refusal_put(store, key, text);
 }
 
-void rcmi_join_tell(rcm_store *store, const struct rcmi_launch *launch, int64_t first,
-                    int64_t last) {
+void rcmi_join_publish(rcm_store *store, const struct rcmi_launch *launch, int64_t first,
+                       int64_t last) {
     const struct rcmi_error kept = *rcmi_last_error();
-    struct rcmi_store_words words;
+    struct rcmi_store_final final;
     char text[RCMI_REFUSAL_TEXT];
     rcmi_refusal_write(launch->rank, text);
-    rcmi_store_words_begin(&words);
+    rcmi_store_final_begin(&final);
     for (int64_t generation = first; generation <= last; generation++)
         generation_refuse(store, launch->attempt, generation, text);
-    rcmi_store_words_end(&words);
+    rcmi_store_final_end(&final);
     *rcmi_last_error() = kept;
 }
 
-/* Ranks of this job may wait in the first generation, where nobody was their number before, or in
- * the one after an earlier job's. A job that runs is told in its own generation only. */
-static void claim_tell(rcm_store *store, const struct rcmi_launch *launch, int64_t generation,
-                       bool runs) {
-    rcmi_join_tell(store, launch, generation, generation);
+/* Ranks of this job may wait in the first generation, if their number was unused before, or in the
+ * generation after an earlier job's. A running job gets the refusal in its own generation only. */
+static void claim_publish(rcm_store *store, const struct rcmi_launch *launch, int64_t generation,
+                          bool runs) {
+    rcmi_join_publish(store, launch, generation, generation);
     if (!runs) {
-        rcmi_join_tell(store, launch, 1, 1);
-        rcmi_join_tell(store, launch, generation - 1, generation + 2);
+        rcmi_join_publish(store, launch, 1, 1);
+        rcmi_join_publish(store, launch, generation - 1, generation + 2);
     }
 }
 
@@ -67,7 +67,7 @@ static void exchange_key(const struct rcmi_join *join, int exchange, char key[11
     snprintf(key, 112, "%s/%s/all", join->scope, exchanges[exchange]);
 }
 
-rcm_status rcmi_join_last_words(rcm_store *store, const struct rcmi_join *join) {
+rcm_status rcmi_join_find_refusal(rcm_store *store, const struct rcmi_join *join) {
     const struct rcmi_error kept = *rcmi_last_error();
     rcm_status status = RCM_OK;
     for (int i = 0; status == RCM_OK && i < EXCHANGES; i++) {
@@ -88,14 +88,14 @@ void rcmi_join_fail(rcm_store *store, const struct rcmi_join *join) {
     char text[RCMI_REFUSAL_TEXT], key[112];
     if (!join->claimed)
         return;
-    struct rcmi_store_words words;
+    struct rcmi_store_final final;
     rcmi_refusal_write(join->rank, text);
-    rcmi_store_words_begin(&words);
+    rcmi_store_final_begin(&final);
     for (int i = 0; i < EXCHANGES; i++) {
         exchange_key(join, i, key);
         refusal_put(store, key, text);
     }
-    rcmi_store_words_end(&words);
+    rcmi_store_final_end(&final);
     *rcmi_last_error() = kept;
 }
 
@@ -123,12 +123,12 @@ rcm_status rcmi_join_foreign_fail(rcm_store *store, const struct rcmi_launch *la
     if (rcmi_join_ids(launch, other) == RCMI_IDS_DIFFER)
         return rcmi_fail_origin(RCM_ERR_CONFIG, rank,
                                 "two jobs use %s: %s is of job %s, this rank %d of job %s (%s); "
-                                "give each job a place of its own to meet",
+                                "give each job its own store",
                                 where, who, other->job_id, launch->rank, launch->job_id,
                                 launch->from.job_id);
     return rcmi_fail_origin(RCM_ERR_CONFIG, rank,
                             "rank %d was started as one of %d ranks, this rank %d as one of %d: "
-                            "%s is in use by %s; it is another job's, or the settings differ",
+                            "%s is in use by %s; that is another job, or the settings differ",
                             rank, other->world_size, launch->rank, launch->world_size, where, who);
 }
 
@@ -137,8 +137,8 @@ rcm_status rcmi_join_ids_fail(rcm_store *store, const struct rcmi_launch *launch
     char where[RCMI_JOIN_WHERE], who[RCMI_MEMBER_PEOPLE];
     return rcmi_fail_origin(
         RCM_ERR_CONFIG, rank,
-        "two jobs seem to use %s: %s has %s%s, this rank %d has %s%s; set RINGCOMM_JOB_ID to the "
-        "same on all ranks of a job, and give each job a place of its own to meet",
+        "two jobs seem to use %s: %s has %s%s, this rank %d has %s%s; set the same RINGCOMM_JOB_ID "
+        "on all ranks of a job, and give each job its own store",
         rcmi_join_where(store, where), rcmi_member_people(other, rank, who),
         other->job_id[0] ? "the job id " : "no job id", other->job_id, launch->rank,
         launch->job_id[0] ? "the job id " : "no job id", launch->job_id);
@@ -166,11 +166,10 @@ bool rcmi_join_is_there(enum rcmi_process_state state) {
 
 static void fail_running(const rcm_store *store, const char *where, const char *who, bool stopped) {
     (void)rcmi_fail(RCM_ERR_CONFIG, 0,
-                    "two jobs seem to use %s: it is in use by another job, whose %s %s, or two "
-                    "processes of a job have this rank; give each job %s of its own, and a "
-                    "RINGCOMM_JOB_ID",
+                    "two jobs seem to use %s: %s of another job %s, or two processes of one job "
+                    "have this rank; give each job its own %s and its own RINGCOMM_JOB_ID",
                     where, who, stopped ? "is stopped" : "still runs",
-                    is_file(store) ? "a file" : "a port");
+                    is_file(store) ? "file" : "port");
 }
 
 rcm_status rcmi_join_refuse(rcm_store *store, const struct rcmi_launch *launch,
@@ -183,7 +182,7 @@ rcm_status rcmi_join_refuse(rcm_store *store, const struct rcmi_launch *launch,
         (void)rcmi_fail(
             RCM_ERR_CONFIG, 0,
             "%s is left over from an earlier job: %s has ended without rcm_destroy; %s", where, who,
-            file ? "remove the file, or name another" : "start the store anew, or use another");
+            file ? "remove the file, or use another" : "restart the store, or use another");
     else if (rcmi_join_ids(launch, member) == RCMI_IDS_ONE)
         (void)rcmi_join_ids_fail(store, launch, member, launch->rank);
     else if (rcmi_join_is_there(state))
@@ -191,32 +190,32 @@ rcm_status rcmi_join_refuse(rcm_store *store, const struct rcmi_launch *launch,
     else
         (void)rcmi_fail(RCM_ERR_CONFIG, 0,
                         "%s was joined before by %s: an earlier job left it behind, or another job "
-                        "uses it (whether that process runs cannot be seen from here); give each "
-                        "job %s of its own",
-                        where, who, file ? "a new file" : "a store");
-    claim_tell(store, launch, member->generation, rcmi_join_is_there(state));
+                        "uses it (this machine cannot check whether that process runs); give each "
+                        "job its own %s",
+                        where, who, file ? "new file" : "store");
+    claim_publish(store, launch, member->generation, rcmi_join_is_there(state));
     return RCM_ERR_CONFIG;
 }
 
 /* ---- A port in use ------------------------------------------------------------------------- */
 
-/* The member that holds rank 0 of the store at the launch's address. */
-static bool server_ask(const struct rcmi_launch *launch, const char *address, const char *secret,
-                       rcm_store **ret_store, struct rcmi_member *ret_member) {
+/* Gets the member record of rank 0 from the store at the launch's address. */
+static bool server_query(const struct rcmi_launch *launch, const char *address, const char *secret,
+                         rcm_store **ret_store, struct rcmi_member *ret_member) {
     char key[64], text[400];
     struct rcm_blob value = {NULL, 0};
     rcmi_join_key(launch->attempt, 0, key);
     const bool found =
         snprintf(text, sizeof text, "%s?server=0", address) < (int)sizeof text &&
-        rcmi_store_open(text, secret, ASK_MS, ret_store) == RCM_OK &&
+        rcmi_store_open(text, secret, QUERY_MS, ret_store) == RCM_OK &&
         rcm_store_get(*ret_store, key, ANSWER_MS, &value.data, &value.len) == RCM_OK &&
         rcmi_member_parse((struct rcmi_bytes){value.data, value.len}, ret_member);
     free(value.data);
     return found;
 }
 
-/* As the thread's error: the port is that of `member`, rank 0 of another job. Unless that is sure,
- * its ranks are told while they join: some of them may be ours. */
+/* Sets the thread's error: the port is in use by `member`, rank 0 of another job. If it may be our
+ * job, also stores the refusal for its ranks that are joining. */
 static void server_name(rcm_store *store, const struct rcmi_launch *launch, const char *address,
                         const struct rcmi_member *member) {
     const bool foreign = rcmi_join_foreign(launch, member);
@@ -227,16 +226,16 @@ static void server_name(rcm_store *store, const struct rcmi_launch *launch, cons
     snprintf(ours, sizeof ours, launch->job_id[0] ? "; this is job %s" : "%s", launch->job_id);
     (void)rcmi_fail(
         kept.status, kept.sys_errno,
-        "two jobs %s port %s: it is in use by the store of another job%s, that of %s%s; "
-        "stop that job, or choose another port (in the URL or MASTER_PORT)",
+        "two jobs %s port %s: it is in use by the store of another job%s, of %s%s; stop that job, "
+        "or choose another port (in the URL or MASTER_PORT)",
         foreign ? "use" : "seem to use", address + strlen("tcp://"), theirs,
         rcmi_member_people(member, 0, who), ours);
     if (!foreign)
-        rcmi_join_tell(store, launch, member->generation, member->generation);
+        rcmi_join_publish(store, launch, member->generation, member->generation);
 }
 
-/* Why the store cannot be served at its address: if a job's store is there, whose, and its ranks
- * are told while they join; else the thread's error stays as it is. */
+/* Explains why the store cannot be served at its address. If another job's store is there, the
+ * error names that job, as described at server_name. Else the thread's error stays. */
 static void explain_used(const struct rcmi_launch *launch, const char *secret) {
     const struct rcmi_error kept = *rcmi_last_error();
     struct rcmi_member member;
@@ -245,13 +244,13 @@ static void explain_used(const struct rcmi_launch *launch, const char *secret) {
     if (rcmi_url_parse(launch->url, &url) != RCM_OK)
         return;
     char *address = rcmi_url_tcp(url.host[0] ? url.host : "localhost", url.port);
-    const bool found = address && server_ask(launch, address, secret, &store, &member);
+    const bool found = address && server_query(launch, address, secret, &store, &member);
     *rcmi_last_error() = kept;
     if (found)
         server_name(store, launch, address, &member);
-    const struct rcmi_error said = *rcmi_last_error();
+    const struct rcmi_error explained = *rcmi_last_error();
     rcm_store_close(store);
-    *rcmi_last_error() = said;
+    *rcmi_last_error() = explained;
     free(address);
     rcmi_url_fini(&url);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Texts about ranks in a store; see member.h. */
+/* Encodes and decodes the records of ranks in a store; see member.h. */
 #include "member.h"
 #include <inttypes.h>
 #include <limits.h>
@@ -13,13 +13,13 @@
 
 #define REFUSED "refused "
 
-/* The next word of a text that is taken apart; "" at the end. */
+/* Splits off the next word of a text; "" at the end. */
 static const char *next_word(char **rest) {
     char *word = strsep(rest, " ");
     return word ? word : "";
 }
 
-/* The next word as a number; false if it is none. */
+/* The next word as a number; false if it is not a number in the range. */
 static bool next_number(char **rest, int64_t min, int64_t max, int64_t *ret_value) {
     return rcmi_parse_number(next_word(rest), min, max, ret_value) == RCM_OK;
 }
@@ -43,7 +43,7 @@ static bool next_is(char **rest, const char *expected) {
     return strcmp(next_word(rest), expected) == 0;
 }
 
-/* A copy to be taken apart; false if it is too long to be one of ours, or holds a NUL. */
+/* Makes a copy for parsing; false if it is too long to be one of ours, or contains a NUL. */
 static bool value_copy(struct rcmi_bytes value, char text[RCMI_MEMBER_TEXT]) {
     if (value.len == 0 || value.len >= RCMI_MEMBER_TEXT || memchr(value.data, '\0', value.len))
         return false;
@@ -76,7 +76,7 @@ static bool wire_take(const char *word, struct rcmi_member *m) {
     return true;
 }
 
-/* The words behind HOST. */
+/* The NAME=VALUE fields after HOST. */
 static bool member_take_more(char *rest, struct rcmi_member *m) {
     while (rest) {
         const char *word = next_word(&rest);
@@ -159,7 +159,7 @@ void rcmi_job_write(uint64_t number, const struct rcmi_member *member,
     snprintf(text, RCMI_MEMBER_TEXT, "job %016" PRIx64 " %.370s", number, mine);
 }
 
-/* ---- For people ---------------------------------------------------------------------------- */
+/* ---- Texts for messages -------------------------------------------------------------------- */
 
 static void age_text(int64_t since, char text[32]) {
     int64_t s = (int64_t)time(NULL) - since;
@@ -195,7 +195,7 @@ rcm_status rcmi_refusal_check(struct rcmi_bytes value) {
     if (!next_number(&rest, 1, 100, &status) ||
         !next_number(&rest, 0, RCMI_MAX_RANKS - 1, &origin) || !rest ||
         strcmp(rcm_status_name((rcm_status)-status), "RCM_?") == 0)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store holds a refusal that says not why");
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store contains a refusal without a reason");
     for (char *c = rest; *c; c++)
         *c = *c < ' ' || *c > '~' ? '?' : *c;
     return rcmi_fail_origin((rcm_status)-status, (int)origin, "rank %d could not join: %.450s",

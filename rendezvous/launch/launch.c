@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who this process is and where it meets the others: options, our own variables, torchrun's, those
- * of other launchers (launcher.h), and the URL, with a sentence for everything that is missing or
- * does not agree.
+ * Resolves this process's rank and rendezvous from the options, our own variables, torchrun's,
+ * those of other launchers (launcher.h), and the URL. Each missing value and each contradiction has
+ * its own error text.
  */
 #include <limits.h>
 #include <stdbool.h>
@@ -19,50 +19,50 @@
 
 #define MAX_RANKS RCMI_MAX_RANKS
 
-/* Where something was said; lower is stronger. PLACE_TORCH are torchrun's names, which people set
- * by hand as well. */
-enum place { PLACE_OPTION, PLACE_OWN, PLACE_TORCH, PLACE_LAUNCHER, PLACE_NOWHERE };
+/* The source of a value; lower is stronger. SOURCE_TORCH: torchrun's variables, which people also
+ * set by hand. */
+enum source { SOURCE_OPTION, SOURCE_RINGCOMM, SOURCE_TORCH, SOURCE_LAUNCHER, SOURCE_NONE };
 
-/* A number and where it was said: "RANK", "RINGCOMM_RANK", "options.rank". */
-struct said {
-    enum place place;
+/* A number with its source and its name there: "RANK", "RINGCOMM_RANK", "options.rank". */
+struct number {
+    enum source source;
     const char *name;
     int value;
 };
 
-/* From our own variable or torchrun's; PLACE_NOWHERE if neither is set. */
-static rcm_status said_in_env(const char *own, const char *torch, int min, int max,
-                              struct said *ret_said) {
-    struct said said = {.place = PLACE_NOWHERE, .name = torch};
+/* From our own variable or torchrun's; SOURCE_NONE if neither is set. */
+static rcm_status number_from_env(const char *own, const char *torch, int min, int max,
+                                  struct number *ret_number) {
+    struct number number = {.source = SOURCE_NONE, .name = torch};
     rcm_status status = RCM_OK;
     if (rcmi_env(own)) {
-        said.place = PLACE_OWN;
-        said.name = own;
-        status = rcmi_env_number(own, min, max, &said.value);
+        number.source = SOURCE_RINGCOMM;
+        number.name = own;
+        status = rcmi_env_number(own, min, max, &number.value);
     } else if (rcmi_env(torch)) {
-        said.place = PLACE_TORCH;
-        status = rcmi_env_number(torch, min, max, &said.value);
+        number.source = SOURCE_TORCH;
+        status = rcmi_env_number(torch, min, max, &number.value);
     }
     if (status == RCM_OK)
-        *ret_said = said;
+        *ret_number = number;
     return status;
 }
 
 /* ---- The URL ------------------------------------------------------------------------------- */
 
-struct said_url {
-    enum place place;
+struct sourced_url {
+    enum source source;
     const char *name, *text;
     struct rcmi_url url;
 };
 
-static rcm_status url_resolve(const struct rcm_init_options *o, struct said_url *ret_url) {
-    struct said_url u = {.place = PLACE_NOWHERE, .text = "env://"};
+static rcm_status url_resolve(const struct rcm_init_options *o, struct sourced_url *ret_url) {
+    struct sourced_url u = {.source = SOURCE_NONE, .text = "env://"};
     if (o && o->url && o->url[0]) {
-        u = (struct said_url){.place = PLACE_OPTION, .name = "options.url", .text = o->url};
+        u = (struct sourced_url){.source = SOURCE_OPTION, .name = "options.url", .text = o->url};
     } else if (rcmi_env("RINGCOMM_URL")) {
-        u = (struct said_url){
-            .place = PLACE_OWN, .name = "RINGCOMM_URL", .text = rcmi_env("RINGCOMM_URL")};
+        u = (struct sourced_url){
+            .source = SOURCE_RINGCOMM, .name = "RINGCOMM_URL", .text = rcmi_env("RINGCOMM_URL")};
     }
     if (rcmi_url_parse(u.text, &u.url) != RCM_OK) {
         char text[sizeof rcmi_last_error()->text];
@@ -73,111 +73,111 @@ static rcm_status url_resolve(const struct rcm_init_options *o, struct said_url 
     return RCM_OK;
 }
 
-/* What the URL says of rank or world size joins what was said elsewhere. */
-static rcm_status said_by_url(const struct said_url *u, const char *what, int value, bool given,
-                              struct said *said) {
-    if (!given || said->place > u->place) {
+/* Merges the URL's rank or world size into the number from another source. */
+static rcm_status number_merge_url(const struct sourced_url *u, const char *what, int value,
+                                   bool given, struct number *number) {
+    if (!given || number->source > u->source) {
         if (given)
-            *said = (struct said){u->place, u->name, value};
+            *number = (struct number){u->source, u->name, value};
         return RCM_OK;
     }
-    if (said->value == value)
+    if (number->value == value)
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_CONFIG, 0, "%s says %s %d, but %s=%s says %d; keep one of them",
-                     said->name, what, said->value, u->name, u->text, value);
+    return rcmi_fail(RCM_ERR_CONFIG, 0, "%s sets %s to %d, but %s=%s sets it to %d; keep one",
+                     number->name, what, number->value, u->name, u->text, value);
 }
 
 /* ---- Rank and size ------------------------------------------------------------------------- */
 
-static rcm_status said_fail(const struct said *said) {
+static rcm_status number_missing(const struct number *number) {
     return rcmi_fail(RCM_ERR_CONFIG, 0,
                      "%s is not set; start the program with ringcomm-run -n 4 -- PROGRAM (or "
                      "torchrun, mpirun, srun) or set RINGCOMM_RANK and RINGCOMM_WORLD_SIZE",
-                     said->name);
+                     number->name);
 }
 
-/* torchrun is running: its names are its own, and a launcher around it started the agents. */
+/* Started by torchrun: it set the variables itself, and an outer launcher started its agents. */
 static bool torchrun_runs(void) {
     return rcmi_env("TORCHELASTIC_RUN_ID") != NULL;
 }
 
-/* A number of a launcher beside the one that counts. */
-static rcm_status said_agree(const struct said *said, const char *name, int value) {
-    if (said->value == value)
+/* Fails if a launcher's number differs from the number in use. */
+static rcm_status number_agree(const struct number *number, const char *name, int value) {
+    if (number->value == value)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_CONFIG, 0,
                      "%s=%d and %s=%d contradict each other: two launchers, or a variable left "
                      "over; unset one, or set RINGCOMM_RANK and RINGCOMM_WORLD_SIZE",
-                     said->name, said->value, name, value);
+                     number->name, number->value, name, value);
 }
 
-/* What the detected launchers say of rank and size: fills in what is told nowhere else, and must
- * agree with what torchrun's names say. *ret_launcher: the strongest asked, NULL: none. */
-static rcm_status launchers_ask(struct said *rank, struct said *size,
-                                struct rcmi_launcher_says *ret_says,
-                                const struct rcmi_launcher **ret_launcher) {
+/* Takes rank and size from the detected launchers where no other source has them, and compares
+ * them with torchrun's variables. *ret_launcher: the strongest one resolved; NULL: none. */
+static rcm_status launchers_merge(struct number *rank, struct number *size,
+                                  struct rcmi_launcher_info *ret_info,
+                                  const struct rcmi_launcher **ret_launcher) {
     const struct rcmi_launcher *launcher;
     for (size_t i = 0; (launcher = rcmi_launcher_at(i)); i++) {
-        struct rcmi_launcher_says says;
-        const bool taken = rank->place == PLACE_NOWHERE || size->place == PLACE_NOWHERE;
-        const bool compared = (rank->place >= PLACE_TORCH || size->place >= PLACE_TORCH) &&
+        struct rcmi_launcher_info info;
+        const bool taken = rank->source == SOURCE_NONE || size->source == SOURCE_NONE;
+        const bool compared = (rank->source >= SOURCE_TORCH || size->source >= SOURCE_TORCH) &&
                               !launcher->inherited && !torchrun_runs();
         if (!taken && !compared)
             continue;
-        rcm_status status = launcher->resolve(&says);
+        rcm_status status = launcher->resolve(&info);
         if (status != RCM_OK)
             return status;
-        if (rank->place == PLACE_NOWHERE)
-            *rank = (struct said){PLACE_LAUNCHER, says.rank_name, says.rank};
-        else if (compared && rank->place >= PLACE_TORCH)
-            status = said_agree(rank, says.rank_name, says.rank);
-        if (size->place == PLACE_NOWHERE)
-            *size = (struct said){PLACE_LAUNCHER, says.size_name, says.size};
-        else if (status == RCM_OK && compared && size->place >= PLACE_TORCH)
-            status = said_agree(size, says.size_name, says.size);
+        if (rank->source == SOURCE_NONE)
+            *rank = (struct number){SOURCE_LAUNCHER, info.rank_name, info.rank};
+        else if (compared && rank->source >= SOURCE_TORCH)
+            status = number_agree(rank, info.rank_name, info.rank);
+        if (size->source == SOURCE_NONE)
+            *size = (struct number){SOURCE_LAUNCHER, info.size_name, info.size};
+        else if (status == RCM_OK && compared && size->source >= SOURCE_TORCH)
+            status = number_agree(size, info.size_name, info.size);
         if (status != RCM_OK)
             return status;
         if (!*ret_launcher) {
             *ret_launcher = launcher;
-            *ret_says = says;
+            *ret_info = info;
         }
     }
     return RCM_OK;
 }
 
-/* Who this process is, and who said so. */
+/* Rank and world size of this process, and their sources. */
 struct who {
-    struct said rank, size;
-    bool apart;                           /* options gave rank, size and place, see below */
-    const struct rcmi_launcher *launcher; /* asked for either; NULL: none of the table */
-    struct rcmi_launcher_says says;       /* by launcher */
+    struct number rank, size;
+    bool apart;                           /* independent of the environment, see is_apart */
+    const struct rcmi_launcher *launcher; /* that was resolved; NULL: none */
+    struct rcmi_launcher_info info;       /* by launcher */
 };
 
-/* Whether this is the launcher's process of that number in its job of that size: then its local
- * numbers and its way to meet are ours. */
+/* Whether rank and size are the launcher's. Then its local rank, local size and rendezvous apply.
+ */
 static bool who_is_launched(const struct who *who) {
-    return who->launcher && who->says.rank == who->rank.value && who->says.size == who->size.value;
+    return who->launcher && who->info.rank == who->rank.value && who->info.size == who->size.value;
 }
 
-static rcm_status ranks_resolve(const struct rcm_init_options *o, const struct said_url *u,
+static rcm_status ranks_resolve(const struct rcm_init_options *o, const struct sourced_url *u,
                                 struct who *who) {
-    struct said rank = {PLACE_OPTION, "options.rank", o ? o->rank : -1};
-    struct said size = {PLACE_OPTION, "options.world_size", o ? o->world_size : 0};
+    struct number rank = {SOURCE_OPTION, "options.rank", o ? o->rank : -1};
+    struct number size = {SOURCE_OPTION, "options.world_size", o ? o->world_size : 0};
     rcm_status status = RCM_OK;
     if (rank.value < 0)
-        status = said_in_env("RINGCOMM_RANK", "RANK", 0, MAX_RANKS - 1, &rank);
+        status = number_from_env("RINGCOMM_RANK", "RANK", 0, MAX_RANKS - 1, &rank);
     if (status == RCM_OK && size.value <= 0)
-        status = said_in_env("RINGCOMM_WORLD_SIZE", "WORLD_SIZE", 1, MAX_RANKS, &size);
+        status = number_from_env("RINGCOMM_WORLD_SIZE", "WORLD_SIZE", 1, MAX_RANKS, &size);
     if (status == RCM_OK && u)
-        status = said_by_url(u, "rank", u->url.rank, u->url.rank >= 0, &rank);
+        status = number_merge_url(u, "rank", u->url.rank, u->url.rank >= 0, &rank);
     if (status == RCM_OK && u)
-        status = said_by_url(u, "world_size", u->url.world_size, u->url.world_size > 0, &size);
+        status = number_merge_url(u, "world_size", u->url.world_size, u->url.world_size > 0, &size);
     if (status == RCM_OK)
-        status = launchers_ask(&rank, &size, &who->says, &who->launcher);
+        status = launchers_merge(&rank, &size, &who->info, &who->launcher);
     if (status != RCM_OK)
         return status;
-    if (rank.place == PLACE_NOWHERE || size.place == PLACE_NOWHERE)
-        return said_fail(rank.place == PLACE_NOWHERE ? &rank : &size);
+    if (rank.source == SOURCE_NONE || size.source == SOURCE_NONE)
+        return number_missing(rank.source == SOURCE_NONE ? &rank : &size);
     if (rank.value >= size.value)
         return rcmi_fail(RCM_ERR_CONFIG, 0,
                          "rank %d (%s) is not below world size %d (%s); ranks count from 0",
@@ -187,18 +187,18 @@ static rcm_status ranks_resolve(const struct rcm_init_options *o, const struct s
     return RCM_OK;
 }
 
-/* Whether a variable gives the number that counts. One that is not set does unless options gave
- * the number: the variables beside it are then of another world. */
-static bool told_ours(const char *name, const struct said *said) {
+/* Whether a variable has the same value as the number in use. A variable that is not set matches,
+ * unless options gave the number: then the related variables are of another world. */
+static bool variable_matches(const char *name, const struct number *number) {
     int64_t value;
     if (!rcmi_env(name))
-        return said->place != PLACE_OPTION;
+        return number->source != SOURCE_OPTION;
     return rcmi_parse_number(rcmi_env(name), 0, MAX_RANKS, &value) == RCM_OK &&
-           value == said->value;
+           value == number->value;
 }
 
-/* A local number of the first source whose rank and size are this rank's. */
-static rcm_status said_local(const struct who *who, bool is_size, struct said *ret_said) {
+/* Local rank or local size, from the first source that has this rank and size. */
+static rcm_status local_number(const struct who *who, bool is_size, struct number *ret_number) {
     static const struct {
         const char *rank, *size, *local_rank, *local_size;
     } sources[] = {
@@ -206,30 +206,30 @@ static rcm_status said_local(const struct who *who, bool is_size, struct said *r
          "RINGCOMM_LOCAL_WORLD_SIZE"},
         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
     };
-    const struct rcmi_launcher_says *says = &who->says;
-    *ret_said = (struct said){.place = PLACE_NOWHERE, .value = is_size ? 0 : -1};
+    const struct rcmi_launcher_info *info = &who->info;
+    *ret_number = (struct number){.source = SOURCE_NONE, .value = is_size ? 0 : -1};
     if (who->apart)
         return RCM_OK;
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
         const char *name = is_size ? sources[i].local_size : sources[i].local_rank;
-        if (!rcmi_env(name) || !told_ours(sources[i].rank, &who->rank) ||
-            !told_ours(sources[i].size, &who->size))
+        if (!rcmi_env(name) || !variable_matches(sources[i].rank, &who->rank) ||
+            !variable_matches(sources[i].size, &who->size))
             continue;
-        *ret_said = (struct said){i == 0 ? PLACE_OWN : PLACE_TORCH, name, 0};
-        return rcmi_env_number(name, is_size, MAX_RANKS - !is_size, &ret_said->value);
+        *ret_number = (struct number){i == 0 ? SOURCE_RINGCOMM : SOURCE_TORCH, name, 0};
+        return rcmi_env_number(name, is_size, MAX_RANKS - !is_size, &ret_number->value);
     }
-    if (who_is_launched(who) && is_size && says->local_size > 0)
-        *ret_said = (struct said){PLACE_LAUNCHER, says->local_size_name, says->local_size};
-    if (who_is_launched(who) && !is_size && says->local_rank >= 0)
-        *ret_said = (struct said){PLACE_LAUNCHER, says->local_rank_name, says->local_rank};
+    if (who_is_launched(who) && is_size && info->local_size > 0)
+        *ret_number = (struct number){SOURCE_LAUNCHER, info->local_size_name, info->local_size};
+    if (who_is_launched(who) && !is_size && info->local_rank >= 0)
+        *ret_number = (struct number){SOURCE_LAUNCHER, info->local_rank_name, info->local_rank};
     return RCM_OK;
 }
 
 static rcm_status local_resolve(const struct who *who, struct rcmi_launch *launch) {
-    struct said rank, size;
-    rcm_status status = said_local(who, false, &rank);
+    struct number rank, size;
+    rcm_status status = local_number(who, false, &rank);
     if (status == RCM_OK)
-        status = said_local(who, true, &size);
+        status = local_number(who, true, &size);
     if (status != RCM_OK)
         return status;
     launch->local_rank = rank.value;
@@ -247,7 +247,7 @@ static rcm_status local_resolve(const struct who *who, struct rcmi_launch *launc
     return rcmi_env_optional("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX, &launch->attempt);
 }
 
-/* Whether options name the address that the environment names too. */
+/* Whether the options have the same address as MASTER_ADDR and MASTER_PORT. */
 static bool url_is_master(const struct rcmi_url *url) {
     const char *host = rcmi_env("MASTER_ADDR"), *port = rcmi_env("MASTER_PORT");
     int64_t number;
@@ -255,19 +255,19 @@ static bool url_is_master(const struct rcmi_url *url) {
            rcmi_parse_number(port, 1, 65535, &number) == RCM_OK && number == url->port;
 }
 
-/* Whether this is a world beside the environment's: options gave rank, size and the place to meet,
- * so that nothing of the environment's launch describes it, and its other ranks may have been
- * launched in another way. u: NULL for options.store and options.unique_id. */
-static bool is_apart(const struct who *who, const struct said_url *u) {
-    if (who->rank.place != PLACE_OPTION || who->size.place != PLACE_OPTION)
+/* Whether this world is independent of the environment: options gave rank, size and rendezvous.
+ * Its other ranks may have other launchers, so no variable of a launcher describes it. u: NULL for
+ * options.store and options.unique_id. */
+static bool is_apart(const struct who *who, const struct sourced_url *u) {
+    if (who->rank.source != SOURCE_OPTION || who->size.source != SOURCE_OPTION)
         return false;
-    return !u || (u->place == PLACE_OPTION && u->url.scheme != RCMI_SCHEME_ENV &&
+    return !u || (u->source == SOURCE_OPTION && u->url.scheme != RCMI_SCHEME_ENV &&
                   !url_is_master(&u->url));
 }
 
 /* ---- The store ----------------------------------------------------------------------------- */
 
-/* torchrun's agent serves the store, not rank 0. */
+/* Whether torchrun's agent serves the store instead of rank 0. */
 static bool agent_serves(void) {
     const char *value = rcmi_env("TORCHELASTIC_USE_AGENT_STORE");
     return value && (strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0);
@@ -289,7 +289,7 @@ static rcm_status tcp_url(const char *host, int port, bool serve, struct rcmi_la
     return out_of_memory();
 }
 
-/* env://: the address that torchrun and others tell. */
+/* env://: the address in MASTER_ADDR and MASTER_PORT. */
 static rcm_status master_url(struct rcmi_launch *launch) {
     static const char help[] = "start the program with ringcomm-run -n 4 -- PROGRAM, or set "
                                "RINGCOMM_URL=tcp://host:port, or MASTER_ADDR and MASTER_PORT";
@@ -313,26 +313,26 @@ static rcm_status master_url(struct rcmi_launch *launch) {
     return tcp_url(host, port, launch->rank == 0 && !agent_serves(), launch);
 }
 
-/* The launcher has a PMIx server for this rank, and there is a library to speak to it. */
+/* Whether the launcher has a PMIx server for this rank, and libpmix can be loaded. */
 static bool meets_by_pmix(const struct who *who) {
     return who->launcher->brings_pmix && rcmi_pmix_namespace(who->rank.value) &&
            who->launcher->brings_pmix() && rcmi_pmix_load() == RCM_OK;
 }
 
-/* env://, said or not: the address if there is one, else the launcher's own way to meet. */
+/* env://, explicit or by default: MASTER_ADDR if set, else the launcher's rendezvous. */
 static rcm_status env_resolve(const struct who *who, struct rcmi_launch *launch) {
-    const bool told = rcmi_env("MASTER_ADDR") || rcmi_env("MASTER_PORT");
-    if (told || !who_is_launched(who))
+    const bool has_address = rcmi_env("MASTER_ADDR") || rcmi_env("MASTER_PORT");
+    if (has_address || !who_is_launched(who))
         return master_url(launch);
     launch->launcher = meets_by_pmix(who) ? &rcmi_launcher_pmix : who->launcher;
     return launch->launcher->meeting(launch, &launch->meeting);
 }
 
-static rcm_status store_resolve(const struct said_url *u, const struct who *who,
+static rcm_status store_resolve(const struct sourced_url *u, const struct who *who,
                                 struct rcmi_launch *launch) {
     int n = 0;
-    /* A single rank meets nobody. */
-    if (u->place == PLACE_NOWHERE && launch->world_size == 1) {
+    /* A single rank needs no rendezvous. */
+    if (u->source == SOURCE_NONE && launch->world_size == 1) {
         launch->url = strdup("hash:");
         return launch->url ? RCM_OK : out_of_memory();
     }
@@ -350,8 +350,8 @@ static rcm_status store_resolve(const struct said_url *u, const struct who *who,
     case RCMI_SCHEME_HASH:
         if (!u->url.path[0] && launch->world_size > 1)
             return rcmi_fail(RCM_ERR_CONFIG, 0,
-                             "%s=hash: is a store of its own for each of %d ranks; threads of one "
-                             "process meet in hash:NAME, processes in tcp://host:port",
+                             "%s=hash: is a separate store for each of %d ranks; use hash:NAME for "
+                             "threads of one process, tcp://host:port for processes",
                              u->name, launch->world_size);
         n = asprintf(&launch->url, "hash:%s", u->url.path);
         break;
@@ -362,16 +362,16 @@ static rcm_status store_resolve(const struct said_url *u, const struct who *who,
     return out_of_memory();
 }
 
-/* Where a rank without a URL meets the others. */
-static const char *launch_place(const struct rcm_init_options *options) {
+/* The option that gives the store, for a rank without a URL. */
+static const char *store_option(const struct rcm_init_options *options) {
     return options && options->unique_id ? "options.unique_id" : "options.store";
 }
 
-static rcm_status origin_tell(const struct who *who, const struct said_url *u, const char *where,
-                              struct rcmi_launch *launch) {
+static rcm_status origin_write(const struct who *who, const struct sourced_url *u,
+                               const char *where, struct rcmi_launch *launch) {
     if (u)
         where = launch->launcher                       ? launch->launcher->name
-                : u->place != PLACE_NOWHERE            ? u->name
+                : u->source != SOURCE_NONE             ? u->name
                 : launch->url && launch->url[0] == 'h' ? "nowhere (a single rank)"
                                                        : "MASTER_ADDR and MASTER_PORT";
     launch->from.rank = who->rank.name;
@@ -397,7 +397,7 @@ void rcmi_launch_fini(struct rcmi_launch *launch) {
 rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
                                struct rcmi_launch *ret_launch) {
     struct rcmi_launch launch = {0};
-    struct said_url url = {0};
+    struct sourced_url url = {0};
     struct who who = {0};
     const bool own_store = options && (options->store || options->unique_id);
 
@@ -419,13 +419,13 @@ rcm_status rcmi_launch_resolve(const struct rcm_init_options *options,
         status = local_resolve(&who, &launch);
     }
     if (status == RCM_OK)
-        rcmi_launch_job(who.launcher, &who.says, who.apart, &launch);
+        rcmi_launch_job(who.launcher, &who.info, who.apart, &launch);
     if (status == RCM_OK && options && options->unique_id)
         status = rcmi_unique_id_job(options->unique_id, launch.job_id);
     if (status == RCM_OK && !own_store)
         status = store_resolve(&url, &who, &launch);
     if (status == RCM_OK)
-        status = origin_tell(&who, own_store ? NULL : &url, launch_place(options), &launch);
+        status = origin_write(&who, own_store ? NULL : &url, store_option(options), &launch);
     if (!own_store)
         rcmi_url_fini(&url.url);
     if (status == RCM_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How launchers' variables are read: see launcher.h. */
+/* Reads launchers' variables; see launcher.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "error.h"
@@ -28,30 +28,30 @@ rcm_status rcmi_env_optional(const char *name, int min, int max, int *ret_value)
     return rcmi_env(name) ? rcmi_env_number(name, min, max, ret_value) : RCM_OK;
 }
 
-rcm_status rcmi_says_read(const char *launcher, struct rcmi_launcher_says *says) {
-    const char *missing = !rcmi_env(says->rank_name)   ? says->rank_name
-                          : !rcmi_env(says->size_name) ? says->size_name
+rcm_status rcmi_launcher_info_read(const char *launcher, struct rcmi_launcher_info *info) {
+    const char *missing = !rcmi_env(info->rank_name)   ? info->rank_name
+                          : !rcmi_env(info->size_name) ? info->size_name
                                                        : NULL;
     if (missing) {
-        const char *other = missing == says->rank_name ? says->size_name : says->rank_name;
+        const char *other = missing == info->rank_name ? info->size_name : info->rank_name;
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "%s is not set although %s=%.100s (of %s) is; set RINGCOMM_RANK and "
-                         "RINGCOMM_WORLD_SIZE to say it outright",
+                         "%s is not set although %s=%.100s (of %s) is; set both, or set "
+                         "RINGCOMM_RANK and RINGCOMM_WORLD_SIZE",
                          missing, other, rcmi_env(other) ? rcmi_env(other) : "", launcher);
     }
-    rcm_status status = rcmi_env_number(says->rank_name, 0, RCMI_MAX_RANKS - 1, &says->rank);
+    rcm_status status = rcmi_env_number(info->rank_name, 0, RCMI_MAX_RANKS - 1, &info->rank);
     if (status == RCM_OK)
-        status = rcmi_env_number(says->size_name, 1, RCMI_MAX_RANKS, &says->size);
+        status = rcmi_env_number(info->size_name, 1, RCMI_MAX_RANKS, &info->size);
     if (status == RCM_OK)
-        status = rcmi_env_optional(says->local_rank_name, 0, RCMI_MAX_RANKS - 1, &says->local_rank);
-    if (status == RCM_OK && says->local_size_name)
-        status = rcmi_env_optional(says->local_size_name, 1, RCMI_MAX_RANKS, &says->local_size);
+        status = rcmi_env_optional(info->local_rank_name, 0, RCMI_MAX_RANKS - 1, &info->local_rank);
+    if (status == RCM_OK && info->local_size_name)
+        status = rcmi_env_optional(info->local_size_name, 1, RCMI_MAX_RANKS, &info->local_size);
     return status;
 }
 
-void rcmi_says_job(const char *name, struct rcmi_launcher_says *says) {
+void rcmi_launcher_info_job(const char *name, struct rcmi_launcher_info *info) {
     if (!rcmi_env(name))
         return;
-    says->job_name = name;
-    snprintf(says->job, sizeof says->job, "%s", rcmi_env(name));
+    info->job_name = name;
+    snprintf(info->job, sizeof info->job, "%s", rcmi_env(name));
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPICH's mpirun (Hydra) and other process managers that speak PMI-1 on the socket PMI_FD, as
- * srun --mpi=pmi2 does. Rank 0 puts its store's address into their key-value space.
+ * MPICH's mpirun (Hydra) and other process managers with PMI-1 on the socket PMI_FD, such as
+ * srun --mpi=pmi2. Rank 0 puts its store's address into their key-value space.
  *
- * The connection is the process's, shared with an MPI library if the program uses one, and a
- * process that leaves without goodbye counts as failed and takes the job with it. So the goodbye
- * is said when the process ends (or the library is unloaded), once, unless MPI_Finalize did.
+ * The connection belongs to the process; an MPI library in the program shares it. A process that
+ * ends without the finalize message counts as failed, and the manager ends the job. So a destructor
+ * sends finalize once, at exit or unload, unless MPI_Finalize already did.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -26,16 +26,16 @@ static bool hydra_detect(void) {
     return rcmi_env("PMI_RANK") || rcmi_env("PMI_SIZE");
 }
 
-static rcm_status hydra_resolve(struct rcmi_launcher_says *ret_says) {
-    struct rcmi_launcher_says says = {.rank_name = "PMI_RANK",
+static rcm_status hydra_resolve(struct rcmi_launcher_info *ret_info) {
+    struct rcmi_launcher_info info = {.rank_name = "PMI_RANK",
                                       .size_name = "PMI_SIZE",
                                       .local_rank_name = "MPI_LOCALRANKID",
                                       .local_size_name = "MPI_LOCALNRANKS",
                                       .local_rank = -1};
-    rcm_status status = rcmi_says_read("a PMI launcher", &says);
-    rcmi_says_job("PMI_JOBID", &says); /* Hydra does not tell it */
+    rcm_status status = rcmi_launcher_info_read("a PMI launcher", &info);
+    rcmi_launcher_info_job("PMI_JOBID", &info); /* Hydra does not set it */
     if (status == RCM_OK)
-        *ret_says = says;
+        *ret_info = info;
     return status;
 }
 
@@ -43,10 +43,11 @@ static rcm_status hydra_meeting(const struct rcmi_launch *launch, char **ret_mee
     int fd;
     (void)launch;
     if (!rcmi_env("PMI_FD"))
-        return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "PMI_RANK is set but PMI_FD is not, so that the process manager cannot be "
-                         "asked for rank 0's address; set MASTER_ADDR and MASTER_PORT, or "
-                         "RINGCOMM_URL=tcp://host:port");
+        return rcmi_fail(
+            RCM_ERR_CONFIG, 0,
+            "cannot get rank 0's address from the process manager: PMI_RANK is set but "
+            "PMI_FD is not; set MASTER_ADDR and MASTER_PORT, or "
+            "RINGCOMM_URL=tcp://host:port");
     rcm_status status = rcmi_env_number("PMI_FD", 0, 1 << 20, &fd);
     if (status != RCM_OK)
         return status;
@@ -60,8 +61,8 @@ static rcm_status hydra_meeting(const struct rcmi_launch *launch, char **ret_mee
 static struct session {
     pthread_mutex_t lock; /* guards all */
     bool open;
-    uint32_t generation; /* of who opened it: a child has only a copy */
-    dev_t dev;           /* the socket: if MPI closed it, its number may be another file's by now */
+    uint32_t generation; /* of the process that opened it; a forked child has only a copy */
+    dev_t dev;           /* of the socket: if MPI closed it, another file may have its number */
     ino_t ino;
     struct rcmi_pmi1 pmi;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -77,18 +78,19 @@ static rcm_status session_open(struct session *s, int fd, rcmi_deadline deadline
     if (session_is_ours(s))
         return RCM_OK;
     if (s->open && rcmi_fork_is_maker(s->generation))
-        return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "the PMI connection (PMI_FD=%d) was closed, by MPI_Finalize perhaps; set "
-                         "MASTER_ADDR and MASTER_PORT, or call rcm_init before it",
-                         fd);
+        return rcmi_fail(
+            RCM_ERR_CONFIG, 0,
+            "the PMI connection (PMI_FD=%d) was closed, possibly by MPI_Finalize; call "
+            "rcm_init before it, or set MASTER_ADDR and MASTER_PORT",
+            fd);
     if (fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode))
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "PMI_FD=%d is no open socket: did something between mpirun and this "
-                         "program close it? Set MASTER_ADDR and MASTER_PORT instead",
+                         "PMI_FD=%d is not an open socket: a program between mpirun and this one "
+                         "may have closed it; set MASTER_ADDR and MASTER_PORT",
                          fd);
     rcmi_socket_prepare(fd); /* some process managers connect it over TCP */
     rcm_status status = rcmi_pmi1_init(&s->pmi, fd, deadline);
-    /* Also after a failure: the server has heard of us and wants a goodbye. */
+    /* Also after a failure: the server has seen this process and expects finalize. */
     s->open = true;
     s->generation = rcmi_fork_watch();
     s->dev = st.st_dev;
@@ -111,7 +113,7 @@ struct pin {
     int fd;
 };
 
-/* All ranks come here: a barrier between putting and getting. */
+/* Called by all ranks: a barrier separates put and get. */
 static rcm_status hydra_pin(void *arg, const char *mine, rcmi_deadline deadline, char *text) {
     const struct pin *pin = arg;
     char key[40];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Serving and finding a store without an address; see launch_meet.h. */
+/* Serves and finds a store without a configured address; see launch_meet.h. */
 #include "launch_meet.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -18,13 +18,13 @@
 #define TOKEN_KEY "ringcomm/launch"
 #define REFUSAL   "failed" /* pinned by a rank 0 that could not serve */
 
-#define TRY_MIN_MS 500   /* one place, one try; doubled each time round */
-#define TRY_MAX_MS 8000  /* more than the store's own patience with a server that is silent */
-#define GRACE_MS   10000 /* so long may another program at an uncertain place refuse our secret */
-#define GONE_MS    2000  /* so long is a certain place tried that is empty */
+#define TRY_MIN_MS 500   /* of one try at one address; doubled after each round */
+#define TRY_MAX_MS 8000  /* above the store client's limit for a server that does not answer */
+#define GRACE_MS   10000 /* of retries after another program at an uncertain address rejected us */
+#define GONE_MS    2000  /* of tries at certain addresses where nothing listens */
 #define WARN_MS    30000
 
-/* For rcmi_store_open, to which 0 would mean its own default. */
+/* For rcmi_store_open; never 0, which would select its default. */
 static int64_t timeout_left(rcmi_deadline deadline) {
     if (deadline == RCMI_NEVER)
         return -1;
@@ -79,12 +79,11 @@ static rcm_status token_check(rcm_store *store, const char *url, const char *tok
     bool ours = status == RCM_OK && len == strlen(token) && memcmp(value, token, len) == 0;
     if (status == RCM_OK)
         free(value);
-    return ours ? RCM_OK
-                : rcmi_fail(RCM_ERR_NOT_FOUND, 0, "the store at %s is not that of this job", url);
+    return ours ? RCM_OK : rcmi_fail(RCM_ERR_NOT_FOUND, 0, "the store at %s is another job's", url);
 }
 
-static rcm_status place_try(const char *url, const char *token, const char *secret,
-                            rcmi_deadline deadline, rcm_store **ret_store) {
+static rcm_status address_try(const char *url, const char *token, const char *secret,
+                              rcmi_deadline deadline, rcm_store **ret_store) {
     char text[400];
     rcm_store *store;
     if (snprintf(text, sizeof text, "%s?server=0", url) >= (int)sizeof text)
@@ -100,30 +99,30 @@ static rcm_status place_try(const char *url, const char *token, const char *secr
     return status;
 }
 
-/* Errors that no waiting will mend. */
+/* Errors that a retry cannot fix. */
 static bool is_final(rcm_status status) {
     return status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_UNSUPPORTED ||
            status == RCM_ERR_CONFIG || status == RCM_ERR_INVALID || status == RCM_ERR_CANCELED;
 }
 
-/* Nothing listens at a place, or another store does. */
+/* Nothing listens at the address, or another store does. */
 static bool is_empty(rcm_status status) {
     return status == RCM_ERR_NOT_FOUND ||
            (status == RCM_ERR_TIMEOUT && rcmi_last_error()->sys_errno == ECONNREFUSED);
 }
 
-/* Each place once; *ret_empty: all of them are. An error about the secret is worth more than one
- * about a place. */
-static rcm_status places_round(const struct rcmi_places *places, const char *token,
-                               const char *secret, int try_ms, rcmi_deadline deadline,
-                               bool *ret_empty, rcm_store **ret_store) {
+/* Tries each address once; *ret_empty: our store is at none of them. An authentication error takes
+ * precedence over a connection error. */
+static rcm_status addresses_try(const struct rcmi_meet_addresses *addresses, const char *token,
+                                const char *secret, int try_ms, rcmi_deadline deadline,
+                                bool *ret_empty, rcm_store **ret_store) {
     *ret_empty = true;
     rcm_status last = RCM_ERR_TIMEOUT;
     struct rcmi_error kept = {0};
-    for (int i = 0; i < places->n; i++) {
+    for (int i = 0; i < addresses->n; i++) {
         rcmi_deadline end = rcmi_deadline_in(try_ms);
-        rcm_status status =
-            place_try(places->url[i], token, secret, end < deadline ? end : deadline, ret_store);
+        rcm_status status = address_try(addresses->url[i], token, secret,
+                                        end < deadline ? end : deadline, ret_store);
         if (status == RCM_OK || is_final(status))
             return status;
         *ret_empty = *ret_empty && is_empty(status);
@@ -136,58 +135,59 @@ static rcm_status places_round(const struct rcmi_places *places, const char *tok
     return last;
 }
 
-static rcm_status join_timeout(const struct rcmi_places *places, int64_t start) {
+static rcm_status join_timeout(const struct rcmi_meet_addresses *addresses, int64_t start) {
     char text[sizeof rcmi_last_error()->text];
     memcpy(text, rcmi_last_error()->text, sizeof text);
     return rcmi_fail(
         RCM_ERR_TIMEOUT, 0,
-        "rank 0's store was not found at %s%s after %.1f s (did rank 0 start?): %.250s",
-        places->url[0], places->n > 1 ? " and its other addresses" : "",
+        "rank 0's store was not found at %s%s within %.1f s (did rank 0 start?): %.250s",
+        addresses->url[0], addresses->n > 1 ? " and its other addresses" : "",
         (double)(rcmi_now_ns() - start) / 1e9, text);
 }
 
-/* The store was served before anybody was told of the places. */
-static rcm_status join_gone(const struct rcmi_places *places, int64_t ms) {
+/* For certain addresses: they were published after the store was served. */
+static rcm_status join_gone(const struct rcmi_meet_addresses *addresses, int64_t ms) {
     char text[sizeof rcmi_last_error()->text];
     memcpy(text, rcmi_last_error()->text, sizeof text);
     return rcmi_fail(
         RCM_ERR_PEER, 0,
-        "the store where the ranks meet is not at %s%s any more, tried for %.1f s: the "
-        "process that served it has ended, or a job has used it up (%.200s)",
-        places->url[0], places->n > 1 ? " or its other addresses" : "", (double)ms / 1e3, text);
+        "the job's store is no longer at %s%s, tried for %.1f s: the process that served it has "
+        "ended, or a job has used it up (%.200s)",
+        addresses->url[0], addresses->n > 1 ? " or its other addresses" : "", (double)ms / 1e3,
+        text);
 }
 
-rcm_status rcmi_meet_join(const struct rcmi_places *places, const char *token, const char *secret,
-                          rcmi_deadline deadline, rcm_store **ret_store) {
+rcm_status rcmi_meet_join(const struct rcmi_meet_addresses *addresses, const char *token,
+                          const char *secret, rcmi_deadline deadline, rcm_store **ret_store) {
     const int64_t start = rcmi_now_ns();
     bool warned = false, empty;
     int try_ms = TRY_MIN_MS;
     for (;;) {
         rcm_status status =
-            places_round(places, token, secret, try_ms, deadline, &empty, ret_store);
+            addresses_try(addresses, token, secret, try_ms, deadline, &empty, ret_store);
         int64_t ms = (rcmi_now_ns() - start) / 1000000;
         if (status == RCM_OK || is_final(status))
             return status;
-        if (status == RCM_ERR_AUTH && (places->certain || ms > GRACE_MS))
+        if (status == RCM_ERR_AUTH && (addresses->certain || ms > GRACE_MS))
             return status;
-        if (places->certain && empty && ms > GONE_MS)
-            return join_gone(places, ms);
+        if (addresses->certain && empty && ms > GONE_MS)
+            return join_gone(addresses, ms);
         if (rcmi_deadline_passed(deadline))
-            return join_timeout(places, start);
+            return join_timeout(addresses, start);
         status = rcmi_store_canceled();
         if (status != RCM_OK)
             return status;
         if (ms > WARN_MS && !warned) {
             warned = true;
-            rcmi_log(RCMI_LOG_WARN, "rank 0's store is not found yet, after %d s: %s",
+            rcmi_log(RCMI_LOG_WARN, "rank 0's store was not found within %d s; still trying: %s",
                      (int)(ms / 1000), rcmi_last_error()->text);
         }
-        rcmi_deadline_sleep(20, deadline); /* some failures come at once */
+        rcmi_deadline_sleep(20, deadline); /* some tries fail immediately */
         try_ms = try_ms * 2 < TRY_MAX_MS ? try_ms * 2 : TRY_MAX_MS;
     }
 }
 
-/* ---- By a board ---------------------------------------------------------------------------- */
+/* ---- Through a board ----------------------------------------------------------------------- */
 
 /* Appends ",tcp://address:port". */
 static void invite_address(const struct rcmi_sockaddr *addr, int port, char *text, int *n) {
@@ -202,7 +202,7 @@ static void invite_address(const struct rcmi_sockaddr *addr, int port, char *tex
         text[len] = '\0';
 }
 
-/* "TOKEN,tcp://address:port,...": where the store is. */
+/* Writes the store's token and addresses: "TOKEN,tcp://address:port,...". */
 static rcm_status invitation_write(const char *token, const char *store_url, bool one_host,
                                    char *text) {
     struct rcmi_interface *all = NULL;
@@ -220,29 +220,31 @@ static rcm_status invitation_write(const char *token, const char *store_url, boo
     if (status != RCM_OK)
         return status;
     rcmi_interfaces_prefer(all, count, NULL);
-    for (int i = 0; i < count && n < RCMI_MEET_PLACES; i++)
+    for (int i = 0; i < count && n < RCMI_MEET_ADDRESSES; i++)
         if (!rcmi_sockaddr_loopback(&all[i].addr))
             invite_address(&all[i].addr, port, text, &n);
     free(all);
     return n > 0 ? RCM_OK
                  : rcmi_fail(RCM_ERR_CONFIG, 0,
-                             "rank 0's machine has no address but loopback, and the ranks are on "
+                             "rank 0's machine has only loopback addresses, and the ranks are on "
                              "several machines; set MASTER_ADDR and MASTER_PORT");
 }
 
-/* Takes the invitation apart, in place. */
-static rcm_status invitation_read(char *text, const char **ret_token, struct rcmi_places *places) {
+/* Parses the invitation, in place. */
+static rcm_status invitation_read(char *text, const char **ret_token,
+                                  struct rcmi_meet_addresses *addresses) {
     char *save = NULL;
     char *token = strtok_r(text, ",", &save);
     if (token && strcmp(token, REFUSAL) == 0)
         return rcmi_fail_origin(RCM_ERR_PEER, 0,
-                                "rank 0 could not serve the store; its own message says why");
-    *places = (struct rcmi_places){.certain = true};
-    for (char *url = strtok_r(NULL, ",", &save); url && places->n < RCMI_MEET_PLACES;
+                                "rank 0 could not serve the store; see rank 0's error");
+    *addresses = (struct rcmi_meet_addresses){.certain = true};
+    for (char *url = strtok_r(NULL, ",", &save); url && addresses->n < RCMI_MEET_ADDRESSES;
          url = strtok_r(NULL, ",", &save))
-        places->url[places->n++] = url;
-    if (!token || places->n == 0)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "rank 0's address \"%.100s\" is none", text);
+        addresses->url[addresses->n++] = url;
+    if (!token || addresses->n == 0)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "rank 0 published an invalid address: \"%.100s\"",
+                         text);
     *ret_token = token;
     return RCM_OK;
 }
@@ -260,7 +262,7 @@ static rcm_status board_serve(const struct rcmi_launch *launch, const struct rcm
                           : rcmi_meet_serve_anywhere(token, secret, deadline, &store);
     if (status == RCM_OK)
         status = invitation_write(token, rcm_store_url(store), one_host, mine);
-    if (status != RCM_OK) { /* tell the others, who would wait */
+    if (status != RCM_OK) { /* otherwise the other ranks would wait */
         const struct rcmi_error kept = *rcmi_last_error();
         (void)!board->pin(board->arg, REFUSAL, deadline, seen);
         *rcmi_last_error() = kept;
@@ -278,11 +280,12 @@ rcm_status rcmi_meet_by_board(const struct rcmi_launch *launch, const struct rcm
                               const char *secret, rcmi_deadline deadline, rcm_store **ret_store) {
     char text[RCMI_MEET_TEXT];
     const char *token = NULL;
-    struct rcmi_places places;
+    struct rcmi_meet_addresses addresses;
     if (launch->rank == 0)
         return board_serve(launch, board, secret, deadline, ret_store);
     rcm_status status = board->pin(board->arg, NULL, deadline, text);
     if (status == RCM_OK)
-        status = invitation_read(text, &token, &places);
-    return status == RCM_OK ? rcmi_meet_join(&places, token, secret, deadline, ret_store) : status;
+        status = invitation_read(text, &token, &addresses);
+    return status == RCM_OK ? rcmi_meet_join(&addresses, token, secret, deadline, ret_store)
+                            : status;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Open MPI's mpirun. It brings a PMIx server, by which ranks meet where they can (launch_pmix.c).
- * Without libpmix: where all ranks are on one machine they share the session directory that mpirun
- * made for them, readable by their user alone, and rank 0 leaves its store's address in a file
- * there. Across machines nothing in the environment leads to rank 0 (mpirun may run elsewhere), so
- * there it must be told.
+ * Open MPI's mpirun. It has a PMIx server, through which ranks meet if libpmix can be loaded
+ * (launch_pmix.c). Without libpmix, ranks on one machine use the session directory that mpirun
+ * made, which only their user can access: rank 0 writes its store's address to a file there.
+ * Across machines the environment does not lead to rank 0 (mpirun may run elsewhere), so the user
+ * must set MASTER_ADDR and MASTER_PORT.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,26 +31,26 @@ static const char *job_variable(void) {
     return rcmi_env_either("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid");
 }
 
-static rcm_status openmpi_resolve(struct rcmi_launcher_says *ret_says) {
-    struct rcmi_launcher_says says = {.rank_name = "OMPI_COMM_WORLD_RANK",
+static rcm_status openmpi_resolve(struct rcmi_launcher_info *ret_info) {
+    struct rcmi_launcher_info info = {.rank_name = "OMPI_COMM_WORLD_RANK",
                                       .size_name = "OMPI_COMM_WORLD_SIZE",
                                       .local_rank_name = "OMPI_COMM_WORLD_LOCAL_RANK",
                                       .local_size_name = "OMPI_COMM_WORLD_LOCAL_SIZE",
                                       .local_rank = -1};
-    rcm_status status = rcmi_says_read("Open MPI", &says);
-    rcmi_says_job(job_variable(), &says);
+    rcm_status status = rcmi_launcher_info_read("Open MPI", &info);
+    rcmi_launcher_info_job(job_variable(), &info);
     if (status == RCM_OK)
-        *ret_says = says;
+        *ret_info = info;
     return status;
 }
 
-/* srun --mpi=pmix around mpirun has a server too, but mpirun's own takes its place. */
+/* An outer srun --mpi=pmix has a server too, but mpirun's own replaces it. */
 static bool openmpi_brings_pmix(void) {
     const char *name = rcmi_env("PMIX_NAMESPACE");
     return name && strncmp(name, "slurm.", 6) != 0;
 }
 
-/* The session directory, if it is ours alone to write to: the first of these that is. */
+/* The first of these directories that only our user can write to. */
 static const char *session_dir(void) {
     static const char *const names[] = {"PMIX_SERVER_TMPDIR", "OMPI_MCA_orte_jobfam_session_dir"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -77,14 +77,14 @@ static rcm_status openmpi_meeting(const struct rcmi_launch *launch, char **ret_m
     const char *dir = session_dir();
     if (!rcmi_launch_one_host(launch))
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "Open MPI started %d of %d ranks on this machine and does not tell where "
-                         "rank 0 is; install libpmix.so.2 everywhere (Debian: libpmix2), or add  "
+                         "cannot find rank 0's address: Open MPI started %d of %d ranks on this "
+                         "machine; install libpmix.so.2 everywhere (Debian: libpmix2), or add  "
                          "-x MASTER_ADDR=HOST -x MASTER_PORT=29500  with rank 0's host to mpirun",
                          launch->local_size, launch->world_size);
     if (!dir)
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "Open MPI's session directory (PMIX_SERVER_TMPDIR=%.100s) is not there, "
-                         "or not this user's alone; add  -x MASTER_ADDR=127.0.0.1 "
+                         "Open MPI's session directory (PMIX_SERVER_TMPDIR=%.100s) does not exist, "
+                         "or others can write to it; add  -x MASTER_ADDR=127.0.0.1 "
                          "-x MASTER_PORT=29500  to mpirun",
                          rcmi_env("PMIX_SERVER_TMPDIR") ? rcmi_env("PMIX_SERVER_TMPDIR") : "");
     job_name(job, sizeof job);
@@ -95,7 +95,7 @@ static rcm_status openmpi_meeting(const struct rcmi_launch *launch, char **ret_m
 
 /* ---- The file ------------------------------------------------------------------------------ */
 
-/* Whole or not at all: written under another name, then renamed. */
+/* Atomic: writes the file under another name, then renames it. */
 static rcm_status file_write(const char *path, const char *text, rcmi_deadline deadline) {
     char *draft;
     if (asprintf(&draft, "%s.new", path) < 0)
@@ -116,7 +116,7 @@ static rcm_status file_write(const char *path, const char *text, rcmi_deadline d
     return status;
 }
 
-/* RCM_AGAIN: there is none yet. */
+/* RCM_AGAIN: the file does not exist yet. */
 static rcm_status file_read(const char *path, char *text) {
     struct stat st;
     size_t len = 0, got = 1;
@@ -128,7 +128,7 @@ static rcm_status file_read(const char *path, char *text) {
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size <= 0 ||
         st.st_size >= RCMI_MEET_TEXT) {
         rcmi_fd_close(&fd);
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "%s is not what rank 0 writes", path);
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "%s was not written by rank 0 of this job", path);
     }
     while (len < (size_t)st.st_size && got > 0) {
         rcm_status status = rcmi_fd_read(fd, text + len, (size_t)st.st_size - len, &got);
@@ -157,13 +157,15 @@ static rcm_status file_await(const char *path, rcmi_deadline deadline, char *tex
             return status;
         if (rcmi_deadline_passed(deadline))
             return rcmi_fail_origin(RCM_ERR_TIMEOUT, 0,
-                                    "rank 0 has not left its address in %s after %.1f s: it has "
-                                    "not called rcm_init, or sees another file system",
+                                    "rank 0 did not write its address to %s within %.1f s: it has "
+                                    "not called rcm_init, or has another file system",
                                     path, seconds);
         if (seconds * 1000 > WARN_MS && !warned) {
             warned = true;
-            rcmi_log(RCMI_LOG_WARN, "rank 0 has not left its address in %s yet, after %.0f s", path,
-                     seconds);
+            rcmi_log(RCMI_LOG_WARN,
+                     "rank 0 did not write its address to %s within %.0f s; "
+                     "still waiting",
+                     path, seconds);
         }
         rcmi_deadline_sleep(POLL_MS, deadline);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PMIx (pmix_client.h) as a place to meet: rank 0 publishes its store's address and all ranks pass
- * a fence. Several launchers bring a PMIx server, and say so in their row of launcher.h; they are
- * then met by this means rather than by their own, which knows less: Open MPI's does not reach
- * other machines, Slurm's guesses a port.
+ * Rendezvous through PMIx (pmix_client.h): rank 0 publishes its store's address and all ranks pass
+ * a fence. Several launchers have a PMIx server (brings_pmix in launcher.h). Their ranks use PMIx
+ * instead of the launcher's own rendezvous, which is weaker: Open MPI's covers one machine only,
+ * and Slurm's guesses a port.
  *
- * As a launcher of its own it is asked last, for those that tell nothing but PMIx's own names
- * (PRRTE's prterun): there the size of the job is not in the environment and must be asked for.
+ * PMIx is also the last launcher in the table, for launchers that set only PMIx's variables
+ * (PRRTE's prterun). These do not set the size of the job; it comes from the PMIx server.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,36 +15,36 @@
 #include "launch_meet.h"
 #include "pmix_client.h"
 
-#define ASK_MS 20000
+#define QUERY_MS 20000
 
 const char *rcmi_pmix_namespace(int rank) {
-    int told = -1;
+    int value = -1;
     const char *name = rcmi_env("PMIX_NAMESPACE");
     if (!name || !rcmi_env("PMIX_RANK") ||
-        rcmi_env_number("PMIX_RANK", 0, RCMI_MAX_RANKS - 1, &told) != RCM_OK)
+        rcmi_env_number("PMIX_RANK", 0, RCMI_MAX_RANKS - 1, &value) != RCM_OK)
         return NULL;
-    return told == rank ? name : NULL;
+    return value == rank ? name : NULL;
 }
 
 static bool pmix_detect(void) {
     return rcmi_env("PMIX_RANK") && rcmi_env("PMIX_NAMESPACE");
 }
 
-static rcm_status pmix_resolve(struct rcmi_launcher_says *ret_says) {
+static rcm_status pmix_resolve(struct rcmi_launcher_info *ret_info) {
     struct rcmi_pmix_job job;
     int rank;
     rcm_status status = rcmi_env_number("PMIX_RANK", 0, RCMI_MAX_RANKS - 1, &rank);
     if (status != RCM_OK)
         return status;
-    if (rcmi_pmix_ask(rcmi_deadline_in(ASK_MS), &job) != RCM_OK) {
+    if (rcmi_pmix_job_get(rcmi_deadline_in(QUERY_MS), &job) != RCM_OK) {
         char text[sizeof rcmi_last_error()->text];
         memcpy(text, rcmi_last_error()->text, sizeof text);
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "PMIX_RANK=%d is set but no number of ranks is, and PMIx does not tell "
-                         "it: %.250s; set RINGCOMM_RANK and RINGCOMM_WORLD_SIZE",
+                         "PMIX_RANK=%d is set, but the number of ranks cannot be read from PMIx: "
+                         "%.250s; set RINGCOMM_RANK and RINGCOMM_WORLD_SIZE",
                          rank, text);
     }
-    *ret_says = (struct rcmi_launcher_says){.rank_name = "PMIX_RANK",
+    *ret_info = (struct rcmi_launcher_info){.rank_name = "PMIX_RANK",
                                             .size_name = "PMIx's job size",
                                             .local_rank_name = "PMIx's local rank",
                                             .local_size_name = "PMIx's local size",
@@ -52,7 +52,7 @@ static rcm_status pmix_resolve(struct rcmi_launcher_says *ret_says) {
                                             .size = job.size,
                                             .local_rank = job.local_rank,
                                             .local_size = job.local_size};
-    rcmi_says_job("PMIX_NAMESPACE", ret_says);
+    rcmi_launcher_info_job("PMIX_NAMESPACE", ret_info);
     return RCM_OK;
 }
 
@@ -82,7 +82,7 @@ static rcm_status pmix_meet(struct rcmi_launch *launch, unsigned round, const ch
 const struct rcmi_launcher rcmi_launcher_pmix = {
     .name = "PMIx",
     .inherited = true,
-    .speaks = true,
+    .queries_server = true,
     .detect = pmix_detect,
     .resolve = pmix_resolve,
     .brings_pmix = pmix_is_own,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slurm's srun. Every task knows the nodes of its step, of which the first runs task 0, and the
- * numbers of job and step, from which a port follows; if another program has that port, the next
- * of a few is taken.
+ * Slurm's srun. Each task has the node list of its step; the first node runs task 0. A port is
+ * computed from the job and step numbers. If another program has that port, the next of PORT_TRIES
+ * ports is used.
  *
- * Slurm's variables are everywhere in an allocation: the batch script has SLURM_NTASKS=4 and is
- * one process, and mpirun or torchrun started by srun hand on their own SLURM_PROCID. So they
- * count only for a process of a step, and everybody else's names are stronger.
+ * An allocation sets Slurm's variables in all its processes: a batch script has SLURM_NTASKS=4 and
+ * is one process, and an mpirun or torchrun under srun passes on its own SLURM_PROCID. So they
+ * count only in a process of a step, and the variables of all other launchers are stronger.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "launch_meet.h"
 #include "url.h"
 
-/* Above the range from which the kernel takes ports for connections. */
+/* Above the kernel's ephemeral port range. */
 #define PORT_FIRST 61440
 #define PORT_COUNT 4096
 #define PORT_TRIES 4
@@ -52,7 +52,8 @@ static rcm_status not_started_by_srun(void) {
                      size ? size : "4");
 }
 
-/* "2(x2),1": two nodes of two tasks, one of one. Those of the node-th; 0 if it is not told. */
+/* The number of tasks of the node-th node; 0 if unknown. "2(x2),1": two nodes with two tasks, then
+ * one with one. */
 static int tasks_of_node(const char *list, int node) {
     while (list && *list) {
         char *end;
@@ -75,32 +76,32 @@ static int tasks_of_node(const char *list, int node) {
     return 0;
 }
 
-static rcm_status slurm_resolve(struct rcmi_launcher_says *ret_says) {
+static rcm_status slurm_resolve(struct rcmi_launcher_info *ret_info) {
     int node = 0;
-    struct rcmi_launcher_says says = {.rank_name = "SLURM_PROCID",
+    struct rcmi_launcher_info info = {.rank_name = "SLURM_PROCID",
                                       .size_name = ntasks_name(),
                                       .local_rank_name = "SLURM_LOCALID",
                                       .local_rank = -1};
     if (!rcmi_env("SLURM_PROCID") || !rcmi_env(step_id_name()))
         return not_started_by_srun();
-    says.local_size_name = NULL;
-    rcm_status status = rcmi_says_read("Slurm", &says);
+    info.local_size_name = NULL;
+    rcm_status status = rcmi_launcher_info_read("Slurm", &info);
     if (status == RCM_OK)
         status = rcmi_env_optional("SLURM_NODEID", 0, RCMI_MAX_RANKS, &node);
     if (status != RCM_OK)
         return status;
-    says.local_size_name = rcmi_env_either("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
-    says.local_size = tasks_of_node(rcmi_env(says.local_size_name), node);
+    info.local_size_name = rcmi_env_either("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
+    info.local_size = tasks_of_node(rcmi_env(info.local_size_name), node);
     if (rcmi_env(job_id_name())) {
-        says.job_name = "SLURM_JOB_ID and SLURM_STEP_ID";
-        snprintf(says.job, sizeof says.job, "%.40s.%.40s", rcmi_env(job_id_name()),
+        info.job_name = "SLURM_JOB_ID and SLURM_STEP_ID";
+        snprintf(info.job, sizeof info.job, "%.40s.%.40s", rcmi_env(job_id_name()),
                  rcmi_env(step_id_name()));
     }
-    *ret_says = says;
+    *ret_info = info;
     return RCM_OK;
 }
 
-/* srun --mpi=pmix names its job after ours; that of a step around this one has another number. */
+/* srun --mpi=pmix names the namespace after its job and step; an outer step has other numbers. */
 static bool slurm_brings_pmix(void) {
     char name[100];
     const char *job = rcmi_env(job_id_name()), *step = rcmi_env(step_id_name());
@@ -108,7 +109,7 @@ static bool slurm_brings_pmix(void) {
     return rcmi_env("PMIX_NAMESPACE") && strcmp(rcmi_env("PMIX_NAMESPACE"), name) == 0;
 }
 
-/* ---- The place ----------------------------------------------------------------------------- */
+/* ---- The address --------------------------------------------------------------------------- */
 
 /* The first of "node[01-03,07],gpu1": "node01". false if it does not fit or is malformed. */
 static bool first_host(const char *list, char *host, size_t cap) {
@@ -133,7 +134,7 @@ static bool first_host(const char *list, char *host, size_t cap) {
 }
 
 /* Spreads jobs and steps over the ports. */
-static int place_port(uint64_t job, uint64_t step, unsigned round, unsigned attempt) {
+static int meeting_port(uint64_t job, uint64_t step, unsigned round, unsigned attempt) {
     uint64_t mixed = (job * 64 + step) * 0x9e3779b97f4a7c15u;
     return PORT_FIRST + (int)((mixed >> 40) + (uint64_t)round * PORT_TRIES + attempt) % PORT_COUNT;
 }
@@ -148,22 +149,21 @@ static rcm_status slurm_ids(uint64_t *ret_job, uint64_t *ret_step) {
     }
     if (!good)
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "%s=%.100s is no number; set MASTER_ADDR and "
-                         "MASTER_PORT instead",
-                         name, getenv(name) ? getenv(name) : "");
+                         "%s=%.100s is not a number; set MASTER_ADDR and MASTER_PORT", name,
+                         getenv(name) ? getenv(name) : "");
     *ret_job = (uint64_t)job;
     *ret_step = (uint64_t)step;
     return RCM_OK;
 }
 
-/* Task 0 runs on the first node unless tasks were distributed by hand; it alone can tell. */
+/* Task 0 runs on the first node unless the user distributed the tasks. Only rank 0 can check. */
 static rcm_status node_check(const struct rcmi_launch *launch) {
     int node = 0;
     rcm_status status = rcmi_env_optional("SLURM_NODEID", 0, RCMI_MAX_RANKS, &node);
     if (status == RCM_OK && launch->rank == 0 && node != 0)
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "rank 0 is on node %d of the step (SLURM_NODEID), not on the first, where "
-                         "the others look for it; set MASTER_ADDR and MASTER_PORT",
+                         "rank 0 is on node %d of the step (SLURM_NODEID); the other ranks look "
+                         "for it on the first node; set MASTER_ADDR and MASTER_PORT",
                          node);
     return status;
 }
@@ -182,22 +182,22 @@ static rcm_status slurm_meeting(const struct rcmi_launch *launch, char **ret_mee
         const char *list = rcmi_env(name);
         if (!list || !first_host(list, host, sizeof host))
             return rcmi_fail(RCM_ERR_CONFIG, 0,
-                             "%s=%.100s does not tell the first node; set MASTER_ADDR and "
+                             "%s=%.100s does not contain the first node; set MASTER_ADDR and "
                              "MASTER_PORT",
                              name, list ? list : "");
     }
-    *ret_meeting = rcmi_url_tcp(host, place_port(job, step, 0, 0));
+    *ret_meeting = rcmi_url_tcp(host, meeting_port(job, step, 0, 0));
     return *ret_meeting ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the launch settings");
 }
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
 
-/* Serves at the first place that is free. */
-static rcm_status slurm_serve(const struct rcmi_places *places, const char *token,
+/* Serves at the first free address. */
+static rcm_status slurm_serve(const struct rcmi_meet_addresses *addresses, const char *token,
                               const char *secret, rcmi_deadline deadline, rcm_store **ret_store) {
     rcm_status status = RCM_ERR_INTERNAL;
-    for (int i = 0; i < places->n; i++) {
-        status = rcmi_meet_serve(places->url[i], token, secret, deadline, ret_store);
+    for (int i = 0; i < addresses->n; i++) {
+        status = rcmi_meet_serve(addresses->url[i], token, secret, deadline, ret_store);
         if (status == RCM_OK || rcmi_last_error()->sys_errno != EADDRINUSE)
             return status;
     }
@@ -206,7 +206,7 @@ static rcm_status slurm_serve(const struct rcmi_places *places, const char *toke
 
 static rcm_status slurm_meet(struct rcmi_launch *launch, unsigned round, const char *secret,
                              rcmi_deadline deadline, rcm_store **ret_store) {
-    struct rcmi_places places = {0};
+    struct rcmi_meet_addresses addresses = {0};
     struct rcmi_url url;
     char *texts[PORT_TRIES] = {0}, token[80];
     uint64_t job, step;
@@ -216,17 +216,17 @@ static rcm_status slurm_meet(struct rcmi_launch *launch, unsigned round, const c
     if (status != RCM_OK)
         return status;
     for (unsigned i = 0; i < PORT_TRIES && status == RCM_OK; i++) {
-        texts[i] = rcmi_url_tcp(url.host, place_port(job, step, round, i));
+        texts[i] = rcmi_url_tcp(url.host, meeting_port(job, step, round, i));
         if (!texts[i])
             status = rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for an address");
-        places.url[places.n++] = texts[i];
+        addresses.url[addresses.n++] = texts[i];
     }
     rcmi_url_fini(&url);
     snprintf(token, sizeof token, "slurm-%" PRIu64 "-%" PRIu64 "-%u", job, step, round);
     if (status == RCM_OK && launch->rank == 0)
-        status = slurm_serve(&places, token, secret, deadline, ret_store);
+        status = slurm_serve(&addresses, token, secret, deadline, ret_store);
     else if (status == RCM_OK)
-        status = rcmi_meet_join(&places, token, secret, deadline, ret_store);
+        status = rcmi_meet_join(&addresses, token, secret, deadline, ret_store);
     for (unsigned i = 0; i < PORT_TRIES; i++)
         free(texts[i]);
     return status;

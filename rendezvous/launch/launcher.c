@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of launchers, and how the ranks of a launch meet. */
+/* The table of launchers, and the rendezvous of a launch. */
 #include "launcher.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ const struct rcmi_launcher *rcmi_launcher_at(size_t i) {
 
 rcm_status rcmi_launch_meet(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
                             rcm_store **ret_store) {
-    /* How many meetings this process has seen: every rank counts alike, so that a second rcm_init
-     * does not find the first one's store. Relaxed: a number only. */
+    /* Number of rendezvous of this process. All ranks count alike, so a second rcm_init does not
+     * find the store of the first. Relaxed: only a counter. */
     static _Atomic unsigned rounds;
     if (!launch->launcher && launch->rank_0_serves)
         return rcmi_served_open(launch, secret, timeout_ms, ret_store);

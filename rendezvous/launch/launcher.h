@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract between launch.c, which decides who this process is, and the launchers that it
- * knows beside torchrun, whose names are everybody's: Open MPI, MPICH's Hydra, Slurm, PMIx. A new
- * one is one file that ends in its table, and one row in launcher.c, inner launchers before those
- * that start them.
+ * The contract between launch.c, which resolves this process's rank, and the launchers: Open MPI,
+ * MPICH's Hydra, Slurm, PMIx. torchrun is not among them: launch.c reads its variables directly,
+ * because people also set them by hand. A new launcher is one file that ends in its function table,
+ * and one entry in launcher.c; inner launchers come before those that start them.
  *
- * A launcher tells ranks in its environment. None tells where a store is, so each has a way for
- * rank 0 to serve one and the others to find it.
+ * A launcher provides ranks in environment variables, but no address of a store. So each has a
+ * rendezvous: rank 0 serves a store and the other ranks find it.
  */
 #ifndef RCMI_LAUNCHER_H
 #define RCMI_LAUNCHER_H
@@ -18,40 +18,39 @@
 
 #define RCMI_MAX_RANKS 1000000
 
-/* What a launcher says, and in which variables. */
-struct rcmi_launcher_says {
+/* Rank, sizes and job id from a launcher, and the names of the variables they came from. */
+struct rcmi_launcher_info {
     const char *rank_name, *size_name, *local_rank_name, *local_size_name;
     int rank, size;
-    int local_rank; /* -1: not told */
-    int local_size; /* 0: not told */
-    /* What tells this job from others of the launcher, and in which variable; NULL: nothing
-     * does. */
+    int local_rank; /* -1: not set */
+    int local_size; /* 0: not set */
+    /* The job's id, unique among the launcher's jobs, and its variable; job_name NULL: no id. */
     const char *job_name;
     char job[100];
 };
 
 struct rcmi_launcher {
-    const char *name; /* for sentences: "Open MPI" */
+    const char *name; /* for messages: "Open MPI" */
 
-    /* Its variables are handed on by launchers that are started inside it (srun starts torchrun,
-     * an allocation's shell starts mpirun), so that another rank there is no contradiction. */
+    /* Launchers started inside this one pass on its variables (srun starts torchrun, an
+     * allocation's shell starts mpirun). So a different rank in them is no contradiction. */
     bool inherited;
 
     /* Whether any of its variables is set. */
     bool (*detect)(void);
 
-    /* `resolve` speaks to a server, so it is for ranks of which nothing else tells. */
-    bool speaks;
+    /* `resolve` queries a server, so it is called only if no other source has the rank. */
+    bool queries_server;
 
     /* Rank and size, both; RCM_ERR_CONFIG names what is missing or wrong. Only if detected. */
-    rcm_status (*resolve)(struct rcmi_launcher_says *ret_says);
+    rcm_status (*resolve)(struct rcmi_launcher_info *ret_info);
 
-    /* Whether the PMIx server that PMIX_NAMESPACE and PMIX_RANK tell of is this launcher's, and not
-     * one around it: all its ranks must decide alike. NULL: it never brings one. */
+    /* Whether the PMIx server named by PMIX_NAMESPACE and PMIX_RANK belongs to this launcher, and
+     * not to an outer one. All ranks must get the same result. NULL: it never has a server. */
     bool (*brings_pmix)(void);
 
-    /* Where ranks will meet, as text (malloc'd) for `meet` and for people; reads the environment
-     * and touches nothing else. RCM_ERR_CONFIG says what would help if there is no such place. */
+    /* The rendezvous address, as text (malloc'd) for `meet` and for messages. Only reads the
+     * environment. RCM_ERR_CONFIG with a remedy if there is no such address. */
     rcm_status (*meeting)(const struct rcmi_launch *launch, char **ret_meeting);
 
     /* Opens the store of the round-th meeting of this process. */
@@ -62,24 +61,25 @@ struct rcmi_launcher {
 extern const struct rcmi_launcher rcmi_launcher_openmpi, rcmi_launcher_hydra, rcmi_launcher_slurm,
     rcmi_launcher_pmix;
 
-/* The i-th that is detected, strongest first; NULL if there are fewer. */
+/* The i-th detected launcher, strongest first; NULL if there are fewer. */
 const struct rcmi_launcher *rcmi_launcher_at(size_t i);
 
-/* The name of the PMIx job in which this process has that rank; NULL if the environment tells of
- * none. */
+/* The name of the PMIx job in which this process has that rank; NULL if the environment has none.
+ */
 const char *rcmi_pmix_namespace(int rank);
 
-/* Fills in the job's id. asked: the launcher that said says; NULL: none. apart: options describe a
- * world beside the environment's, so that only an id that no launcher set is this world's. */
-void rcmi_launch_job(const struct rcmi_launcher *asked, const struct rcmi_launcher_says *says,
+/* Fills in the job's id. info: the result of `resolved`; both NULL: no launcher was resolved.
+ * apart: options describe a world that is independent of the environment, so ids that launchers
+ * set are ignored. */
+void rcmi_launch_job(const struct rcmi_launcher *resolved, const struct rcmi_launcher_info *info,
                      bool apart, struct rcmi_launch *launch);
 
-/* rcmi_launch_open, with no explanation of an address that is in use. */
+/* rcmi_launch_open, without the explanation of an address that is in use. */
 rcm_status rcmi_launch_meet(struct rcmi_launch *launch, const char *secret, int64_t timeout_ms,
                             rcm_store **ret_store);
 
-/* Opens the store of a launch whose rank 0 serves it at url; never one that this process has met
- * there before. */
+/* Opens the store that rank 0 serves at url. Skips a store that this process has used there
+ * before. */
 rcm_status rcmi_served_open(const struct rcmi_launch *launch, const char *secret,
                             int64_t timeout_ms, rcm_store **ret_store);
 
@@ -91,16 +91,16 @@ const char *rcmi_env(const char *name);
 const char *rcmi_env_either(const char *name, const char *other);
 /* A variable that is set, as a number; RCM_ERR_CONFIG names variable, value and range. */
 rcm_status rcmi_env_number(const char *name, int min, int max, int *ret_value);
-/* The same for one that may be absent: *ret_value stays as it is then. */
+/* The same for a variable that may be absent; then *ret_value is unchanged. */
 rcm_status rcmi_env_optional(const char *name, int min, int max, int *ret_value);
 
-/* Rank and size, which must be set, local rank and size, which need not, by the names in `says`. */
-rcm_status rcmi_says_read(const char *launcher, struct rcmi_launcher_says *says);
+/* Reads the variables named in info: rank and size (required), local rank and size (optional). */
+rcm_status rcmi_launcher_info_read(const char *launcher, struct rcmi_launcher_info *info);
 
-/* The launcher's job is what the variable says, if it is set. */
-void rcmi_says_job(const char *name, struct rcmi_launcher_says *says);
+/* Takes the job id from the variable, if it is set. */
+void rcmi_launcher_info_job(const char *name, struct rcmi_launcher_info *info);
 
-/* Whether all ranks are on one machine, by what was told. */
+/* Whether all ranks are on one machine, according to the launcher. */
 static inline bool rcmi_launch_one_host(const struct rcmi_launch *launch) {
     return launch->local_size == launch->world_size;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The binary interface of libpmix.so.2 as far as pmix_client.c uses it: facts of the PMIx standard,
- * and of pmix_common.h of OpenPMIx 2 to 5. A value's union has grown since version 2; ours has room
- * for all of them, values are passed singly, and of those we get only the beginning is read.
+ * The part of the binary interface of libpmix.so.2 that pmix_client.c uses. Sources: the PMIx
+ * standard, and pmix_common.h of OpenPMIx 2 to 5. A value's union has grown since version 2. Ours
+ * is large enough for all versions, values are passed one at a time, and only the first members of
+ * a received value are read.
  */
 #ifndef RCMI_PMIX_ABI_H
 #define RCMI_PMIX_ABI_H

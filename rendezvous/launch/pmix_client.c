@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client of PMIx; what it offers is in pmix_client.h.
+ * The client of PMIx; its contract is in pmix_client.h.
  *
- * Types, constants and key names are those of the PMIx standard (version 4, chapters 3 and 6, as
- * in pmix_common.h of OpenPMIx 2 to 5, which all have the soname libpmix.so.2), restated here and
- * compared with a real header, where there is one, by test/launch/pmix_layout.c.
+ * Sources of types, constants and key names: the PMIx standard, version 4, chapters 3 and 6; and
+ * pmix_common.h of OpenPMIx 2 to 5, all with the soname libpmix.so.2. They are restated in
+ * pmix_abi.h; test/launch/pmix_layout.c compares them with a real header if there is one.
  */
 #include "pmix_client.h"
 #include <dlfcn.h>
@@ -57,7 +57,7 @@ static void library_load(void) {
                  {"PMIx_Fence", &pmix.fence},
                  {"PMIx_Get", &pmix.get},
                  {"PMIx_Error_string", &pmix.error_string}};
-    /* It has threads and exit handlers of its own and is not made to be unloaded. */
+    /* NODELETE: libpmix has its own threads and exit handlers, which unloading would break. */
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
         const char *text = dlerror();
@@ -86,13 +86,13 @@ rcm_status rcmi_pmix_load(void) {
                               : RCM_OK;
 }
 
-/* ---- What the thread does ------------------------------------------------------------------ */
+/* ---- Requests, run on the PMIx thread ------------------------------------------------------ */
 
-/* A request and its answer, shared by caller and thread; the last of them frees it. */
+/* A request and its result, shared by caller and thread; the last of them frees it. */
 struct request {
     rcm_status (*run)(struct request *request, const struct rcmi_pmix_proc *me);
     char key[RCMI_PMIX_KEY], text[RCMI_PMIX_TEXT];
-    bool mine; /* text is ours to publish, not to be got */
+    bool mine; /* text is an input to publish, not an output */
     struct rcmi_pmix_job job;
 
     pthread_mutex_t lock; /* guards the rest */
@@ -113,7 +113,7 @@ static rcm_status check(int code, const char *what) {
     return rcmi_fail(status, 0, "%s failed: %s (%d)", what, text ? text : "?", code);
 }
 
-/* A number of the job that every server tells (rank: RCMI_PMIX_RANK_WILDCARD) or of one rank. */
+/* A number of the job (rank: RCMI_PMIX_RANK_WILDCARD) or of one rank. */
 static rcm_status number_get(const struct rcmi_pmix_proc *me, uint32_t rank, const char *key,
                              int *ret_number) {
     struct rcmi_pmix_proc proc = *me;
@@ -129,20 +129,21 @@ static rcm_status number_get(const struct rcmi_pmix_proc *me, uint32_t rank, con
         number = value->data.uint16;
     free(value);
     if (number > RANKS_MAX)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "PMIx's %s is no number up to %d", key, RANKS_MAX);
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "PMIx's %s is not a number from 0 to %d", key,
+                         RANKS_MAX);
     *ret_number = (int)number;
     return RCM_OK;
 }
 
-static rcm_status ask_run(struct request *request, const struct rcmi_pmix_proc *me) {
+static rcm_status job_run(struct request *request, const struct rcmi_pmix_proc *me) {
     struct rcmi_pmix_job job = {.local_rank = -1};
     if (me->rank >= RANKS_MAX)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "PMIx says that this is rank %u", me->rank);
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "PMIx returned an invalid rank: %u", me->rank);
     job.rank = (int)me->rank;
     rcm_status status = number_get(me, RCMI_PMIX_RANK_WILDCARD, RCMI_PMIX_JOB_SIZE, &job.size);
     if (status != RCM_OK)
         return status;
-    /* Not every server tells these. */
+    /* Optional: some servers do not have these values. */
     (void)!number_get(me, me->rank, RCMI_PMIX_LOCAL_RANK, &job.local_rank);
     (void)!number_get(me, RCMI_PMIX_RANK_WILDCARD, RCMI_PMIX_LOCAL_SIZE, &job.local_size);
     request->job = job;
@@ -161,7 +162,8 @@ static rcm_status text_get(struct request *request, const struct rcmi_pmix_proc 
     if (text && len < sizeof request->text)
         memcpy(request->text, text, len + 1);
     else
-        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "PMIx's %s is not what rank 0 put", request->key);
+        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "PMIx's %s is not the string that rank 0 put",
+                           request->key);
     if (text)
         free(value->data.string);
     free(value);
@@ -185,11 +187,11 @@ static rcm_status pin_run(struct request *request, const struct rcmi_pmix_proc *
 
 /* ---- The thread ---------------------------------------------------------------------------- */
 
-/* One request at a time; whoever's turn it is has the connection. */
+/* One request at a time: the thread that holds the turn uses the connection. */
 static struct {
     pthread_mutex_t lock; /* guards busy */
     bool busy;
-    uint32_t generation; /* of who connected; 0: nobody yet. A child has only a copy */
+    uint32_t generation; /* of the connected process, 0: none. A forked child has only a copy */
     struct rcmi_pmix_proc me;
 } turn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -208,8 +210,8 @@ static void request_free(struct request *request) {
     free(request);
 }
 
-/* Once for all requests: to the server a rank that says goodbye is gone, and it would not wait for
- * it at the next fence. */
+/* Connects once for all requests. A rank that disconnects is gone for the server, and the next
+ * fence would not wait for it. */
 static rcm_status connect_once(void) {
     if (rcmi_fork_is_maker(turn.generation))
         return RCM_OK;
@@ -238,7 +240,7 @@ static void *request_main(void *arg) {
     return NULL;
 }
 
-/* Threads that libpmix starts from it block the signals that it blocks. */
+/* libpmix starts its threads from this one; they inherit its blocked signals. */
 static rcm_status request_start(struct request *request) {
     static const struct rcmi_thread_kind kind = {
         .name = "a thread for PMIx", .stack_kib = RCMI_STACK_DRIVER_KIB, .detached = true};
@@ -246,14 +248,15 @@ static rcm_status request_start(struct request *request) {
     return rcmi_thread_start(&kind, request_main, request, &thread);
 }
 
-/* A thread that is left behind returns into this code, which must then not be unloaded. */
+/* Pins this library in memory: an abandoned thread will return into its code. */
 static void stay_loaded(void) {
     Dl_info here;
     if (dladdr(&turn, &here) && here.dli_fname)
         (void)!dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Until done or the deadline, at which the request becomes the thread's alone. */
+/* Waits until the request is done or the deadline passes. After the deadline the thread owns the
+ * request. */
 static bool request_await(struct request *request, rcmi_deadline deadline) {
     rcmi_deadline warn = rcmi_deadline_in(WARN_MS);
     pthread_mutex_lock(&request->lock);
@@ -291,8 +294,10 @@ static rcm_status request_do(struct request *request, rcmi_deadline deadline) {
     const int64_t start = rcmi_now_ns();
     rcm_status status = rcmi_pmix_load();
     if (status == RCM_OK && !turn_take(true))
-        status = rcmi_fail(RCM_ERR_RESOURCE, 0,
-                           "PMIx is still busy with an earlier rcm_init of this process");
+        status =
+            rcmi_fail(RCM_ERR_RESOURCE, 0,
+                      "PMIx is still busy with an earlier rcm_init of this process; wait for it "
+                      "to end");
     if (status != RCM_OK) {
         request_free(request);
         return status;
@@ -306,7 +311,7 @@ static rcm_status request_do(struct request *request, rcmi_deadline deadline) {
     if (!request_await(request, deadline)) {
         stay_loaded();
         return rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                         "PMIx did not answer within %.1f s: not all ranks of the job have called "
+                         "PMIx did not reply within %.1f s: not all ranks of the job have called "
                          "rcm_init, or its server is gone",
                          (double)(rcmi_now_ns() - start) / 1e9);
     }
@@ -320,11 +325,11 @@ static rcm_status request_do(struct request *request, rcmi_deadline deadline) {
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-rcm_status rcmi_pmix_ask(rcmi_deadline deadline, struct rcmi_pmix_job *ret_job) {
+rcm_status rcmi_pmix_job_get(rcmi_deadline deadline, struct rcmi_pmix_job *ret_job) {
     struct request *request = request_new();
     if (!request)
         return RCM_ERR_NOMEM;
-    request->run = ask_run;
+    request->run = job_run;
     rcm_status status = request_do(request, deadline);
     if (status != RCM_OK)
         return status;
@@ -352,7 +357,7 @@ rcm_status rcmi_pmix_pin(const char *key, const char *mine, rcmi_deadline deadli
     return RCM_OK;
 }
 
-/* ---- Goodbye ------------------------------------------------------------------------------- */
+/* ---- Finalize ------------------------------------------------------------------------------ */
 
 static rcm_status goodbye_run(struct request *request, const struct rcmi_pmix_proc *me) {
     (void)request;
@@ -361,7 +366,7 @@ static rcm_status goodbye_run(struct request *request, const struct rcmi_pmix_pr
     return check(pmix.finalize(NULL, 0), "PMIx_Finalize");
 }
 
-/* A launcher takes a process that ends without it for one that failed. */
+/* Without finalize the launcher treats the end of this process as a failure. */
 __attribute__((destructor)) static void goodbye(void) {
     struct request *request;
     if (pthread_mutex_trylock(&turn.lock) != 0)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client of PMIx, the service by which Open MPI's mpirun, PRRTE and srun --mpi=pmix tell the
- * processes they start who they are and let them exchange a few words. It is reached through
- * libpmix.so.2, which is looked for when it is first needed: nothing is linked, and where it is
- * absent launchers have their other means.
+ * A client of PMIx, a service of Open MPI's mpirun, PRRTE and srun --mpi=pmix: the processes they
+ * start get their rank from it and exchange short texts through it. libpmix.so.2 is loaded at the
+ * first use, not linked. Without it, launchers use their own rendezvous.
  *
- * libpmix has calls without a deadline. Each of the functions here lets a thread of its own do
- * them and waits for it; one that does not come back in time is left behind, and nothing more can
- * be asked of PMIx by this process until it does. The connection is kept, with a sleeping thread
- * of libpmix's, until the process ends; an MPI library in it may use PMIx as well, before and
- * after: libpmix counts its users.
+ * libpmix's calls have no deadline. So each function here runs them on a new thread and waits for
+ * it. A thread that does not return before the deadline is abandoned; until it returns, this
+ * process cannot use PMIx. The connection, with a sleeping thread of libpmix, stays until the
+ * process ends. An MPI library in the process may use PMIx before and after: libpmix counts its
+ * users.
  */
 #ifndef RCMI_PMIX_CLIENT_H
 #define RCMI_PMIX_CLIENT_H
@@ -19,24 +18,24 @@
 #include "clock.h"
 #include "ringcomm.h"
 
-#define RCMI_PMIX_KEY  64   /* bytes of a key, its NUL included */
-#define RCMI_PMIX_TEXT 1000 /* the same of a value */
+#define RCMI_PMIX_KEY  64   /* bytes of a key, with its NUL */
+#define RCMI_PMIX_TEXT 1000 /* bytes of a value, with its NUL */
 
-/* What PMIx says of this process and its job. */
+/* This process and its job, as reported by PMIx. */
 struct rcmi_pmix_job {
     int rank, size;
-    int local_rank; /* -1: not told */
-    int local_size; /* 0: not told */
+    int local_rank; /* -1: unknown */
+    int local_size; /* 0: unknown */
 };
 
-/* Whether libpmix.so.2 can be loaded; if not, the error says why. */
+/* Loads libpmix.so.2; the error contains the reason of a failure. */
 rcm_status rcmi_pmix_load(void);
 
-/* Asks the server. */
-rcm_status rcmi_pmix_ask(rcmi_deadline deadline, struct rcmi_pmix_job *ret_job);
+/* Gets this process's rank and job from the server. */
+rcm_status rcmi_pmix_job_get(rcmi_deadline deadline, struct rcmi_pmix_job *ret_job);
 
-/* Rank 0 publishes a text under a new key, the others (mine NULL) get it into text, which has
- * RCMI_PMIX_TEXT bytes. Returns when all ranks of the job have called it. */
+/* Rank 0 publishes a text under a new key. The other ranks pass mine NULL and get it in text, which
+ * has RCMI_PMIX_TEXT bytes. Returns when all ranks of the job have called it. */
 rcm_status rcmi_pmix_pin(const char *key, const char *mine, rcmi_deadline deadline, char *text);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unique ids: who makes one serves a store, and the id says where that is and by which token it is
- * known (launch_meet.h). The store is the process's until a rank of it comes with the id, and that
- * rank's from then on.
+ * Unique ids. The process that makes an id serves a store; the id contains the store's addresses
+ * and token (launch_meet.h). The process owns the store until a rank in it uses the id; from then
+ * on that rank owns it.
  *
  *      8 bytes   "rcm-id", 0, version      1         number of addresses
  *      8         token                     17 each   4 or 6, and the address
@@ -40,7 +40,7 @@ struct id {
     unsigned char token[8], port[2], n;
     struct id_address addresses[ADDRESSES_MAX];
 };
-_Static_assert(sizeof(struct id) <= RCM_UNIQUE_ID_BYTES, "an id has no room for so much");
+_Static_assert(sizeof(struct id) <= RCM_UNIQUE_ID_BYTES, "struct id exceeds rcm_unique_id");
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ static void id_add(struct id *id, const struct rcmi_sockaddr *addr) {
            v4 ? sizeof in.sin_addr : sizeof in6.sin6_addr);
 }
 
-/* Those by which others reach this machine; where there is none, loopback. */
+/* Adds the addresses at which others reach this machine; if there are none, loopback. */
 static rcm_status id_add_all(struct id *id) {
     const char *iface = rcmi_setting("RINGCOMM_IFACE");
     struct rcmi_interface *all = NULL;
@@ -69,14 +69,13 @@ static rcm_status id_add_all(struct id *id) {
         if (iface[0] || id->n == 0 || !rcmi_sockaddr_loopback(&all[i].addr))
             id_add(id, &all[i].addr);
     free(all);
-    return id->n > 0
-               ? RCM_OK
-               : rcmi_fail(RCM_ERR_CONFIG, 0, "no network interface that is up has an address");
+    return id->n > 0 ? RCM_OK
+                     : rcmi_fail(RCM_ERR_CONFIG, 0, "no active network interface has an address");
 }
 
 /* ---- The ids of this process ----------------------------------------------------------------- */
 
-#define ENDED_MAX 1000 /* ids that were used up: so many of the last ones are known as such */
+#define ENDED_MAX 1000 /* used-up ids that are remembered, the last ones */
 
 enum served_state { SERVED_NONE, SERVED_FREE, SERVED_TAKEN, SERVED_ENDED };
 
@@ -84,14 +83,13 @@ struct served {
     struct served *next;
     char token[TOKEN_TEXT];
     enum served_state state;
-    uint32_t
-        generation;   /* of the process that made the id (base/fork.h), perhaps this one's parent */
-    rcm_store *store; /* until it is closed; a rank's from when that took it */
+    uint32_t generation; /* of the process that made the id (base/fork.h); may be the parent's */
+    rcm_store *store;    /* NULL once closed; owned by the rank that took it */
 };
 static struct served *all_served;                               /* the newest first */
-static pthread_mutex_t served_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it */
+static pthread_mutex_t served_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all_served */
 
-/* Forgets those that ended before the last ENDED_MAX. With the lock. */
+/* Frees all but the last ENDED_MAX used-up ids. Call with served_lock held. */
 static void served_trim(void) {
     int ended = 0;
     for (struct served **at = &all_served; *at;) {
@@ -105,7 +103,7 @@ static void served_trim(void) {
     }
 }
 
-/* The id is used up. */
+/* Marks the store's id as used up. */
 static void unique_id_closed(const rcm_store *store) {
     pthread_mutex_lock(&served_lock);
     for (struct served *s = all_served; s; s = s->next)
@@ -132,7 +130,7 @@ static rcm_status served_put(const char *token, rcm_store *store) {
     return RCM_OK;
 }
 
-/* What has become of an id. FREE: the store is the caller's now. */
+/* The state of an id. SERVED_FREE: the caller now owns the store. */
 static enum served_state served_take(const char *token, rcm_store **ret_store) {
     enum served_state state = SERVED_NONE;
     pthread_mutex_lock(&served_lock);
@@ -149,7 +147,7 @@ static enum served_state served_take(const char *token, rcm_store **ret_store) {
     return state;
 }
 
-/* ---- Making one ------------------------------------------------------------------------------ */
+/* ---- Making an id ---------------------------------------------------------------------------- */
 
 static void token_text(const struct id *id, char text[TOKEN_TEXT]) {
     for (int i = 0; i < 8; i++)
@@ -201,17 +199,17 @@ rcm_status rcm_unique_id_get(struct rcm_unique_id *ret_id) {
     return rcmi_errors_end(before, id_get(ret_id));
 }
 
-/* ---- Coming with one ------------------------------------------------------------------------- */
+/* ---- Using an id ----------------------------------------------------------------------------- */
 
-/* name: of the argument. */
+/* name: the argument's name, for errors. */
 static rcm_status id_read(const struct rcm_unique_id *given, const char *name, struct id *id) {
     memcpy(id, given->bytes, sizeof *id);
     if (memcmp(id->magic, "rcm-id", sizeof id->magic) != 0 || id->n == 0 || id->n > ADDRESSES_MAX)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "%s holds no id of rcm_unique_id_get: it begins with byte 0x%02x", name,
+                         "%s is not an id of rcm_unique_id_get: it begins with byte 0x%02x", name,
                          (unsigned char)given->bytes[0]);
     if (id->version != VERSION)
-        return rcmi_fail(RCM_ERR_MISMATCH, 0, "%s is of version %d, this library reads version %d",
+        return rcmi_fail(RCM_ERR_MISMATCH, 0, "%s has version %d, this library reads version %d",
                          name, id->version, VERSION);
     return RCM_OK;
 }
@@ -227,13 +225,13 @@ static char *address_url(const struct id *id, int i) {
 
 static rcm_status id_join(const struct id *id, const char *token, const char *secret,
                           rcmi_deadline deadline, rcm_store **ret_store) {
-    struct rcmi_places places = {.certain = true};
+    struct rcmi_meet_addresses addresses = {.certain = true};
     char *urls[ADDRESSES_MAX] = {NULL};
     for (int i = 0; i < id->n; i++)
         if ((urls[i] = address_url(id, i)))
-            places.url[places.n++] = urls[i];
-    const rcm_status status = places.n > 0
-                                  ? rcmi_meet_join(&places, token, secret, deadline, ret_store)
+            addresses.url[addresses.n++] = urls[i];
+    const rcm_status status = addresses.n > 0
+                                  ? rcmi_meet_join(&addresses, token, secret, deadline, ret_store)
                                   : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for addresses");
     for (int i = 0; i < ADDRESSES_MAX; i++)
         free(urls[i]);
@@ -272,13 +270,12 @@ rcm_status rcmi_unique_id_open(const struct rcm_unique_id *given, const char *se
     if (state == SERVED_ENDED)
         return rcmi_fail(
             RCM_ERR_INVALID, 0,
-            "options.unique_id is used up: this process made it, and the rcm_init that "
-            "came with it has failed or its communicator has ended; make a new one "
-            "with rcm_unique_id_get");
+            "options.unique_id is used up: this process made it, and the rcm_init that used it "
+            "has failed or its communicator has ended; make a new one with rcm_unique_id_get");
     return id_join(&id, token, secret, deadline, ret_store);
 }
 
-/* ---- Ending one ------------------------------------------------------------------------------ */
+/* ---- Freeing an id --------------------------------------------------------------------------- */
 
 rcm_status rcm_unique_id_free(const struct rcm_unique_id *given) {
     struct id id;
@@ -292,8 +289,8 @@ rcm_status rcm_unique_id_free(const struct rcm_unique_id *given) {
     rcm_store *store = NULL;
     if (served_take(token, &store) != SERVED_FREE)
         return rcmi_fail(RCM_ERR_NOT_FOUND, 0,
-                         "this process serves no store for id %s: another one made it, or a rank "
-                         "of this process has come with it, or it was freed",
+                         "this process serves no store for id %s: another process made it, or a "
+                         "rank of this process has used it, or it was freed",
                          token);
     rcm_store_close(store);
     return RCM_OK;

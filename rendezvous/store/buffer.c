@@ -6,7 +6,7 @@
 #include "error.h"
 
 #define FIRST_CAP 1024
-#define KEEP_CAP  (4 * 1024) /* an empty buffer keeps at most this much */
+#define KEEP_CAP  (4 * 1024) /* an empty buffer keeps at most this many bytes */
 
 void rcmi_buffer_fini(struct rcmi_buffer *buffer) {
     free(buffer->data);
@@ -23,7 +23,7 @@ static void buffer_slide(struct rcmi_buffer *buffer) {
 
 rcm_status rcmi_buffer_reserve(struct rcmi_buffer *buffer, size_t len, void **ret_space) {
     size_t need = rcmi_buffer_len(buffer) + len;
-    /* Slide only when at least half is free in front, so that a byte moves O(1) times. */
+    /* Slide only if at least half of the buffer is free in front: so each byte moves O(1) times. */
     if (buffer->tail + len > buffer->cap && need <= buffer->cap && buffer->head >= buffer->cap / 2)
         buffer_slide(buffer);
     if (buffer->tail + len > buffer->cap) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A growing byte buffer read from the front and written at the back: what a connection has
- * received but not understood yet, or wants to send but could not yet. Grows only with what is
- * really put in, never with a length that a peer announced.
+ * A growing byte buffer, read from the front and written at the back. It contains the bytes that a
+ * connection has received but not parsed, or queued but not sent. It grows only with actual bytes,
+ * never with a length that a peer announced.
  */
 #ifndef RCMI_BUFFER_H
 #define RCMI_BUFFER_H
@@ -20,21 +20,21 @@ static inline size_t rcmi_buffer_len(const struct rcmi_buffer *buffer) {
     return buffer->tail - buffer->head;
 }
 
-/* The first byte of the content; NULL if there is none. */
+/* The first byte of the content; NULL if the buffer is empty. */
 static inline unsigned char *rcmi_buffer_front(const struct rcmi_buffer *buffer) {
     return buffer->head < buffer->tail ? buffer->data + buffer->head : NULL;
 }
 
 void rcmi_buffer_fini(struct rcmi_buffer *buffer);
 
-/* Room for len more bytes behind the content, at *ret_space; rcmi_buffer_filled says how many
- * were written there. */
+/* Makes space for len more bytes after the content, at *ret_space. The caller writes there and
+ * passes the number of bytes to rcmi_buffer_filled. */
 rcm_status rcmi_buffer_reserve(struct rcmi_buffer *buffer, size_t len, void **ret_space);
 void rcmi_buffer_filled(struct rcmi_buffer *buffer, size_t len);
 
 rcm_status rcmi_buffer_put(struct rcmi_buffer *buffer, const void *data, size_t len);
 
-/* Drops len bytes from the front; gives large memory back when nothing is left. */
+/* Drops len bytes from the front. Frees the memory if the buffer is empty and large. */
 void rcmi_buffer_drop(struct rcmi_buffer *buffer, size_t len);
 
 #endif

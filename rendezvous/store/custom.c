@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The store of the caller's own functions (rcm_store_custom): set, try_get and compare_set, of
- * which the others are made.
+ * The store of the program's own functions (rcm_store_custom). set, try_get and compare_set are
+ * required. The other operations are built from them:
  *
- *      wait          the keys are looked at again and again, where the caller has no function for
- * it multi_set     set of each; multi_get: wait, then try_get of each append, add   compare_set of
- * what was read; again if somebody was faster
+ *      wait          the program's function; without one, polls the keys with try_get
+ *      multi_set     set of each key
+ *      multi_get     wait, then try_get of each key
+ *      append, add   try_get, then compare_set; repeated if another process was faster
  *
- * remove and count are there or not. What is not is refused with a sentence.
+ * remove and count are optional; without them the calls fail with RCM_ERR_UNSUPPORTED.
  */
 #include "store.h"
 #include <stdio.h>
@@ -35,7 +36,7 @@ static const struct rcm_store_functions *own_of(rcm_store *store) {
 
 /* ---- What the caller's functions return ------------------------------------------------------ */
 
-/* Why, in the program's words; else in those of a function of this library that failed for it. */
+/* The reason: the program's text, else the error of a library function that the program called. */
 static const char *custom_reason(rcm_store *store, rcm_status status) {
     const struct rcm_store_functions *own = own_of(store);
     const char *reason = own->reason ? own->reason(own->arg) : NULL;
@@ -68,7 +69,7 @@ static rcm_status custom_lacks(const char *name) {
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "the program's store has no %s", name);
 }
 
-/* A fresh blob of what a function returned, with the NUL that callers rely on. */
+/* A new blob of what a function returned, with the NUL that callers rely on. */
 static rcm_status custom_blob(void *value, size_t len, const char *name, struct rcmi_bytes key,
                               struct rcm_blob *ret_value) {
     rcm_status status;
@@ -118,7 +119,7 @@ static rcm_status custom_try_get(rcm_store *store, struct rcmi_bytes key,
     return status == RCM_OK ? custom_blob(value, len, "try_get", key, ret_value) : status;
 }
 
-/* Whether the first n keys exist, up to the first that does not: *ret_n. */
+/* Checks the keys from *ret_n on. *ret_n: the first key that does not exist. */
 static rcm_status custom_look(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
                               size_t *ret_n) {
     struct rcm_blob value;
@@ -167,7 +168,7 @@ static rcm_status custom_wait(rcm_store *store, const struct rcmi_bytes *keys, s
     return RCM_OK;
 }
 
-/* Again if a key that was seen was deleted meanwhile. */
+/* Repeats if a key was deleted between wait and try_get. */
 static rcm_status custom_multi_get(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
                                    rcmi_deadline deadline, struct rcm_blob *ret_values) {
     for (;;) {
@@ -221,16 +222,16 @@ static rcm_status custom_compare_set(rcm_store *store, struct rcmi_bytes key,
     return status;
 }
 
-/* ---- Made of compare and set ----------------------------------------------------------------- */
+/* ---- Built from compare and set -------------------------------------------------------------- */
 
-/* What the value becomes; RCM_OK with a fresh blob, or an error. */
+/* Computes the new value from the old one; RCM_OK with a new blob, or an error. */
 struct change {
     rcm_status (*make)(struct rcmi_bytes key, const struct rcmi_entry *old, void *arg,
                        struct rcm_blob *ret_value);
     void *arg;
 };
 
-/* Reads, changes, and sets if it is as read; RCM_AGAIN if it is not any more. */
+/* Reads the value, computes the new one, and sets it if the value is unchanged; else RCM_AGAIN. */
 static rcm_status change_once(rcm_store *store, struct rcmi_bytes key,
                               const struct change *change) {
     struct rcm_blob old = {NULL, 0}, new = {NULL, 0}, now = {NULL, 0};
@@ -257,7 +258,9 @@ static rcm_status change_value(rcm_store *store, struct rcmi_bytes key,
     rcm_status status;
     while ((status = change_once(store, key, change)) == RCM_AGAIN) {
         if (rcmi_deadline_passed(deadline))
-            return rcmi_fail(RCM_ERR_TIMEOUT, 0, "key \"%.200s\" changes all the time",
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0,
+                             "key \"%.200s\" of the program's store keeps "
+                             "changing",
                              (const char *)key.data);
         custom_pause(&ms, deadline);
     }
@@ -310,7 +313,7 @@ static rcm_status custom_append(rcm_store *store, struct rcmi_bytes key, struct 
     return change_value(store, key, &change);
 }
 
-/* ---- There or not ---------------------------------------------------------------------------- */
+/* ---- Optional functions ---------------------------------------------------------------------- */
 
 static rcm_status custom_remove(rcm_store *store, struct rcmi_bytes key, bool *ret_deleted) {
     const struct rcm_store_functions *own = own_of(store);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file store: all ranks append to one file and poll it, for machines that share a file system
- * and nothing else. The format is that of torch.distributed's FileStore (file_log.h), so ranks of
- * both kinds meet in one file. The last of world_size ranks to close removes the file.
+ * The file store: all ranks append to one file and poll it. It is for machines that share only a
+ * file system. The format is that of torch.distributed's FileStore (file_log.h), so ranks of both
+ * can use one file. The last of world_size ranks to close the store removes the file.
  */
 #include "store.h"
 #include <pthread.h>
@@ -24,9 +24,9 @@ static const struct rcmi_bytes cleanup_key = {"cleanup/", 8};
 
 struct file_store {
     struct rcm_store base;
-    int world_size;       /* 0: not told, the file stays */
-    pthread_mutex_t lock; /* guards both */
-    int64_t began;        /* the call that has the lock */
+    int world_size;       /* 0: unknown, the file stays */
+    pthread_mutex_t lock; /* guards began and log */
+    int64_t began;        /* start of the call that holds the lock */
     struct rcmi_file_log log;
 };
 
@@ -53,7 +53,7 @@ static struct rcmi_entry *key_find(struct file_store *f, struct rcmi_bytes key) 
     return rcmi_map_present(&f->log.map, k.name);
 }
 
-/* ---- One call: lock, replay, perhaps write ------------------------------------------------- */
+/* ---- One call: lock, replay, write if needed ----------------------------------------------- */
 
 static struct file_store *file_lock(rcm_store *store) {
     struct file_store *f = (struct file_store *)store;
@@ -64,7 +64,7 @@ static struct file_store *file_lock(rcm_store *store) {
 
 static void file_unlock(struct file_store *f, int *fd) {
     rcmi_fd_close(fd);
-    rcmi_store_counted("a look or change of the file", f->began);
+    rcmi_store_counted("an access of the file", f->began);
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -121,7 +121,7 @@ static rcm_status file_try_get(rcm_store *store, struct rcmi_bytes key,
     return status;
 }
 
-/* One look under the lock: copies the values if all keys are there (ret_values may be NULL). */
+/* Checks once, under the lock: copies the values if all keys exist (ret_values may be NULL). */
 static rcm_status file_fetch(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
                              struct rcm_blob *ret_values) {
     struct file_store *f = file_lock(store);
@@ -149,7 +149,7 @@ static rcm_status file_multi_get(rcm_store *store, const struct rcmi_bytes *keys
         if (status != RCM_PENDING || rcmi_deadline_passed(deadline))
             return status;
         if (deadline != RCMI_NEVER && deadline - rcmi_now_ns() < POLL_NS)
-            pause.tv_nsec = 1000000; /* the last looks are closer, so as not to be late */
+            pause.tv_nsec = 1000000; /* the last polls are closer, to meet the deadline */
         (void)nanosleep(&pause, NULL);
     }
 }
@@ -170,7 +170,7 @@ static rcm_status file_present(rcm_store *store, const struct rcmi_bytes *keys, 
     return status;
 }
 
-/* Adds to the record of that name in the file; key: its name for people. */
+/* Adds to the record `name` of the file; key: its name in errors. */
 static rcm_status file_add_name(struct file_store *f, int fd, struct rcmi_bytes name,
                                 struct rcmi_bytes key, int64_t delta, int64_t *ret_value) {
     char text[RCMI_INT_TEXT];
@@ -260,7 +260,7 @@ static rcm_status file_count(rcm_store *store, size_t *ret_count) {
     return status;
 }
 
-/* The format has no appending record: the whole new value is written. */
+/* The format has no append record: writes the whole new value. */
 static rcm_status file_append(rcm_store *store, struct rcmi_bytes key, struct rcmi_bytes value) {
     struct file_store *f = file_lock(store);
     struct rcmi_buffer whole = {0};
@@ -284,7 +284,7 @@ static rcm_status file_append(rcm_store *store, struct rcmi_bytes key, struct rc
 
 /* ---- Life cycle ---------------------------------------------------------------------------- */
 
-/* Counts this process out; the last of world_size removes the file. Errors matter to nobody. */
+/* Counts this process out; the last of world_size removes the file. Errors are ignored. */
 static void file_leave(struct file_store *f) {
     int64_t closed = 0, open = 1;
     int fd = -1;
@@ -333,8 +333,8 @@ static rcm_status file_join(struct file_store *f, rcmi_deadline deadline) {
     rcmi_fd_close(&fd);
     if (status == RCM_OK && f->world_size > 0 && open > f->world_size)
         rcmi_log(RCMI_LOG_WARN,
-                 "store file %s is open %lld times for a world_size of %d: perhaps an earlier job "
-                 "left it behind",
+                 "store file %s is open %lld times for a world_size of %d: an earlier job may have "
+                 "left it behind; use a new file for each job",
                  f->log.path, (long long)open, f->world_size);
     return status;
 }

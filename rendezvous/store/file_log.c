@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading and writing the log of a file store. Knows records and locks, not what keys mean. */
+/* Reads and writes the log of a file store: records and locks, not the meaning of keys. */
 #include "file_log.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "sigpipe.h"
 
 #define POLL_MS       10
-#define WARN_MS       2000 /* without a folder for the file */
+#define WARN_MS       2000 /* while the file's folder does not exist */
 #define READ_BLOCK    (64 * 1024)
 #define KEY_ABSURD    (64u * 1024)          /* torch sets no limit; ours is 8 KiB */
 #define VALUE_ABSURD  (1024u * 1024 * 1024) /* likewise; ours is 8 MiB */
@@ -36,7 +36,7 @@ static void pause_ms(int ms) {
     (void)nanosleep(&t, NULL);
 }
 
-/* Pauses before another try, not past the deadline; false if that has passed. */
+/* Pauses before a retry, at most until the deadline; false if it has passed. */
 static bool retry_pause(rcmi_deadline deadline) {
     int left = rcmi_deadline_left_ms(deadline);
     if (left == 0)
@@ -73,7 +73,8 @@ static rcm_status log_open(const struct rcmi_file_log *log, enum rcmi_file_mode 
                              log->path);
         if (mode == RCMI_FILE_CREATE && !warned && rcmi_deadline_passed(warn)) {
             warned = true;
-            rcmi_log(RCMI_LOG_WARN, "store file %s cannot be made yet: its folder does not exist",
+            rcmi_log(RCMI_LOG_WARN,
+                     "cannot create store file %s yet: its folder does not exist; still trying",
                      log->path);
         }
     }
@@ -89,19 +90,19 @@ static rcm_status log_lock(const struct rcmi_file_log *log, int fd, int how,
                              log->path);
         if (rcmi_deadline_passed(deadline))
             return rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                             "store file %s is locked by another process until after the deadline",
+                             "store file %s: another process held its lock until the deadline",
                              log->path);
         pause_ms(1);
     }
     return RCM_OK;
 }
 
-/* With a lock: is what was opened still what the path leads to? RCM_AGAIN: it was removed between
- * opening and locking, by the last of those who used it, and nothing of it was used here yet. */
+/* Checks, with the lock held, that the path still leads to the opened file. RCM_AGAIN: its last
+ * user removed it between our open and lock, and this process has read nothing of it yet. */
 static rcm_status log_check_path(const struct rcmi_file_log *log, int fd) {
     struct stat opened, there;
     if (fstat(fd, &opened) < 0)
-        return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot look at it", log->path);
+        return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot stat it", log->path);
     if (stat(log->path, &there) == 0 && there.st_ino == opened.st_ino &&
         there.st_dev == opened.st_dev)
         return RCM_OK;
@@ -113,16 +114,15 @@ static rcm_status log_check_path(const struct rcmi_file_log *log, int fd) {
 static rcm_status log_size(struct rcmi_file_log *log, int fd, int64_t *ret_size) {
     struct stat st;
     if (fstat(fd, &st) < 0)
-        return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot look at its size",
-                         log->path);
+        return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot read its size", log->path);
     if (log->inode == 0) {
         log->dev = st.st_dev;
         log->inode = st.st_ino;
     }
     if (st.st_size < log->pos || st.st_ino != log->inode || st.st_dev != log->dev)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                         "store file %s was cut or replaced: it has %lld bytes, of which %lld were "
-                         "read before",
+                         "store file %s was truncated or replaced: it has %lld bytes, but %lld "
+                         "bytes were read before",
                          log->path, (long long)st.st_size, (long long)log->pos);
     *ret_size = st.st_size;
     return RCM_OK;
@@ -132,7 +132,7 @@ static rcm_status log_size(struct rcmi_file_log *log, int fd, int64_t *ret_size)
 
 struct record {
     struct rcmi_bytes key, value;
-    size_t bytes; /* of the whole record; more than there are if it is not complete */
+    size_t bytes; /* of the whole record; more than available if it is incomplete */
 };
 
 static uint32_t length_at(const unsigned char *p) {
@@ -141,7 +141,8 @@ static uint32_t length_at(const unsigned char *p) {
     return n;
 }
 
-/* Looks at `len` bytes; NULL or what is absurd about them. ret->bytes > len: need so many. */
+/* Parses `len` bytes; returns NULL, or the name of an absurd field. ret->bytes > len: the record
+ * needs that many bytes. */
 static const char *record_parse(const unsigned char *p, size_t len, struct record *ret) {
     ret->bytes = RECORD_HEADER;
     if (len < ret->bytes)
@@ -168,7 +169,7 @@ static rcm_status record_apply(struct rcmi_file_log *log, const struct record *r
     return rcmi_map_set(&log->map, r->key, r->value);
 }
 
-/* Applies the complete records at the front of the buffer. *ret_need: bytes the next one takes. */
+/* Applies the complete records at the front of the buffer. *ret_need: bytes of the next one. */
 static rcm_status buffer_apply(struct rcmi_file_log *log, struct rcmi_buffer *in,
                                size_t *ret_need) {
     for (;;) {
@@ -178,7 +179,7 @@ static rcm_status buffer_apply(struct rcmi_file_log *log, struct rcmi_buffer *in
         if (absurd)
             return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                              "store file %s: absurd %s in the record at offset %lld; the file is "
-                             "damaged or no store",
+                             "damaged or not a store",
                              log->path, absurd, (long long)log->pos);
         *ret_need = r.bytes;
         if (len < r.bytes)
@@ -205,7 +206,7 @@ static rcm_status file_read(const struct rcmi_file_log *log, int fd, int64_t off
         return rcmi_fail(RCM_ERR_SYSTEM, errno, "store file %s: cannot read at offset %lld",
                          log->path, (long long)offset);
     if (n == 0)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "store file %s was cut while it was read at %lld",
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "store file %s was truncated during a read at %lld",
                          log->path, (long long)offset);
     rcmi_buffer_filled(in, (size_t)n);
     return RCM_OK;
@@ -266,8 +267,7 @@ rcm_status rcmi_file_log_begin(struct rcmi_file_log *log, enum rcmi_file_mode mo
         if (status != RCM_AGAIN)
             return status;
         if (rcmi_deadline_passed(deadline))
-            return rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                             "store file %s is removed again and again by other processes",
+            return rcmi_fail(RCM_ERR_TIMEOUT, 0, "store file %s: other processes keep removing it",
                              log->path);
     }
 }
@@ -280,7 +280,7 @@ rcm_status rcmi_file_log_look(struct rcmi_file_log *log, rcmi_deadline deadline)
         status = log_size(log, fd, &size);
     if (status == RCM_OK && size != log->pos) {
         status = log_lock(log, fd, LOCK_SH, deadline);
-        if (status == RCM_OK) /* again: a writer was perhaps in the middle of it */
+        if (status == RCM_OK) /* again: a writer may have been in the middle of a record */
             status = log_size(log, fd, &size);
         if (status == RCM_OK)
             status = log_replay(log, fd, size);
@@ -295,7 +295,7 @@ rcm_status rcmi_file_log_record(struct rcmi_buffer *batch, struct rcmi_bytes key
                                 struct rcmi_bytes value) {
     uint32_t key_len = (uint32_t)key.len, value_len = (uint32_t)value.len;
     void *space;
-    /* All room at once: a half record must not stay in the batch. */
+    /* Reserve all space first: a partial record must not stay in the batch. */
     rcm_status status = rcmi_buffer_reserve(batch, key.len + value.len + 2 * RECORD_HEADER, &space);
     if (status == RCM_OK)
         status = rcmi_buffer_put(batch, &key_len, sizeof key_len);
@@ -319,7 +319,7 @@ static rcm_status file_write(const struct rcmi_file_log *log, int fd, const unsi
             int cut = ftruncate(fd, start);
             return rcmi_fail(rcmi_status_of_errno(error), error,
                              "store file %s: cannot write %zu bytes%s", log->path, len,
-                             cut < 0 ? ", and its end is torn now" : "");
+                             cut < 0 ? ", and its last record is torn now" : "");
         }
         done += (size_t)n;
     }
@@ -328,7 +328,7 @@ static rcm_status file_write(const struct rcmi_file_log *log, int fd, const unsi
 
 rcm_status rcmi_file_log_append(struct rcmi_file_log *log, int fd,
                                 const struct rcmi_buffer *batch) {
-    struct rcmi_buffer view = *batch; /* walks over the batch's bytes; owns none */
+    struct rcmi_buffer view = *batch; /* iterates over the batch's bytes; does not own them */
     rcm_status status = file_write(log, fd, rcmi_buffer_front(batch), rcmi_buffer_len(batch));
     while (status == RCM_OK && rcmi_buffer_len(&view) > 0) {
         struct record r;

@@ -4,10 +4,11 @@
  *
  *   uint32 key length, key, uint32 value length, value          (in the machine's byte order)
  *
- * only ever appended. Keys of users begin with "/"; "cleanup/" and "refcount/" count who closed
- * and who has it open; "-" and a key, with an empty value, deletes that key. Writers hold flock(2)
- * exclusively, readers shared, and every call opens the file anew, which is what makes a network
- * file system show what others wrote. Each process replays what is new into its own map.
+ * The file is append-only. Keys of users begin with "/". "cleanup/" and "refcount/" count the
+ * processes that closed the store and those that have it open. "-" followed by a key, with an empty
+ * value, deletes that key. Writers hold flock(2) exclusively, readers shared. Every call opens the
+ * file anew, so that a network file system shows the other machines' writes. Each process replays
+ * the new records into its own map.
  */
 #ifndef RCMI_FILE_LOG_H
 #define RCMI_FILE_LOG_H
@@ -21,32 +22,32 @@
 
 struct rcmi_file_log {
     char *path;
-    int64_t pos;         /* replayed up to here */
-    uint64_t dev, inode; /* which file that was; 0: none yet */
-    struct rcmi_map map; /* with the keys as they are in the file */
+    int64_t pos;         /* replayed up to this offset */
+    uint64_t dev, inode; /* of the file; 0: not opened yet */
+    struct rcmi_map map; /* with the keys as written in the file */
 };
 
-/* Takes over the path (malloc'd). */
+/* Takes ownership of the path (malloc'd). */
 void rcmi_file_log_init(struct rcmi_file_log *log, char *path);
 void rcmi_file_log_fini(struct rcmi_file_log *log);
 
-/* Opens, locks and replays; the caller closes *ret_fd with rcmi_fd_close, which unlocks. A file
- * that is missing is tried again until the deadline, and so is a lock that others hold. A record
- * that is torn or absurd is RCM_ERR_PROTOCOL naming path and offset. So is a file that was removed
- * or replaced since the last call; whoever creates begins with the new one instead. */
+/* Opens, locks and replays; the caller closes *ret_fd with rcmi_fd_close, which unlocks. Retries a
+ * missing file and a lock that others hold until the deadline. A truncated or invalid record is
+ * RCM_ERR_PROTOCOL with path and offset. A file that was removed or replaced since the last call is
+ * RCM_ERR_PROTOCOL too; before the first successful call the new file is used instead. */
 enum rcmi_file_mode { RCMI_FILE_READ, RCMI_FILE_WRITE, RCMI_FILE_CREATE };
 rcm_status rcmi_file_log_begin(struct rcmi_file_log *log, enum rcmi_file_mode mode,
                                rcmi_deadline deadline, int *ret_fd);
 
-/* Replays what is new for a reader; without locking if the file has not grown. */
+/* Replays the new records for a reader; takes no lock if the file has not grown. */
 rcm_status rcmi_file_log_look(struct rcmi_file_log *log, rcmi_deadline deadline);
 
-/* One record more in `batch`. */
+/* Appends a record to `batch`. */
 rcm_status rcmi_file_log_record(struct rcmi_buffer *batch, struct rcmi_bytes key,
                                 struct rcmi_bytes value);
 
-/* Writes the batch at the end (fd from begin for writing) and replays it into the map. What could
- * not be written whole is taken back. */
+/* Writes the batch at the end (fd from begin for writing) and replays it into the map. A failed
+ * write is undone by truncating the file. */
 rcm_status rcmi_file_log_append(struct rcmi_file_log *log, int fd, const struct rcmi_buffer *batch);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hash store: a dictionary in this process, for ranks that are threads. "hash:" is a store
- * of its own at each opening; "hash:NAME" is the same one for everybody in the process who opens
- * that name while it is open.
+ * The hash store: a dictionary in this process, for ranks that are threads. Each open of "hash:"
+ * makes a separate store. All opens of "hash:NAME" in the process share one store while it is open.
  */
 #include "store.h"
 #include <pthread.h>
@@ -12,10 +11,10 @@
 #include "thread.h"
 #include "url.h"
 
-/* What several openings of one name share. */
+/* Shared by all opens of one name. */
 struct hash_table {
-    struct hash_table *next; /* in the list of named ones */
-    char *name;              /* "" for one that is not shared */
+    struct hash_table *next; /* in the list of named tables */
+    char *name;              /* "": not shared */
     int users;
     pthread_mutex_t lock; /* guards map */
     pthread_cond_t changed;
@@ -96,7 +95,7 @@ static rcm_status hash_multi_get(rcm_store *store, const struct rcmi_bytes *keys
     rcm_status status;
     size_t got;
     pthread_mutex_lock(&t->lock);
-    do { /* again if a key seen early was deleted while we slept for a later one */
+    do { /* again if a key found early was deleted while we slept for a later one */
         status = hash_wait_locked(t, keys, n, deadline);
         for (got = 0; got < n && status == RCM_OK; got += status == RCM_OK) {
             struct rcmi_entry *e = rcmi_map_present(&t->map, keys[got]);
@@ -254,7 +253,7 @@ static void table_put(struct hash_table *t) {
 }
 
 static void hash_close(rcm_store *store, bool forked) {
-    /* In a child the locks may be held by threads that are not there: leave the memory. */
+    /* In a forked child, threads that no longer exist may hold the locks: leak the memory. */
     if (!forked)
         table_put(store_table(store));
 }

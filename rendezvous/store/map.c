@@ -11,7 +11,7 @@
 void rcmi_map_init(struct rcmi_map *map) {
     memset(map, 0, sizeof *map);
     if (rcmi_random(&map->seed, sizeof map->seed) != RCM_OK)
-        map->seed = (uint64_t)(uintptr_t)map; /* still a map, only easier to attack */
+        map->seed = (uint64_t)(uintptr_t)map; /* works, but collisions are easier to force */
 }
 
 static void entry_free(struct rcmi_entry *entry) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A dictionary from byte strings to byte strings, used by the hash store, by the file store's
- * view of its log, and by the TCP server. Not thread-safe: whoever owns it locks.
+ * A dictionary from byte strings to byte strings, used by the hash store, by the file store for its
+ * replayed log, and by the TCP server. Not thread-safe: the owner locks.
  *
- * An entry may stand for a key that does not exist yet: `present` is false then, and `waiters`
- * says who waits for it (the TCP server's use).
+ * An entry may be for a key that does not exist yet. Then `present` is false, and `waiters` is the
+ * list of the TCP server's clients that wait for it.
  */
 #ifndef RCMI_MAP_H
 #define RCMI_MAP_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include "ringcomm.h"
 
-/* Bytes that belong to somebody else. */
+/* A byte string in memory of another owner. */
 struct rcmi_bytes {
     const void *data;
     size_t len;
@@ -29,7 +29,7 @@ struct rcmi_entry {
     void *waiters;
     bool present;
     size_t key_len;
-    char key[]; /* with a NUL behind it that key_len does not count */
+    char key[]; /* followed by a NUL that key_len does not count */
 };
 
 struct rcmi_map {
@@ -43,22 +43,22 @@ struct rcmi_map {
 void rcmi_map_init(struct rcmi_map *map);
 void rcmi_map_fini(struct rcmi_map *map);
 
-/* NULL if there is no entry; an entry may be absent (waited for only). */
+/* NULL if there is no entry. The entry's key may be absent (only waited for). */
 struct rcmi_entry *rcmi_map_find(const struct rcmi_map *map, struct rcmi_bytes key);
 /* The same, but only a key that exists. */
 struct rcmi_entry *rcmi_map_present(const struct rcmi_map *map, struct rcmi_bytes key);
-/* Finds or makes the entry (absent if new). */
+/* Finds or creates the entry; a new one is absent. */
 rcm_status rcmi_map_entry(struct rcmi_map *map, struct rcmi_bytes key, struct rcmi_entry **ret);
 
-/* Makes the entry present with a copy of value, or appends to its value. */
+/* Make the entry present: put with a copy of value, append by appending to its value. */
 rcm_status rcmi_map_put(struct rcmi_map *map, struct rcmi_entry *entry, struct rcmi_bytes value);
 rcm_status rcmi_map_append(struct rcmi_map *map, struct rcmi_entry *entry, struct rcmi_bytes value);
-/* find-or-make and put in one. */
+/* rcmi_map_entry and rcmi_map_put in one call. */
 rcm_status rcmi_map_set(struct rcmi_map *map, struct rcmi_bytes key, struct rcmi_bytes value);
 
-/* Makes the key absent; true if it was present. The entry goes away unless somebody waits. */
+/* Makes the key absent; true if it was present. Frees the entry if it has no waiters. */
 bool rcmi_map_remove(struct rcmi_map *map, struct rcmi_bytes key);
-/* Frees the entry if it is absent and nobody waits for it. */
+/* Frees the entry if it is absent and has no waiters. */
 void rcmi_map_release(struct rcmi_map *map, struct rcmi_entry *entry);
 
 /* Calls fn for every present entry; fn may not change the map. */

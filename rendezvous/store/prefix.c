@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The prefix store: another store in which every key starts with "prefix/". Owns no keys. */
+/* The prefix store: accesses another store with "prefix/" before each key. Has no keys itself. */
 #include "store.h"
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +136,7 @@ static rcm_status prefix_remove(rcm_store *store, struct rcmi_bytes key, bool *r
     return status;
 }
 
-/* Of the whole store underneath: it cannot list its keys. */
+/* Counts the keys of the whole inner store, because a store cannot list its keys. */
 static rcm_status prefix_count(rcm_store *store, size_t *ret_count) {
     struct prefix_store *p = prefix_of(store);
     return p->inner->ops->count(p->inner, ret_count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The public rcm_store_ functions: check the arguments once, turn C strings into byte strings and
- * timeouts into deadlines, call the store's kind, and say in words what did not come.
+ * The public rcm_store_ functions. They check the arguments, convert C strings to byte strings and
+ * timeouts to deadlines, call the store's kind, and name missing keys in errors.
  */
 #include "store.h"
 #include <stdio.h>
@@ -66,7 +66,7 @@ rcm_status rcm_store_open(const char *url, int64_t timeout_ms, rcm_store **ret_s
     return rcmi_errors_end(before, store_open(url, timeout_ms, ret_store));
 }
 
-/* A valid store that belongs to this process. */
+/* Checks that the store is valid and belongs to this process. */
 static rcm_status store_check(const rcm_store *store, const char *call) {
     if (!store)
         return rcmi_fail(RCM_ERR_INVALID, 0, "%s: store is NULL", call);
@@ -113,7 +113,7 @@ static rcm_status value_check(const char *call, const char *key, const void *val
     return RCM_OK;
 }
 
-/* store and key, the check of nearly every call. */
+/* Checks store and key. */
 static rcm_status call_check(const char *call, const rcm_store *store, const char *key,
                              struct rcmi_bytes *ret_key) {
     rcm_status status = store_check(store, call);
@@ -144,7 +144,7 @@ static rcm_status keys_check(const char *call, const rcm_store *store, const cha
     return status;
 }
 
-/* ---- Saying what is missing ---------------------------------------------------------------- */
+/* ---- Errors about missing keys ------------------------------------------------------------- */
 
 static const char *store_where(const rcm_store *store) {
     return store->url[0] ? store->url : store->ops->name;
@@ -159,7 +159,7 @@ static const char *timeout_text(int64_t timeout_ms, char text[32]) {
     return text;
 }
 
-/* After RCM_PENDING: names the first key that is missing. RCM_OK if they all came just now. */
+/* After RCM_PENDING: an error with the first missing key. RCM_OK if all keys exist by now. */
 static rcm_status missing_fail(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
                                int64_t timeout_ms) {
     char text[32];
@@ -255,15 +255,15 @@ rcm_status rcm_store_try_get(rcm_store *store, const char *key, void **ret_value
     return status;
 }
 
-/* How long calls take once the deadline of a fetch has passed: as long as that, a second at least,
- * for the store may be gone by now, and the caller is late already. */
+/* The limit for calls after the deadline of a fetch: the fetch's timeout, but at least LATE_MS. It
+ * is bounded because the store may be gone and the caller is already late. */
 static int64_t late_patience(int64_t timeout_ms, int64_t patience) {
     const int64_t most = timeout_ms > LATE_MS ? timeout_ms : LATE_MS;
     return timeout_ms == 0 || (patience >= 0 && patience < most) ? patience : most;
 }
 
-/* Names what is missing, or fetches it after all: everything came between the deadline and the
- * look. A timeout of 0 asks once, which takes the time that an answer takes. */
+/* Fails with the missing keys, or fetches them if all were set after the deadline. A timeout of 0
+ * checks once and takes the time of one reply. */
 static rcm_status store_fetch_late(rcm_store *store, const struct rcmi_bytes *keys, size_t n,
                                    int64_t timeout_ms, struct rcm_blob *ret_values) {
     const int64_t patience = rcmi_store_patience(0), late = late_patience(timeout_ms, patience);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long a thread's calls of stores may take, each and together, and how long they took. */
+/* Limits a thread's store calls, each and together, and measures their duration. */
 #include "error.h"
 #include "rendezvous.h"
 #include "store.h"
 
-#define WORDS_MS      1000
-#define WORDS_MAX_MS  5000
-#define SLOW_PART     8 /* a store is slow whose calls took that part of the time, */
-#define SLOW_LEAST_NS INT64_C(100000000) /* and so long at least */
+#define FINAL_MS     1000
+#define FINAL_MAX_MS 5000
+/* A store is slow if its calls took 1/SLOW_PART of the time and at least SLOW_LEAST_NS. */
+#define SLOW_PART     8
+#define SLOW_LEAST_NS INT64_C(100000000)
 
 static _Thread_local int64_t patience_ms = RCMI_STORE_TIMEOUT_MS;
 
@@ -64,19 +65,19 @@ rcm_status rcmi_store_slow(const struct rcmi_store_budget *budget, const rcm_sto
                              (double)budget->longest_ns / 1e9);
 }
 
-void rcmi_store_words_begin(struct rcmi_store_words *words) {
-    const rcmi_deadline least = rcmi_deadline_in(WORDS_MS), most = rcmi_deadline_in(WORDS_MAX_MS);
+void rcmi_store_final_begin(struct rcmi_store_final *final) {
+    const rcmi_deadline least = rcmi_deadline_in(FINAL_MS), most = rcmi_deadline_in(FINAL_MAX_MS);
     const rcmi_deadline outer = thread_budget ? thread_budget->deadline : most;
-    words->own = (struct rcmi_store_budget){.deadline = outer < least  ? least
+    final->own = (struct rcmi_store_budget){.deadline = outer < least  ? least
                                                         : outer > most ? most
                                                                        : outer};
-    words->patience = rcmi_store_patience(WORDS_MS);
-    words->outer = rcmi_store_budget(&words->own);
+    final->patience = rcmi_store_patience(FINAL_MS);
+    final->outer = rcmi_store_budget(&final->own);
 }
 
-void rcmi_store_words_end(const struct rcmi_store_words *words) {
-    (void)rcmi_store_budget(words->outer);
-    (void)rcmi_store_patience(words->patience);
+void rcmi_store_final_end(const struct rcmi_store_final *final) {
+    (void)rcmi_store_budget(final->outer);
+    (void)rcmi_store_patience(final->patience);
 }
 
 int64_t rcmi_store_patience(int64_t ms) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all kinds of store share: making, closing, cancelling; see store.h. */
+/* Creates, closes and cancels stores, for all kinds; see store.h. */
 #include "store.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ void rcmi_store_cancel_by(const _Atomic bool *canceled) {
 }
 
 rcm_status rcmi_store_canceled(void) {
-    /* Relaxed: nothing is ordered by it. */
+    /* Relaxed: the flag orders no other memory access. */
     if (!thread_canceled || !atomic_load_explicit(thread_canceled, memory_order_relaxed))
         return RCM_OK;
     return rcmi_fail(RCM_ERR_CANCELED, 0, "rcm_init was canceled on this rank");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP store as its users see it: requests over a connection to the server, which may be this
- * process's own. One connection as long as one thread uses the store; a thread that finds it busy
- * (somebody waits for a key on it) makes another, which is kept for later.
+ * The client side of the TCP store: requests over a connection to the server, which may run in this
+ * process. While one thread at a time uses the store there is one connection. A thread that finds
+ * it busy (another thread waits for a key on it) opens another one, which is kept for later calls.
  *
- * The dialect acknowledges no SET, so each is followed by a PING: when rcm_store_set returns, the
- * server has the value and everybody who asks sees it.
+ * The protocol has no acknowledgement of SET, so each SET is followed by a PING. When rcm_store_set
+ * returns, the server has the value and all clients see it.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -27,15 +27,15 @@
 #include "url.h"
 #include "wire.h"
 
-#define BATCH_KEYS 16384 /* of one WAIT, MULTI_GET or MULTI_SET */
-#define BATCH_ASKS 512   /* CHECKs written before their answers are read */
-#define LINGER_MS  2000  /* see rcmi_store_linger */
+#define BATCH_KEYS   16384 /* of one WAIT, MULTI_GET or MULTI_SET */
+#define BATCH_CHECKS 512   /* CHECKs written before their replies are read */
+#define LINGER_MS    2000  /* see rcmi_store_linger */
 
 struct tcp_store {
     struct rcm_store base;
     char *host; /* to connect to */
     int port;
-    char *secret; /* NULL: prove nothing */
+    char *secret; /* NULL: no authentication */
     struct rcmi_server *server;
     pthread_mutex_t lock; /* guards idle */
     struct rcmi_tcp_conn *idle;
@@ -56,7 +56,7 @@ static struct rcmi_tcp_conn *tcp_idle(struct tcp_store *t) {
     return conn;
 }
 
-/* An idle one that a firewall has forgotten is replaced. */
+/* Takes an idle connection, or opens one. Replaces idle connections that a firewall dropped. */
 static rcm_status tcp_take(struct tcp_store *t, rcmi_deadline deadline,
                            struct rcmi_tcp_conn **ret_conn) {
     struct rcmi_tcp_conn *conn = tcp_idle(t);
@@ -72,8 +72,8 @@ static rcm_status tcp_take(struct tcp_store *t, rcmi_deadline deadline,
                  : rcmi_tcp_conn_open_again(t->host, t->port, t->secret, deadline, ret_conn);
 }
 
-/* Keeps a connection for the next call; one on which a call failed may be in the middle of a
- * message and is closed. */
+/* Keeps the connection for the next call. Closes it if the call failed, because it may be in the
+ * middle of a message. */
 static void tcp_give(struct tcp_store *t, struct rcmi_tcp_conn *conn, bool good) {
     if (!good || conn->spent) {
         rcmi_tcp_conn_close(conn);
@@ -86,7 +86,7 @@ static void tcp_give(struct tcp_store *t, struct rcmi_tcp_conn *conn, bool good)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Another connection in the place of one that is spent. */
+/* Replaces a connection that is spent. */
 static rcm_status tcp_renew(struct tcp_store *t, rcmi_deadline deadline,
                             struct rcmi_tcp_conn **conn) {
     if (!(*conn)->spent)
@@ -96,7 +96,7 @@ static rcm_status tcp_renew(struct tcp_store *t, rcmi_deadline deadline,
     return tcp_take(t, deadline, conn);
 }
 
-/* Another connection in the place of one that was lost. */
+/* Replaces a connection that was lost. */
 static rcm_status tcp_again(struct tcp_store *t, rcmi_deadline deadline,
                             struct rcmi_tcp_conn **conn) {
     tcp_give(t, *conn, false);
@@ -104,7 +104,7 @@ static rcm_status tcp_again(struct tcp_store *t, rcmi_deadline deadline,
     return rcmi_tcp_conn_open_again(t->host, t->port, t->secret, deadline, conn);
 }
 
-/* A call of one exchange: `put` has filled conn->out, `get` reads the reply. */
+/* A call of one request and reply. */
 struct call {
     const char *name;
     int64_t began;
@@ -120,24 +120,24 @@ static rcm_status call_begin(struct tcp_store *t, const char *name, struct rcmi_
     return tcp_take(t, ret_call->deadline, &ret_call->conn);
 }
 
-static rcm_status call_fail(const struct call *call, const char *place) {
+static rcm_status call_fail(const struct call *call, const char *address) {
     if (call->key.data)
         return rcmi_fail_context("%s of key \"%.*s\", store at %s", call->name,
                                  (int)(call->key.len < 100 ? call->key.len : 100),
-                                 (const char *)call->key.data, place);
-    return rcmi_fail_context("%s, store at %s", call->name, place);
+                                 (const char *)call->key.data, address);
+    return rcmi_fail_context("%s, store at %s", call->name, address);
 }
 
-/* Ends the call, whatever its status; the status is the call's. */
+/* Ends the call after any status and returns that status, with the call's context added. */
 static rcm_status call_end(struct tcp_store *t, struct call *call, rcm_status status) {
-    char place[RCMI_TCP_CONN_PLACE] = "";
-    if (call->began) /* not of a wait */
+    char address[RCMI_TCP_CONN_ADDRESS] = "";
+    if (call->began) /* 0 for waits, which are not counted */
         rcmi_store_counted(call->name, call->began);
     if (status != RCM_OK)
-        rcmi_tcp_conn_place(t->host, t->port, call->conn ? &call->conn->addr : NULL, place);
+        rcmi_tcp_conn_address(t->host, t->port, call->conn ? &call->conn->addr : NULL, address);
     if (call->conn)
         tcp_give(t, call->conn, status == RCM_OK);
-    return status == RCM_OK ? RCM_OK : call_fail(call, place);
+    return status == RCM_OK ? RCM_OK : call_fail(call, address);
 }
 
 static const struct rcmi_bytes no_key = {NULL, 0};
@@ -193,7 +193,7 @@ static rcm_status tcp_add(rcm_store *store, struct rcmi_bytes key, int64_t delta
     status = call_end(t, &c, status);
     if (status == RCM_OK && result != 0)
         return rcmi_fail(RCM_ERR_INVALID, 0,
-                         "the value of key \"%.*s\" is no integer, or the sum exceeds 64 bits",
+                         "the value of key \"%.*s\" is not an integer, or the sum exceeds 64 bits",
                          (int)(key.len < 200 ? key.len : 200), (const char *)key.data);
     if (status == RCM_OK)
         *ret_value = sum;
@@ -207,8 +207,8 @@ static rcm_status tcp_present(rcm_store *store, const struct rcmi_bytes *keys, s
     struct tcp_store *t = tcp_of(store);
     struct call c;
     rcm_status status = call_begin(t, "check", keys[0], &c);
-    for (size_t done = 0; done < n && status == RCM_OK; done += BATCH_ASKS) {
-        size_t batch = n - done < BATCH_ASKS ? n - done : BATCH_ASKS;
+    for (size_t done = 0; done < n && status == RCM_OK; done += BATCH_CHECKS) {
+        size_t batch = n - done < BATCH_CHECKS ? n - done : BATCH_CHECKS;
         status = rcmi_call_present(c.conn, keys + done, batch, ret_present + done);
     }
     return call_end(t, &c, status);
@@ -252,18 +252,18 @@ static rcm_status tcp_count(rcm_store *store, size_t *ret_count) {
 static rcm_status tcp_fetch(struct tcp_store *t, const struct rcmi_bytes *keys, size_t n,
                             rcmi_deadline deadline, struct rcm_blob *ret_values) {
     struct call c = {.name = ret_values ? "get" : "wait", .key = keys[0]};
-    rcm_status status = tcp_take(t, rcmi_talk_deadline(deadline), &c.conn);
+    rcm_status status = tcp_take(t, rcmi_message_deadline(deadline), &c.conn);
     size_t got = 0;
     for (size_t done = 0; done < n && status == RCM_OK; done += BATCH_KEYS) {
         size_t batch = n - done < BATCH_KEYS ? n - done : BATCH_KEYS;
         status = rcmi_call_wait(c.conn, keys + done, batch, deadline);
-        if (status == RCM_ERR_PEER) { /* a wait is long: once it may be lost on the way */
-            status = tcp_again(t, rcmi_talk_deadline(deadline), &c.conn);
+        if (status == RCM_ERR_PEER) { /* the connection was lost during a long wait: retry once */
+            status = tcp_again(t, rcmi_message_deadline(deadline), &c.conn);
             if (status == RCM_OK)
                 status = rcmi_call_wait(c.conn, keys + done, batch, deadline);
         }
         if (status == RCM_OK)
-            status = tcp_renew(t, rcmi_talk_deadline(deadline), &c.conn);
+            status = tcp_renew(t, rcmi_message_deadline(deadline), &c.conn);
         if (status == RCM_OK && ret_values) {
             status = rcmi_call_multi_get(c.conn, keys + done, batch, ret_values + done);
             got += status == RCM_OK ? batch : 0;
@@ -273,7 +273,7 @@ static rcm_status tcp_fetch(struct tcp_store *t, const struct rcmi_bytes *keys, 
         rcmi_blobs_free(ret_values, got);
     if (status != RCM_PENDING)
         return call_end(t, &c, status);
-    tcp_give(t, c.conn, true); /* canceled in good order: the connection stays usable */
+    tcp_give(t, c.conn, true); /* the WAIT was canceled: the connection stays usable */
     return RCM_PENDING;
 }
 
@@ -335,12 +335,12 @@ static void tcp_close(rcm_store *store, bool forked) {
         struct rcmi_tcp_conn *conn = t->idle;
         t->idle = conn->next;
         if (forked)
-            conn->fd = -1; /* closed by the fork; the number may be another file's by now */
+            conn->fd = -1; /* closed at the fork; another file may have its number now */
         rcmi_tcp_conn_close(conn);
     }
     if (!forked && t->server && store->linger)
         rcmi_server_linger(t->server, rcmi_deadline_in(LINGER_MS));
-    if (!forked) /* a child has its memory, but no thread of it and no descriptor */
+    if (!forked) /* a forked child has the server's memory, but not its thread and descriptors */
         rcmi_server_stop(t->server);
     pthread_mutex_destroy(&t->lock);
     free(t->host);
@@ -415,8 +415,8 @@ static rcm_status tcp_connect(struct tcp_store *t, bool count_in, rcmi_deadline 
     return status;
 }
 
-/* With RINGCOMM_PLAIN_STORE=1 a server lets in clients that prove nothing, and a client proves
- * nothing to whatever server there is. */
+/* With RINGCOMM_PLAIN_STORE=1 a server accepts unauthenticated clients, and a client does not
+ * authenticate. */
 static rcm_status plain_store(bool *ret_plain) {
     int64_t plain = 0;
     const rcm_status status = rcmi_setting_int("RINGCOMM_PLAIN_STORE", 0, 1, &plain);
@@ -424,7 +424,7 @@ static rcm_status plain_store(bool *ret_plain) {
     return status;
 }
 
-/* host: for people and for others; NULL: from where the descriptor is bound. */
+/* host: for the URL and messages; NULL: the address to which the descriptor is bound. */
 static rcm_status tcp_serve(int listen_fd, const char *host, const char *secret, bool count_in,
                             rcmi_deadline deadline, rcm_store **ret_store) {
     struct rcmi_listen_name name;
@@ -446,7 +446,8 @@ static rcm_status tcp_serve(int listen_fd, const char *host, const char *secret,
         return RCM_ERR_NOMEM;
     }
     t->server = server;
-    /* The server would accept its own process's connection as soon as a descriptor is free. */
+    /* Fail now if descriptors are short: the server would delay this process's own connection until
+     * one is free. */
     status = rcmi_fd_try("the two ends of the connection to its own store", 2);
     if (status == RCM_OK)
         status = tcp_connect(t, count_in, deadline);
@@ -483,8 +484,8 @@ rcm_status rcmi_tcp_open(const struct rcmi_url *url, const char *secret, rcmi_de
     if (url->port == 0)
         return rcmi_fail(
             RCM_ERR_INVALID, 0,
-            "store URL tcp://%s:0: port 0 is for the rank that serves; the others need "
-            "the port that it got (rcm_store_url tells it)",
+            "store URL tcp://%s:0: only the serving rank can use port 0; the others need the port "
+            "that it got (rcm_store_url returns it)",
             url->host);
     const char *host = url->host[0] ? url->host : "localhost";
     bool plain;

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include "error.h"
 
-#define GRACE_MS    1000 /* beyond the deadline of a wait, to hear what a busy server knows */
-#define LOOK_MIN_MS 10   /* between looks for keys that nobody may wake us for */
+#define GRACE_MS    1000 /* after the deadline of a wait, for the reply of a busy server */
+#define LOOK_MIN_MS 10   /* between checks of keys whose server may not wake us */
 #define LOOK_MAX_MS 2000
 
-rcmi_deadline rcmi_talk_deadline(rcmi_deadline deadline) {
+rcmi_deadline rcmi_message_deadline(rcmi_deadline deadline) {
     rcmi_deadline grace = rcmi_deadline_in(GRACE_MS);
     return deadline > grace ? deadline : grace;
 }
@@ -29,8 +29,7 @@ rcm_status rcmi_call_delete(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
     return rcmi_tcp_conn_get_i64(conn, ret_deleted);
 }
 
-/* One MULTI_SET, in the old dialect as many SETs; the values go out as they are put, so that the
- * buffer stays small. */
+/* One MULTI_SET, or n SETs in the old dialect. Flushes every 1 MiB to keep the buffer small. */
 rcm_status rcmi_call_multi_set(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys,
                                const struct rcmi_bytes *values, size_t n, rcmi_deadline deadline) {
     if (!conn->old) {
@@ -73,7 +72,7 @@ rcm_status rcmi_call_add(struct rcmi_tcp_conn *conn, struct rcmi_bytes key, int6
     return rcmi_tcp_conn_get_i64(conn, ret_sum);
 }
 
-/* Asks whether they all exist. */
+/* Checks whether all keys exist. */
 static rcm_status conn_check(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                              rcmi_deadline deadline, bool *ret_there) {
     uint8_t answer = RCMI_WIRE_NOT_READY;
@@ -104,7 +103,7 @@ static rcm_status conn_get_of(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
     return rcmi_tcp_conn_get_value(conn, ret_value);
 }
 
-/* Servers of torch hang up at a GET of a key that is missing, but for those on libuv. */
+/* For torch servers: those not on libuv close the connection at a GET of a missing key. */
 static rcm_status look_foreign(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
                                rcmi_deadline deadline, bool *ret_there,
                                struct rcm_blob *ret_value) {
@@ -114,7 +113,7 @@ static rcm_status look_foreign(struct rcmi_tcp_conn *conn, struct rcmi_bytes key
     return rcmi_blob_copy((struct rcmi_bytes){NULL, 0}, ret_value);
 }
 
-/* CHECK and GET in one go: an empty value and a missing key look the same to GET. */
+/* Sends CHECK and GET together: GET alone cannot distinguish an empty value from a missing key. */
 rcm_status rcmi_call_look(struct rcmi_tcp_conn *conn, struct rcmi_bytes key, rcmi_deadline deadline,
                           bool *ret_there, struct rcm_blob *ret_value) {
     uint8_t answer = RCMI_WIRE_NOT_READY;
@@ -141,7 +140,7 @@ rcm_status rcmi_call_count(struct rcmi_tcp_conn *conn, rcmi_deadline deadline, i
     const rcm_status status = rcmi_tcp_conn_get_i64(conn, &count);
     const int64_t hidden = answer == RCMI_WIRE_READY;
     if (status == RCM_OK && count < hidden)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store says that it has %lld keys",
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store returned an invalid number of keys: %lld",
                          (long long)count);
     if (status == RCM_OK)
         *ret_count = count - hidden;
@@ -150,8 +149,8 @@ rcm_status rcmi_call_count(struct rcmi_tcp_conn *conn, rcmi_deadline deadline, i
 
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
-/* When to look again in a wait that began at since_ns: ever more seldom, so that a wait becomes at
- * most a quarter longer, and thousands who wait for minutes are no burden. */
+/* The time of the next check in a wait that began at since_ns. The interval grows with the wait, so
+ * a wait becomes at most a quarter longer, and thousands of clients do not overload the server. */
 static rcmi_deadline look_at(int64_t since_ns, rcmi_deadline deadline) {
     int64_t pause_ms = (rcmi_now_ns() - since_ns) / 4000000;
     pause_ms = pause_ms < LOOK_MIN_MS ? LOOK_MIN_MS : pause_ms;
@@ -159,10 +158,10 @@ static rcmi_deadline look_at(int64_t since_ns, rcmi_deadline deadline) {
     return at < deadline ? at : deadline;
 }
 
-static rcm_status wait_ask(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
-                           rcmi_deadline deadline) {
+static rcm_status wait_send(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
+                            rcmi_deadline deadline) {
     rcmi_tcp_conn_put_list(conn, RCMI_WIRE_WAIT, keys, n);
-    rcmi_tcp_conn_flush(conn, rcmi_talk_deadline(deadline));
+    rcmi_tcp_conn_flush(conn, rcmi_message_deadline(deadline));
     return conn->status;
 }
 
@@ -170,51 +169,51 @@ static rcm_status wait_answer(struct rcmi_tcp_conn *conn) {
     uint8_t answer = RCMI_WIRE_STOP_WAITING;
     const rcm_status status = rcmi_tcp_conn_get_byte(conn, &answer);
     if (status == RCM_OK && answer != RCMI_WIRE_STOP_WAITING)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store answered a wait with %u", answer);
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store replied to a wait with %u", answer);
     return status;
 }
 
-/* Takes a WAIT back. The answer to the WAIT may have been on its way: all keys exist then. */
+/* Cancels a WAIT. If its reply was already on the way, all keys exist. */
 static rcm_status wait_cancel(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) {
     uint8_t answer = RCMI_WIRE_WAIT_CANCELED;
     rcmi_tcp_conn_put_opcode(conn, RCMI_WIRE_CANCEL_WAIT);
-    rcmi_tcp_conn_flush(conn, rcmi_talk_deadline(deadline));
+    rcmi_tcp_conn_flush(conn, rcmi_message_deadline(deadline));
     const rcm_status status = rcmi_tcp_conn_get_byte(conn, &answer);
     if (status == RCM_OK && answer == RCMI_WIRE_WAIT_CANCELED)
         return RCM_PENDING;
     return rcmi_tcp_conn_get_byte(conn, &answer);
 }
 
-/* One WAIT, which the server answers or we take back. */
+/* One WAIT, which the server answers or we cancel. */
 static rcm_status wait_once(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                             rcmi_deadline deadline) {
-    (void)wait_ask(conn, keys, n, deadline);
+    (void)wait_send(conn, keys, n, deadline);
     const rcm_status status = rcmi_tcp_conn_await(conn, deadline);
     if (status == RCM_ERR_TIMEOUT && conn->status == RCM_OK)
         return wait_cancel(conn, deadline);
     return status == RCM_OK ? wait_answer(conn) : status;
 }
 
-/* The servers of torch, but for those on libuv (2.4 and later, by default), do not wake a client
- * that waits for a key when COMPARE_SET makes it, only when SET or ADD does: we look ourselves as
- * well.
+/* Waits with a torch server: one WAIT plus periodic CHECKs. Torch servers that do not use libuv
+ * (the default since 2.4) wake waiters for SET and ADD, but not for COMPARE_SET; so the CHECKs are
+ * needed.
  *
- * The old dialect has no word to take a WAIT back, and answers one wrongly that comes on top of
- * another. So there is one, and CHECKs beside it: the first 0 says that all is there, whichever
- * question it answers, and the other's answer may then come at any time. */
+ * The old dialect cannot cancel a WAIT, and replies wrongly to a second WAIT. So only one WAIT is
+ * sent. A reply of 0 means that all keys exist, whether it is for the WAIT or for a CHECK. The
+ * other reply may then arrive at any time, so the connection is spent. */
 static rcm_status wait_foreign(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                                rcmi_deadline deadline) {
     const int64_t since_ns = rcmi_now_ns();
-    for (bool asked = false;; asked = true) {
-        const bool over = asked && rcmi_deadline_passed(deadline);
+    for (bool sent = false;; sent = true) {
+        const bool over = sent && rcmi_deadline_passed(deadline);
         bool there;
-        rcm_status status = conn_check(conn, keys, n, rcmi_talk_deadline(deadline), &there);
+        rcm_status status = conn_check(conn, keys, n, rcmi_message_deadline(deadline), &there);
         if (status != RCM_OK || there || over) {
-            conn->spent = asked && conn->old;
+            conn->spent = sent && conn->old;
             return status != RCM_OK || there ? status : RCM_PENDING;
         }
-        if (!asked || !conn->old)
-            status = wait_ask(conn, keys, n, deadline);
+        if (!sent || !conn->old)
+            status = wait_send(conn, keys, n, deadline);
         if (status == RCM_OK)
             status = rcmi_tcp_conn_await(conn, look_at(since_ns, deadline));
         if (status == RCM_OK)
@@ -232,7 +231,7 @@ rcm_status rcmi_call_wait(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *k
                           : wait_foreign(conn, keys, n, deadline);
 }
 
-/* ---- Many, and comparing ------------------------------------------------------------------- */
+/* ---- MULTI_GET and COMPARE_SET ------------------------------------------------------------- */
 
 rcm_status rcmi_call_multi_get(struct rcmi_tcp_conn *conn, const struct rcmi_bytes *keys, size_t n,
                                struct rcm_blob *ret_values) {
@@ -251,9 +250,9 @@ rcm_status rcmi_call_multi_get(struct rcmi_tcp_conn *conn, const struct rcmi_byt
     return status;
 }
 
-static void conn_ask_compare(struct rcmi_tcp_conn *conn, enum rcmi_wire_op op,
-                             struct rcmi_bytes key, struct rcmi_bytes expected,
-                             struct rcmi_bytes desired, rcmi_deadline deadline) {
+static void conn_send_compare(struct rcmi_tcp_conn *conn, enum rcmi_wire_op op,
+                              struct rcmi_bytes key, struct rcmi_bytes expected,
+                              struct rcmi_bytes desired, rcmi_deadline deadline) {
     rcmi_tcp_conn_put_op(conn, op, key);
     rcmi_tcp_conn_put_value(conn, expected);
     rcmi_tcp_conn_put_value(conn, desired);
@@ -267,17 +266,17 @@ rcm_status rcmi_call_compare_ours(struct rcmi_tcp_conn *conn, struct rcmi_bytes 
     static const enum rcmi_compare meaning[] = {RCMI_COMPARE_KEEP, RCMI_COMPARE_SET,
                                                 RCMI_COMPARE_MISSING};
     uint8_t answer = 0;
-    conn_ask_compare(conn, RCMI_WIRE_XCOMPARE_SET, key, expected, desired, deadline);
+    conn_send_compare(conn, RCMI_WIRE_XCOMPARE_SET, key, expected, desired, deadline);
     if (rcmi_tcp_conn_get_byte(conn, &answer) == RCM_OK && answer > 2)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store answered %u", answer);
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store replied to a compare_set with %u", answer);
     const rcm_status status = rcmi_tcp_conn_get_value(conn, ret_value);
     if (status == RCM_OK)
         *ret_what = meaning[answer];
     return status;
 }
 
-/* The dialect of torch tells only the value afterwards. Whether we set it shows from a look at
- * the value just before, except when somebody else sets the same value in between. */
+/* torch's protocol returns only the value afterwards. So this reads the value first, to detect
+ * whether our request set it. That is wrong if another client sets the same value in between. */
 rcm_status rcmi_call_compare_foreign(struct rcmi_tcp_conn *conn, struct rcmi_bytes key,
                                      struct rcmi_bytes expected, struct rcmi_bytes desired,
                                      rcmi_deadline deadline, enum rcmi_compare *ret_what,
@@ -290,14 +289,14 @@ rcm_status rcmi_call_compare_foreign(struct rcmi_tcp_conn *conn, struct rcmi_byt
     bool match = there ? rcmi_bytes_equal((struct rcmi_bytes){before.data, before.len}, expected)
                        : expected.len == 0;
     free(before.data);
-    conn_ask_compare(conn, RCMI_WIRE_COMPARE_SET, key, expected, desired, deadline);
+    conn_send_compare(conn, RCMI_WIRE_COMPARE_SET, key, expected, desired, deadline);
     status = rcmi_tcp_conn_get_value(conn, &after);
     if (status != RCM_OK)
         return status;
     match = match && rcmi_bytes_equal((struct rcmi_bytes){after.data, after.len}, desired);
     *ret_what = match ? RCMI_COMPARE_SET : there ? RCMI_COMPARE_KEEP : RCMI_COMPARE_MISSING;
     if (!match && !there && expected.len == 0)
-        *ret_what = RCMI_COMPARE_KEEP; /* set by somebody else since we looked */
+        *ret_what = RCMI_COMPARE_KEEP; /* another client has set it since our read */
     *ret_value = after;
     return RCM_OK;
 }

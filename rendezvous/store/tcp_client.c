@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One client of the TCP store's server: what is sent to it, whether it has said who it is, its
- * end.
+ * One client of the TCP store's server: its output, its identification, its end.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,7 +67,7 @@ void rcmi_client_send_value(struct rcmi_client *c, struct rcmi_bytes value) {
     rcmi_client_send(c, value.data, value.len);
 }
 
-/* Watches for what the client's state asks for. */
+/* Sets the epoll events that the client's state needs. */
 static void client_watch(struct rcmi_client *c) {
     uint32_t events = 0;
     if (rcmi_buffer_len(&c->out) <= RCMI_CLIENT_OUT_HIGH)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client's connection to a TCP store: bytes out and in, and how it comes about. */
+/* A client's connection to a TCP store: output, input, connecting. */
 #include "tcp_conn.h"
 #include <errno.h>
 #include <poll.h>
@@ -15,29 +15,29 @@
 #include "log.h"
 
 #define READ_BLOCK     (64 * 1024)
-#define ATTEMPT_MS     4000 /* one address, one try: to connect, to be greeted */
+#define ATTEMPT_MS     4000 /* of one try at one address: to connect, and to be greeted */
 #define BACKOFF_MIN_MS 10
 #define BACKOFF_MAX_MS 1000
-/* Counts pings. A server of torch 1.13 reads VALIDATE as SET of a key whose length ends with the
- * low bytes of the first; with this bit it is one that no memory can hold, so that it hangs up at
- * once. */
+/* The first ping's nonce; later pings count up. A server of torch 1.13 reads VALIDATE as SET, with
+ * a key length whose high bytes are the low bytes of the first nonce. With this bit set, the length
+ * exceeds any memory, so that server closes the connection immediately. */
 #define FIRST_NONCE 0x800000u
 
-/* So often, and that long, may a server hang up at the greeting, one time after the other: it may
- * be one with too many unidentified connections. */
+/* Limits for a server that keeps closing the connection at the greeting: it may have too many
+ * unidentified connections. After both limits the client gives up. */
 #define MAX_REJECTIONS 4
 #define REJECTED_MS    2000
 
-#define IDLE_NS INT64_C(5000000000) /* unused for so long, a connection is tried before its use */
+#define IDLE_NS INT64_C(5000000000) /* a connection idle for longer is pinged before its use */
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/* The dialect of torch 1.13 and 2.0: all but DELETE_KEY are one less, and what came later is not
- * asked of any of its servers. */
+/* Converts to the dialect of torch 1.13 and 2.0: all opcodes except DELETE_KEY are one less. Newer
+ * operations are not sent, because not all of these servers have them. */
 static rcm_status opcode_old(enum rcmi_wire_op op, uint8_t *ret_code) {
     if (op > RCMI_WIRE_DELETE_KEY)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                         "the store is of a torch before 2.1, which has no such operation");
+                         "the store's torch is older than 2.1 and does not have this operation");
     *ret_code = (uint8_t)(op == RCMI_WIRE_DELETE_KEY ? op : op - 1);
     return RCM_OK;
 }
@@ -83,7 +83,7 @@ void rcmi_tcp_conn_put_list(struct rcmi_tcp_conn *conn, enum rcmi_wire_op op,
 }
 
 void rcmi_tcp_conn_put_ping(struct rcmi_tcp_conn *conn) {
-    if (conn->old) { /* the question whether all of no keys exist */
+    if (conn->old) { /* it has no PING: a CHECK of an empty list */
         rcmi_tcp_conn_put_list(conn, RCMI_WIRE_CHECK, NULL, 0);
         return;
     }
@@ -108,7 +108,7 @@ rcm_status rcmi_tcp_conn_await(struct rcmi_tcp_conn *conn, rcmi_deadline deadlin
     return rcmi_fd_poll(conn->fd, POLLIN, deadline);
 }
 
-/* At least one byte more. */
+/* Reads at least one byte. */
 static rcm_status conn_fill(struct rcmi_tcp_conn *conn) {
     for (;;) {
         void *space;
@@ -129,7 +129,7 @@ static rcm_status conn_get(struct rcmi_tcp_conn *conn, void *data, size_t len) {
     while (len > 0 && conn->status == RCM_OK) {
         const size_t have = rcmi_buffer_len(&conn->in);
         const size_t n = have < len ? have : len;
-        if (have == 0 && len >= READ_BLOCK) { /* long values go straight to where they belong */
+        if (have == 0 && len >= READ_BLOCK) { /* read long values directly into their memory */
             conn->status = rcmi_fd_read_full(conn->fd, to, len, conn->deadline);
             break;
         }
@@ -153,8 +153,8 @@ rcm_status rcmi_tcp_conn_get_i64(struct rcmi_tcp_conn *conn, int64_t *ret) {
     return conn_get(conn, ret, sizeof *ret);
 }
 
-/* Room for a value that the peer says is so long. */
-static char *value_room(struct rcmi_tcp_conn *conn, uint64_t len) {
+/* Allocates a value of the announced length. */
+static char *value_alloc(struct rcmi_tcp_conn *conn, uint64_t len) {
     char *data = len <= RCMI_WIRE_REPLY_MAX ? malloc((size_t)len + 1) : NULL;
     if (len > RCMI_WIRE_REPLY_MAX)
         conn->status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "the store announced a value of %llu bytes",
@@ -169,7 +169,7 @@ static char *value_room(struct rcmi_tcp_conn *conn, uint64_t len) {
 
 rcm_status rcmi_tcp_conn_get_value(struct rcmi_tcp_conn *conn, struct rcm_blob *ret) {
     uint64_t len;
-    char *data = conn_get(conn, &len, sizeof len) == RCM_OK ? value_room(conn, len) : NULL;
+    char *data = conn_get(conn, &len, sizeof len) == RCM_OK ? value_alloc(conn, len) : NULL;
     if (!data)
         return conn->status;
     if (conn_get(conn, data, (size_t)len) == RCM_OK)
@@ -183,7 +183,7 @@ static rcm_status conn_get_ping_old(struct rcmi_tcp_conn *conn) {
     uint8_t answer;
     if (rcmi_tcp_conn_get_byte(conn, &answer) == RCM_OK && answer != RCMI_WIRE_READY)
         conn->status = rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                                 "it answered an empty question with %u: no store", answer);
+                                 "it is not a store: it replied to an empty CHECK with %u", answer);
     return conn->status;
 }
 
@@ -194,8 +194,8 @@ rcm_status rcmi_tcp_conn_get_ping(struct rcmi_tcp_conn *conn) {
     if (conn_get(conn, &nonce, sizeof nonce) == RCM_OK && nonce != conn->nonce)
         conn->status =
             rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                      "it answered a ping with 0x%08x instead of 0x%08x: no store, or one of an "
-                      "unknown dialect",
+                      "it is not a store, or has an unknown dialect: it replied to a ping with "
+                      "0x%08x instead of 0x%08x",
                       nonce, conn->nonce);
     return conn->status;
 }
@@ -226,8 +226,8 @@ rcm_status rcmi_tcp_conn_prove(struct rcmi_tcp_conn *conn, const char *secret,
         status = rcmi_fd_poll(conn->fd, events, deadline);
         if (status == RCM_ERR_TIMEOUT)
             return rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                             "it does not answer the proof of the secret; a store without one, as "
-                             "torch's, needs RINGCOMM_PLAIN_STORE=1");
+                             "it does not reply to the proof of the secret; for a store without a "
+                             "secret, such as torch's, set RINGCOMM_PLAIN_STORE=1");
         if (status != RCM_OK)
             return status;
     }
@@ -250,7 +250,7 @@ rcm_status rcmi_tcp_conn_greet(struct rcmi_tcp_conn *conn, rcmi_deadline deadlin
     (void)rcmi_tcp_conn_get_ping(conn);
     const rcm_status status = rcmi_tcp_conn_get_byte(conn, &answer);
     if (status == RCM_ERR_TIMEOUT)
-        return rcmi_fail(status, 0, "it accepts connections but does not answer as a store");
+        return rcmi_fail(status, 0, "it accepts connections but does not reply like a store");
     if (status != RCM_OK)
         return status;
     conn->features = answer == RCMI_WIRE_READY;
@@ -264,13 +264,13 @@ static rcm_status conn_dial(struct rcmi_tcp_conn *conn, const struct rcmi_sockad
         status = rcmi_fd_poll(conn->fd, POLLOUT, earlier(deadline, rcmi_deadline_in(ATTEMPT_MS)));
     if (status == RCM_OK)
         status = rcmi_connect_result(conn->fd);
-    if (status == RCM_AGAIN) /* it was writable: something was wrong with it, and is gone now */
-        status = rcmi_fail(RCM_ERR_PEER, 0, "the connection came and went");
+    if (status == RCM_AGAIN) /* it was writable, so the connect had ended, with an error */
+        status = rcmi_fail(RCM_ERR_PEER, 0, "the connection was lost while it was made");
     return status;
 }
 
-/* A server that hangs up at the greeting without a word may be of the old dialect, which has no
- * greeting. If it is not, the error stays what it was. */
+/* Retries with the old dialect, which has no greeting, after a server has closed the connection at
+ * the greeting without a reply. If that fails too, the first error stays. */
 static rcm_status conn_greet_old(struct rcmi_tcp_conn *conn, const struct rcmi_sockaddr *addr,
                                  rcmi_deadline deadline) {
     const struct rcmi_error kept = *rcmi_last_error();
@@ -312,11 +312,11 @@ static rcm_status conn_try(const struct rcmi_sockaddr *addr, const char *secret,
 }
 
 struct round {
-    bool hung_up;              /* a server took the connection and ended it */
-    struct rcmi_sockaddr addr; /* the last one that was tried; len 0: none */
+    bool hung_up;              /* a server accepted the connection and closed it */
+    struct rcmi_sockaddr addr; /* the last one tried; len 0: none */
 };
 
-/* Every address of the host once. */
+/* Tries each address of the host once. */
 static rcm_status conn_round(const char *host, int port, const char *secret, rcmi_deadline deadline,
                              struct round *round, struct rcmi_tcp_conn **ret_conn) {
     struct rcmi_sockaddr addr;
@@ -325,7 +325,7 @@ static rcm_status conn_round(const char *host, int port, const char *secret, rcm
     for (size_t i = 0;; i++) {
         bool connected = false;
         rcm_status status = RCM_ERR_NOT_FOUND;
-        /* The text of the last address that failed is worth more than "there are no more". */
+        /* The error of the last address is more useful than "there are no more". */
         struct rcmi_error kept = *rcmi_last_error();
         status = rcmi_resolve(host, (uint16_t)port, i, &addr);
         if (status != RCM_OK) {
@@ -348,8 +348,7 @@ static bool worth_retrying(rcm_status status) {
            status == RCM_ERR_SYSTEM;
 }
 
-/* Sleeps a little longer each time, with some chance in it, so that thousands of ranks do not
- * come back in step. */
+/* Exponential back-off with random jitter, so that thousands of ranks do not retry in step. */
 static void backoff(int *ms, rcmi_deadline deadline) {
     uint32_t chance = 0;
     int left = rcmi_deadline_left_ms(deadline);
@@ -362,25 +361,25 @@ static void backoff(int *ms, rcmi_deadline deadline) {
     *ms = *ms * 2 < BACKOFF_MAX_MS ? *ms * 2 : BACKOFF_MAX_MS;
 }
 
-/* Something listens there and says nothing, or nothing comes back at all: another program, a
- * firewall, or a store that is very busy. That is no reason to give up, but to say so. */
-static void tell_silence(const char *place, bool *told) {
-    if (!*told)
-        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; is that its port? Still trying", place,
+/* Warns once about a listener that does not reply, or packets that are dropped. The cause may be
+ * another program, a firewall, or a busy store, so the client keeps trying. */
+static void warn_silence(const char *address, bool *warned) {
+    if (!*warned)
+        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; is that its port? Still trying", address,
                  rcmi_last_error()->text);
-    *told = true;
+    *warned = true;
 }
 
-/* Nothing listens there yet: the other end is slow, or the address is wrong. */
-static void tell_absence(const char *place, rcmi_deadline *warn) {
+/* Warns once that nothing listens yet: the server is late, or the address is wrong. */
+static void warn_absence(const char *address, rcmi_deadline *warn) {
     if (rcmi_deadline_passed(*warn)) {
-        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; still trying", place, rcmi_last_error()->text);
+        rcmi_log(RCMI_LOG_WARN, "store at %s: %s; still trying", address, rcmi_last_error()->text);
         *warn = RCMI_NEVER;
     }
 }
 
-const char *rcmi_tcp_conn_place(const char *host, int port, const struct rcmi_sockaddr *addr,
-                                char text[RCMI_TCP_CONN_PLACE]) {
+const char *rcmi_tcp_conn_address(const char *host, int port, const struct rcmi_sockaddr *addr,
+                                  char text[RCMI_TCP_CONN_ADDRESS]) {
     char led[RCMI_ADDR_TEXT] = "";
     const char *shown = host[0] ? host : "localhost";
     if (addr && addr->len > 0) {
@@ -389,9 +388,9 @@ const char *rcmi_tcp_conn_place(const char *host, int port, const struct rcmi_so
     }
     if (led[0] && strcmp(led, shown) != 0 &&
         !(led[0] == '[' && strncmp(led + 1, shown, strlen(led) - 2) == 0))
-        snprintf(text, RCMI_TCP_CONN_PLACE, "%s:%d (%s)", shown, port, led);
+        snprintf(text, RCMI_TCP_CONN_ADDRESS, "%s:%d (%s)", shown, port, led);
     else
-        snprintf(text, RCMI_TCP_CONN_PLACE, "%s:%d", shown, port);
+        snprintf(text, RCMI_TCP_CONN_ADDRESS, "%s:%d", shown, port);
     return text;
 }
 
@@ -399,7 +398,7 @@ bool rcmi_tcp_conn_is_alive(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) 
     char byte;
     const ssize_t n = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-        return false; /* its end, its error, or an answer to nothing */
+        return false; /* end of stream, an error, or an unexpected reply */
     if (rcmi_now_ns() - conn->used_ns < IDLE_NS)
         return true;
     deadline = earlier(deadline, rcmi_deadline_in(ATTEMPT_MS));
@@ -411,31 +410,31 @@ bool rcmi_tcp_conn_is_alive(struct rcmi_tcp_conn *conn, rcmi_deadline deadline) 
 rcm_status rcmi_tcp_conn_open_again(const char *host, int port, const char *secret,
                                     rcmi_deadline deadline, struct rcmi_tcp_conn **ret_conn) {
     struct round round = {.hung_up = false};
-    char place[RCMI_TCP_CONN_PLACE];
+    char address[RCMI_TCP_CONN_ADDRESS];
     const rcm_status status = conn_round(host, port, secret, deadline, &round, ret_conn);
     if (status == RCM_OK)
         return RCM_OK;
-    return rcmi_fail_context("the connection to the store at %s was lost, and cannot be made again",
-                             rcmi_tcp_conn_place(host, port, &round.addr, place));
+    return rcmi_fail_context("cannot reconnect to the store at %s after the connection was lost",
+                             rcmi_tcp_conn_address(host, port, &round.addr, address));
 }
 
 rcm_status rcmi_tcp_conn_open(const char *host, int port, const char *secret,
                               rcmi_deadline deadline, struct rcmi_tcp_conn **ret_conn) {
     struct round round = {.hung_up = false};
-    char place[RCMI_TCP_CONN_PLACE];
+    char address[RCMI_TCP_CONN_ADDRESS];
     int64_t start = rcmi_now_ns();
     int backoff_ms = BACKOFF_MIN_MS, rejections = 0;
     const int64_t warn_ms = rcmi_store_warn_ms();
     rcmi_deadline rejected_until = RCMI_NEVER;
     rcmi_deadline warn = warn_ms > 0 ? rcmi_deadline_in(warn_ms) : RCMI_NEVER;
-    bool rejected = false, told = false;
+    bool rejected = false, warned = false;
     rcm_status status;
 
     for (;;) {
         status = conn_round(host, port, secret, deadline, &round, ret_conn);
         if (status == RCM_OK)
             return RCM_OK;
-        rcmi_tcp_conn_place(host, port, &round.addr, place);
+        rcmi_tcp_conn_address(host, port, &round.addr, address);
         rejections = round.hung_up ? rejections + 1 : 0;
         if (rejections == 1)
             rejected_until = rcmi_deadline_in(REJECTED_MS);
@@ -443,26 +442,24 @@ rcm_status rcmi_tcp_conn_open(const char *host, int port, const char *secret,
         if (!worth_retrying(status) || rejected || rcmi_deadline_passed(deadline))
             break;
         if (status == RCM_ERR_TIMEOUT)
-            tell_silence(place, &told);
+            warn_silence(address, &warned);
         else
-            tell_absence(place, &warn);
+            warn_absence(address, &warn);
         backoff(&backoff_ms, deadline);
         status = rcmi_store_canceled();
         if (status != RCM_OK)
             return status;
     }
     if (rejected)
-        return rcmi_fail(RCM_ERR_AUTH, 0, "store at %s takes connections and ends them at once: %s",
-                         place,
+        return rcmi_fail(RCM_ERR_AUTH, 0, "store at %s closes connections immediately: %s", address,
                          secret ? "its RINGCOMM_SECRET differs from ours, or it has none"
-                                : "it wants a RINGCOMM_SECRET, or it is no store");
+                                : "it needs a RINGCOMM_SECRET, or it is not a store");
     if (worth_retrying(status)) {
         const struct rcmi_error last = *rcmi_last_error();
-        (void)rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                        "cannot reach the store at %s, tried for %.1f s: %.300s", place,
-                        (double)(rcmi_now_ns() - start) / 1e9, last.text);
-        rcmi_last_error()->sys_errno = last.sys_errno; /* whose text is in there */
+        (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "cannot reach the store at %s within %.1f s: %.300s",
+                        address, (double)(rcmi_now_ns() - start) / 1e9, last.text);
+        rcmi_last_error()->sys_errno = last.sys_errno; /* the text contains its description */
         return RCM_ERR_TIMEOUT;
     }
-    return rcmi_fail_context("store at %s", place);
+    return rcmi_fail_context("store at %s", address);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a TCP store listens. Binding only the address that the URL names keeps the store off
- * other networks; but a name that this machine resolves to loopback while others resolve it to a
- * real address (Debian writes 127.0.1.1 into /etc/hosts) must be reachable by those others.
+ * The listener of a TCP store. It binds only the address that the URL names, which keeps the store
+ * off other networks. Exception: a name that this machine resolves to loopback (Debian writes
+ * 127.0.1.1 into /etc/hosts) must be reachable by others, so it binds all addresses.
  */
 #include "tcp_listen.h"
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ static bool address_is_any(const struct rcmi_sockaddr *a) {
            IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)&a->addr)->sin6_addr);
 }
 
-/* A text that means loopback wherever it is read. */
+/* Whether the text means loopback on all machines. */
 static bool text_is_loopback(const char *host) {
     struct in_addr v4;
     if (inet_pton(AF_INET, host, &v4) == 1)
@@ -50,7 +50,7 @@ static rcm_status listen_fail(const char *host, int port) {
     const struct rcmi_error *error = rcmi_last_error();
     if (error->sys_errno == EADDRINUSE)
         return rcmi_fail(RCM_ERR_SYSTEM, EADDRINUSE,
-                         "port %d of %s is in use by another program; stop that one, or choose "
+                         "port %d of %s is in use by another program; stop that program, or choose "
                          "another port (in the URL or MASTER_PORT), or 0 for any free one",
                          port, host && host[0] ? host : "this machine");
     if (error->sys_errno == EACCES)
@@ -59,12 +59,12 @@ static rcm_status listen_fail(const char *host, int port) {
     return rcmi_fail_context("cannot serve a store at %s:%d", host ? host : "", port);
 }
 
-/* The address is another machine's, or its family is missing or switched off here. */
+/* The address is another machine's, or its family is missing or disabled here. */
 static bool has_no_such_address(int sys_errno) {
     return sys_errno == EADDRNOTAVAIL || sys_errno == EAFNOSUPPORT;
 }
 
-/* RCM_ERR_NOT_FOUND: the host names no address of this machine to be bound alone. */
+/* RCM_ERR_NOT_FOUND: the host names no address of this machine that should be bound alone. */
 static rcm_status listen_at_host(const char *host, int port, struct rcmi_sockaddr *addr,
                                  int *ret_fd) {
     for (size_t i = 0;; i++) {
@@ -88,7 +88,7 @@ rcm_status rcmi_store_listen(const char *host, int port, int *ret_fd, int *ret_p
     if (host && host[0])
         status = listen_at_host(host, port, &addr, &fd);
     for (size_t i = 0; status == RCM_ERR_NOT_FOUND && i < 2; i++) {
-        /* All addresses: both families at once, or IPv4 where there is no IPv6. */
+        /* All addresses: both families with one socket, or IPv4 if there is no IPv6. */
         if (rcmi_resolve(NULL, (uint16_t)port, i, &addr) != RCM_OK)
             break;
         status = rcmi_listen(&addr, &fd);
@@ -102,7 +102,7 @@ rcm_status rcmi_store_listen(const char *host, int port, int *ret_fd, int *ret_p
     return RCM_OK;
 }
 
-/* The name under which others may find this machine. */
+/* The name by which other machines may reach this one. */
 static void machine_name(char *name, size_t len) {
     if (gethostname(name, len) != 0)
         snprintf(name, len, "localhost");
@@ -115,7 +115,7 @@ rcm_status rcmi_listen_name(int fd, const char *host, struct rcmi_listen_name *r
 
     if (getsockname(fd, (struct sockaddr *)&addr.addr, &addr.len) < 0 ||
         (addr.addr.ss_family != AF_INET && addr.addr.ss_family != AF_INET6))
-        return rcmi_fail(RCM_ERR_INVALID, errno, "descriptor %d is no listening TCP socket", fd);
+        return rcmi_fail(RCM_ERR_INVALID, errno, "descriptor %d is not a listening TCP socket", fd);
     ret_name->port = address_port(&addr);
 
     /* "1.2.3.4:567" or "[::1]:567": the host without port and brackets. */
@@ -132,7 +132,7 @@ rcm_status rcmi_listen_name(int fd, const char *host, struct rcmi_listen_name *r
         machine_name(machine, sizeof machine);
         shown = machine;
     }
-    if (any) /* at [::] of both families IPv6 may be off, or loopback have no such address */
+    if (any) /* bound to [::] for both families: IPv6 may be off, or loopback without ::1 */
         snprintf(ret_name->own_host, sizeof ret_name->own_host, "%s",
                  addr.addr.ss_family == AF_INET6 ? "" : "127.0.0.1");
     char *url = rcmi_url_tcp(shown, ret_name->port);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a TCP store listens and by which name it is reached. */
+/* The host names and the port of a TCP store's listener. */
 #ifndef RCMI_TCP_LISTEN_H
 #define RCMI_TCP_LISTEN_H
 
@@ -7,11 +7,11 @@
 
 struct rcmi_listen_name {
     int port;
-    char own_host[80]; /* for this process itself; "": loopback of either family */
-    char url[300];     /* for others */
+    char own_host[80]; /* for this process; "": loopback of either family */
+    char url[300];     /* for other processes */
 };
 
-/* Of a descriptor that listens; host: the name it was given, NULL or "": none. */
+/* Returns the names of a listening descriptor; host: the name in its URL, NULL or "": none. */
 rcm_status rcmi_listen_name(int fd, const char *host, struct rcmi_listen_name *ret_name);
 
 #endif

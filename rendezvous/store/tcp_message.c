@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the messages of TCP store clients mean (wire.h). A message is looked at field by field as
- * its bytes arrive, every length against its limit before anything is done with it; when it is
- * complete its handler runs. MULTI_SET alone is handled pair by pair, because the whole of it may
- * be far larger than any buffer should grow.
+ * Parses and handles the messages of TCP store clients (wire.h). A message is scanned field by
+ * field as its bytes arrive; each length is checked against its limit first. When the message is
+ * complete, its handler runs. MULTI_SET is handled pair by pair, because a whole one may exceed any
+ * reasonable buffer size.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "tcp_server.h"
 #include "wire.h"
 
-/* Walks over a message that rcmi_scan found complete, so lengths need no checks any more. */
+/* Reads the fields of a complete message; the scan has already checked the lengths. */
 struct reader {
     const unsigned char *at;
 };
@@ -41,7 +41,7 @@ static struct rcmi_bytes read_bytes(struct reader *reader) {
 
 /* ---- Handlers ------------------------------------------------------------------------------ */
 
-/* Gives the key a value and tells the clients that waited. */
+/* Sets the key's value and wakes the clients that wait for it. */
 static bool key_put(struct rcmi_client *client, struct rcmi_bytes key, struct rcmi_bytes value) {
     struct rcmi_entry *entry;
     rcm_status status = rcmi_map_entry(&client->server->map, key, &entry);
@@ -63,7 +63,7 @@ static void handle_set(struct rcmi_client *client, struct reader *r, uint64_t it
     (void)key_put(client, key, value);
 }
 
-/* Compares and perhaps sets; *ret_value is the value afterwards. */
+/* Compares, and sets on a match; *ret_value is the value afterwards. */
 static enum rcmi_compare compare_set(struct rcmi_client *client, struct reader *r,
                                      struct rcmi_bytes *ret_expected,
                                      struct rcmi_bytes *ret_value) {
@@ -84,7 +84,7 @@ static void handle_compare_set(struct rcmi_client *client, struct reader *r, uin
     struct rcmi_bytes expected, value;
     enum rcmi_compare what = compare_set(client, r, &expected, &value);
     (void)items;
-    /* For a missing key the dialect answers what the client expected. */
+    /* For a missing key torch's protocol returns the expected value. */
     rcmi_client_send_value(client, what == RCMI_COMPARE_MISSING ? expected : value);
 }
 
@@ -125,7 +125,7 @@ static void handle_add(struct rcmi_client *client, struct reader *r, uint64_t it
     (void)items;
     if (key_add(client, r, &sum) == RCM_OK)
         rcmi_client_send_number(client, sum);
-    else /* the dialect has no answer for it */
+    else /* torch's protocol has no error reply */
         rcmi_client_drop(client, "%s", rcmi_last_error()->text);
 }
 
@@ -137,7 +137,7 @@ static void handle_xadd(struct rcmi_client *client, struct reader *r, uint64_t i
     rcmi_client_send_number(client, sum);
 }
 
-/* The key that says that we have operations of our own is always there. */
+/* Whether it is the key of our extension, which always exists. */
 static bool is_features(struct rcmi_bytes key) {
     static const struct rcmi_bytes features = {RCMI_WIRE_FEATURES, sizeof RCMI_WIRE_FEATURES - 1};
     return rcmi_bytes_equal(key, features);
@@ -211,8 +211,8 @@ static void handle_xappend(struct rcmi_client *client, struct reader *r, uint64_
     rcmi_client_send_byte(client, key_append(client, r) == RCM_OK ? 0 : 1);
 }
 
-/* Sends values from the list of keys at get_pos until the output is full enough. The message stays
- * at the front of the input meanwhile, and nothing behind it is looked at. */
+/* Sends the values of the keys at get_pos until the output exceeds its limit. Until all are sent,
+ * the message stays at the front of the input, and later messages are not scanned. */
 static void get_continue(struct rcmi_client *client) {
     while (client->get_left > 0 && !client->dead) {
         if (rcmi_buffer_len(&client->out) > RCMI_CLIENT_OUT_HIGH)
@@ -322,7 +322,7 @@ static void handle_list_keys(struct rcmi_client *client, struct reader *r, uint6
     rcmi_map_each(&client->server->map, send_entry_key, client);
 }
 
-/* Counts under the key without waking; the one that makes the count full wakes the others. */
+/* Increments the key without waking its waiters; the last client of the barrier wakes them. */
 static void handle_barrier(struct rcmi_client *client, struct reader *r, uint64_t items) {
     struct rcmi_map *map = &client->server->map;
     struct rcmi_bytes key = read_bytes(r);
@@ -373,8 +373,8 @@ static const struct rcmi_message messages[] = {
     {RCMI_WIRE_XAPPEND, "XAPPEND", "kv", false, handle_xappend},
 };
 
-/* The dialect of torch 1.13 (to DELETE_KEY) and 2.0: SET is 0, there is WATCH_KEY (7), which
- * nobody uses and we refuse, and no VALIDATE. Index: its opcode; value: the opcode of today. */
+/* Converts opcodes of the dialect of torch 1.13 (up to DELETE_KEY) and 2.0 to current ones. In that
+ * dialect SET is 0, there is no VALIDATE, and WATCH_KEY is 7; it is unused and rejected here. */
 static const uint8_t old_ops[] = {RCMI_WIRE_SET,        RCMI_WIRE_COMPARE_SET, RCMI_WIRE_GET,
                                   RCMI_WIRE_ADD,        RCMI_WIRE_CHECK,       RCMI_WIRE_WAIT,
                                   RCMI_WIRE_GETNUMKEYS, RCMI_WIRE_VALIDATE,    RCMI_WIRE_DELETE_KEY,
@@ -394,7 +394,7 @@ static const struct rcmi_message *message_find(const struct rcmi_client *client,
     return NULL;
 }
 
-/* ---- Looking at the input ------------------------------------------------------------------ */
+/* ---- Scanning the input -------------------------------------------------------------------- */
 
 enum progress { INCOMPLETE, COMPLETE, WRONG };
 
@@ -433,7 +433,7 @@ static enum progress scan_start(struct rcmi_client *client) {
     return COMPLETE;
 }
 
-/* Torch 1.13 knows no limit, and its users may rely on that. */
+/* Torch 1.13 has no limit, and its users may rely on that, so old clients have a higher one. */
 static uint64_t value_max(const struct rcmi_client *client) {
     return client->state == RCMI_CLIENT_OLD ? RCMI_WIRE_REPLY_MAX : RCMI_WIRE_VALUE_MAX;
 }
@@ -466,7 +466,7 @@ static enum progress scan_field(struct rcmi_client *client) {
     return COMPLETE;
 }
 
-/* A pair of MULTI_SET is complete: handles it and takes it off the input. */
+/* Handles a complete pair of a MULTI_SET and removes it from the input. */
 static void item_handle(struct rcmi_client *client) {
     struct rcmi_scan *scan = &client->scan;
     struct reader r = {rcmi_buffer_front(&client->in)};
@@ -502,7 +502,7 @@ static void scan_end(struct rcmi_client *client) {
     client->scan = (struct rcmi_scan){0};
 }
 
-/* The message at the front is complete. */
+/* Handles the complete message at the front. */
 static void message_handle(struct rcmi_client *client) {
     const struct rcmi_message *message = client->scan.message;
     struct reader r = {rcmi_buffer_front(&client->in)};
@@ -519,7 +519,7 @@ static void message_handle(struct rcmi_client *client) {
         scan_end(client);
 }
 
-/* The first bytes tell the dialect. COMPLETE: known. */
+/* Detects the dialect from the first bytes. COMPLETE: detected. */
 static enum progress dialect_find(struct rcmi_client *client) {
     const uint32_t magic = RCMI_WIRE_MAGIC;
     const unsigned char *p = rcmi_buffer_front(&client->in);
@@ -534,15 +534,15 @@ static enum progress dialect_find(struct rcmi_client *client) {
         return COMPLETE;
     }
     if (p[0] == 'R') {
-        rcmi_client_drop(client, "it wants to prove a secret and this store has none; set the same "
+        rcmi_client_drop(client, "it uses a secret and this store has none; set the same "
                                  "RINGCOMM_SECRET everywhere");
         return WRONG;
     }
-    client->state = RCMI_CLIENT_OLD; /* or no store client: its first message will tell */
+    client->state = RCMI_CLIENT_OLD; /* or not a store client: its first message will fail then */
     return COMPLETE;
 }
 
-/* The next message, if it is complete; also the rest of a MULTI_GET. */
+/* Handles the next message if it is complete, or the rest of a MULTI_GET. */
 static enum progress message_next(struct rcmi_client *client) {
     enum progress progress = COMPLETE;
     if (client->get_left > 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP store's server: connections, their input and output, who is dropped and when. Nothing
- * in here waits for a client: output that a socket does not take stays in the client's buffer, and
- * of a client that does not read nothing more is read either.
+ * The TCP store's server: connections, their input, and when clients are dropped. The server never
+ * blocks on a client: output that a socket does not accept stays in the client's buffer. While a
+ * client does not read its output, the server does not read its input.
  */
 #include "tcp_server.h"
 #include <stdio.h>
@@ -14,16 +14,16 @@
 #include "log.h"
 #include "wire.h"
 
-#define FRESH_MS        5000 /* to say who one is */
+#define FRESH_MS        5000 /* for a client to identify itself */
 #define ACCEPT_AGAIN_MS 100
-#define TELL_MS         10000
+#define WARN_EVERY_MS   10000
 #define READ_BLOCK      (64 * 1024)
 #define ACCEPTS_AT_ONCE 64
-#define SILENCE_MS      100 /* a client that came that long ago had time to say something */
+#define SILENCE_MS      100 /* a client had time to send something if it is older than this */
 #define LINGER_LOOK_MS  5
-#define READS_AT_ONCE   4 /* then the other clients get their turn */
+#define READS_AT_ONCE   4 /* per client, then the next one */
 
-/* ---- The list of those that have not said who they are ------------------------------------- */
+/* ---- Unidentified clients ------------------------------------------------------------------ */
 
 static void fresh_add(struct rcmi_client *c) {
     struct rcmi_server *s = c->server;
@@ -61,7 +61,7 @@ static void client_free(struct rcmi_client *c) {
     free(c);
 }
 
-/* At the end of each callback: no handler can hold a dropped client any more. */
+/* Called at the end of each callback, when no handler has a pointer to a dropped client. */
 static void server_reap(struct rcmi_server *s) {
     while (s->dead) {
         struct rcmi_client *c = s->dead;
@@ -72,14 +72,14 @@ static void server_reap(struct rcmi_server *s) {
 
 /* ---- Input --------------------------------------------------------------------------------- */
 
-/* Looks at the first byte without taking it: with a secret, a proof or nothing. */
+/* Peeks at the first byte. If the server has a secret, it must begin a proof of the secret. */
 static void client_greet(struct rcmi_client *c) {
     struct rcmi_server *s = c->server;
     char first;
     ssize_t n = recv(c->watch.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n == 0)
-        rcmi_client_drop(c, "it left without a word");
-    if (n <= 0) /* an error shows again at the read that follows */
+        rcmi_client_drop(c, "it disconnected without sending anything");
+    if (n <= 0) /* the next read returns an error again */
         return;
     c->state = RCMI_CLIENT_NEW;
     if (!s->secret || (first != 'R' && s->allow_plain))
@@ -88,10 +88,10 @@ static void client_greet(struct rcmi_client *c) {
         char peer[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
         if (rcmi_log_rate_allows(&s->log_rate, more))
             rcmi_log(RCMI_LOG_WARN,
-                     "store: refused %s, which proves no secret; "
+                     "store: rejected %s, which does not prove the secret; "
                      "plain torch.distributed clients need RINGCOMM_PLAIN_STORE=1 here%s",
                      rcmi_sockaddr_text(&c->peer, peer), more);
-        rcmi_client_drop(c, "it proves no secret");
+        rcmi_client_drop(c, "it does not prove the secret");
         return;
     }
     c->auth = calloc(1, sizeof *c->auth);
@@ -100,13 +100,14 @@ static void client_greet(struct rcmi_client *c) {
     c->state = RCMI_CLIENT_AUTH;
 }
 
-/* A whole proof that is wrong came from one of us, most likely. */
+/* Drops a client whose proof failed. A complete but wrong proof is probably from a rank with
+ * another secret, so it is logged as a warning. */
 static void client_refuse(struct rcmi_client *c) {
     char reason[sizeof rcmi_last_error()->text], peer[RCMI_ADDR_TEXT], more[RCMI_LOG_MORE];
     memcpy(reason, rcmi_last_error()->text, sizeof reason);
     if (rcmi_last_error()->status == RCM_ERR_AUTH && c->auth->in_done == sizeof c->auth->in &&
         rcmi_log_rate_allows(&c->server->log_rate, more))
-        rcmi_log(RCMI_LOG_WARN, "store: refused %s: %s%s", rcmi_sockaddr_text(&c->peer, peer),
+        rcmi_log(RCMI_LOG_WARN, "store: rejected %s: %s%s", rcmi_sockaddr_text(&c->peer, peer),
                  reason, more);
     rcmi_client_drop(c, "%s", reason);
 }
@@ -124,7 +125,7 @@ static void client_prove(struct rcmi_client *c) {
     c->state = RCMI_CLIENT_NEW;
 }
 
-/* Handles what is there. Only a full output stops it early, and it goes on when that drained. */
+/* Handles all available input. Stops early only if the output is full; resumes when it drains. */
 static void client_work(struct rcmi_client *c) {
     bool full;
     do {
@@ -153,7 +154,7 @@ static void client_read(struct rcmi_client *c) {
             break;
     }
     if (rcmi_buffer_len(&c->in) == 0)
-        rcmi_buffer_fini(&c->in); /* thousands of idle clients shall cost little */
+        rcmi_buffer_fini(&c->in); /* saves memory with thousands of idle clients */
 }
 
 static void client_ready(void *arg, uint32_t events) {
@@ -162,7 +163,7 @@ static void client_ready(void *arg, uint32_t events) {
 
     rcmi_client_flush(c);
     if (!c->dead && c->state == RCMI_CLIENT_WATCH)
-        rcmi_client_drop(c, "the watching connection of an old client said something or left");
+        rcmi_client_drop(c, "the watch connection of an old client sent something or ended");
     if (!c->dead && c->state == RCMI_CLIENT_SILENT)
         client_greet(c);
     if (!c->dead && c->state == RCMI_CLIENT_AUTH)
@@ -175,7 +176,7 @@ static void client_ready(void *arg, uint32_t events) {
     server_reap(s);
 }
 
-/* ---- Dropping the silent ------------------------------------------------------------------- */
+/* ---- Dropping silent clients --------------------------------------------------------------- */
 
 static bool same_host(const struct rcmi_sockaddr *a, const struct rcmi_sockaddr *b) {
     if (a->addr.ss_family != b->addr.ss_family)
@@ -190,8 +191,8 @@ static bool same_host(const struct rcmi_sockaddr *a, const struct rcmi_sockaddr 
                   sizeof(struct in6_addr)) == 0;
 }
 
-/* Clients of torch 1.13 open a second connection on which they never say anything, and which they
- * want to keep: one is left to each of them. */
+/* Clients of torch 1.13 open a second connection and never send anything on it, but need it. So
+ * each may keep one silent connection. */
 static bool second_of_old_client(const struct rcmi_client *c) {
     int old = 0, watching = 0;
     if (c->state != RCMI_CLIENT_SILENT)
@@ -214,9 +215,9 @@ static void client_drop_fresh(struct rcmi_client *c, const char *reason) {
     }
 }
 
-/* One of the fresh goes to make room: the oldest that is silent although it had time to speak, else
- * the oldest that has proved nothing, else the oldest. False if there are none. */
-static bool server_make_room(struct rcmi_server *s) {
+/* Drops one unidentified client to free its descriptor: the oldest that had time to send something
+ * and did not, else the oldest unauthenticated one, else the oldest. False if there are none. */
+static bool server_drop_one(struct rcmi_server *s) {
     const rcmi_deadline silent_since = rcmi_deadline_in(FRESH_MS - SILENCE_MS);
     struct rcmi_client *victim = NULL;
     int least = 3;
@@ -230,7 +231,7 @@ static bool server_make_room(struct rcmi_server *s) {
         }
     }
     if (victim)
-        client_drop_fresh(victim, "too many others have not said who they are");
+        client_drop_fresh(victim, "too many unidentified clients");
     server_reap(s);
     return victim != NULL;
 }
@@ -240,7 +241,7 @@ static void server_drop_silent(void *arg) {
     struct rcmi_client *c = s->fresh, *next;
     for (; c && rcmi_deadline_passed(c->drop_at); c = next) {
         next = c->fresh_next;
-        client_drop_fresh(c, "it did not say in time who it is");
+        client_drop_fresh(c, "it did not identify itself in time");
     }
     server_reap(s);
     if (s->fresh)
@@ -251,7 +252,7 @@ static void server_drop_silent(void *arg) {
 
 void rcmi_server_accepted(struct rcmi_server *s, int fd) {
     if (s->nfresh >= s->max_fresh)
-        (void)server_make_room(s);
+        (void)server_drop_one(s);
     struct rcmi_client *c = calloc(1, sizeof *c);
     if (!c) {
         rcmi_fd_close(&fd);
@@ -270,7 +271,7 @@ void rcmi_server_accepted(struct rcmi_server *s, int fd) {
     fresh_add(c);
     if (rcmi_loop_watch(s->loop, &c->watch, c->events) != RCM_OK)
         rcmi_client_drop(c, "%s", rcmi_last_error()->text);
-    else /* a client that waited in the queue has most likely said something by now */
+    else /* a client that waited in the accept queue has probably sent something */
         client_ready(c, EPOLLIN);
 }
 
@@ -281,16 +282,17 @@ static void server_accept(void *arg, uint32_t events) {
     (void)events;
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
         status = rcmi_accept(s->listener.fd, &fd);
-        if (status == RCM_ERR_RESOURCE && server_make_room(s))
+        if (status == RCM_ERR_RESOURCE && server_drop_one(s))
             continue;
         if (status != RCM_OK)
             break;
         rcmi_server_accepted(s, fd);
     }
     if (status != RCM_OK && status != RCM_AGAIN) {
-        /* Out of descriptors: the waiting connection would wake us at once, so look away. */
-        if (rcmi_deadline_passed(s->told)) {
-            s->told = rcmi_deadline_in(TELL_MS);
+        /* Out of descriptors: the pending connection would wake the loop continuously, so the
+         * listener is not watched for a while. */
+        if (rcmi_deadline_passed(s->quiet_until)) {
+            s->quiet_until = rcmi_deadline_in(WARN_EVERY_MS);
             rcmi_log(RCMI_LOG_WARN, "store: %s; clients have to wait (is ulimit -n too low?)",
                      rcmi_last_error()->text);
         }
@@ -308,7 +310,7 @@ static void server_accept_again(void *arg) {
 
 /* ---- Life cycle ---------------------------------------------------------------------------- */
 
-/* On the loop's thread, or where there is none. */
+/* Runs on the loop's thread, or on the caller's if there is none. */
 static void server_close_all(void *arg) {
     struct rcmi_server *s = arg;
     while (s->clients) {
@@ -366,7 +368,7 @@ void rcmi_server_stop(struct rcmi_server *s) {
 rcm_status rcmi_server_create(const char *secret, bool allow_plain,
                               struct rcmi_server **ret_server) {
     struct rcmi_auth probe;
-    rcm_status status = rcmi_auth_start(&probe, secret, false); /* built with libcrypto? */
+    rcm_status status = rcmi_auth_start(&probe, secret, false); /* fails without libcrypto */
     if (status != RCM_OK)
         return status;
     struct rcmi_server *s = calloc(1, sizeof *s);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which client waits for which key at the TCP store's server: a list at each entry and at each
- * client. */
+/* The waiters of the TCP store's server: one list per key's entry and one list per client. */
 #include <stdlib.h>
 #include "error.h"
 #include "tcp_server.h"
 #include "wire.h"
 
-/* One client waits for one key; in two lists. */
+/* One client waits for one key; a member of both lists. */
 struct rcmi_waiter {
     struct rcmi_waiter *key_next, **key_at;       /* at the entry */
     struct rcmi_waiter *client_next, **client_at; /* at the client */
@@ -69,7 +68,7 @@ bool rcmi_key_exists(const struct rcmi_server *server, struct rcmi_bytes key) {
 }
 
 bool rcmi_wait_begin(struct rcmi_client *client, const struct rcmi_bytes *keys, size_t n) {
-    rcmi_wait_cancel(client); /* a client that asks again has given up its earlier question */
+    rcmi_wait_cancel(client); /* a new WAIT replaces the client's earlier one */
     for (size_t i = 0; i < n; i++) {
         if (rcmi_key_exists(client->server, keys[i]))
             continue;
@@ -87,7 +86,7 @@ void rcmi_wait_next(struct rcmi_client *client, struct rcmi_bytes key) {
         rcmi_client_drop(client, "%s", rcmi_last_error()->text);
 }
 
-/* Takes the waiter off; true if its client waits for nothing else and was told. */
+/* Removes the waiter; true if its client waits for no other key and was woken. */
 static bool waiter_wake(struct rcmi_waiter *w) {
     struct rcmi_client *client = w->client;
     waiter_unlink(w);

@@ -7,11 +7,11 @@
 #include <string.h>
 #include "error.h"
 
-#define MAX_RANKS 1000000 /* far above what anybody starts; a typing error is caught */
+#define MAX_RANKS 1000000 /* far above any real job, to detect typing errors */
 
 rcm_status rcmi_parse_number(const char *text, int64_t min, int64_t max, int64_t *ret_value) {
     char *end;
-    /* strtoll skips leading blanks and takes "+1"; a URL or a variable should hold neither. */
+    /* strtoll skips leading blanks and accepts "+1"; both are errors in a URL or a variable. */
     if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '-')
         return RCM_ERR_INVALID;
     errno = 0;
@@ -129,7 +129,7 @@ static rcm_status url_path(const char *path, struct rcmi_url *url) {
     return url->path ? RCM_OK : rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for a URL");
 }
 
-/* What follows the scheme, the query cut off. */
+/* Parses the part between the scheme and the query. */
 static rcm_status url_rest(const char *text, char *rest, struct rcmi_url *url) {
     size_t len = strlen(rest);
     switch (url->scheme) {
@@ -146,9 +146,8 @@ static rcm_status url_rest(const char *text, char *rest, struct rcmi_url *url) {
         return url_path(rest, url);
     case RCMI_SCHEME_ENV:
         if (len > 0)
-            return rcmi_fail(
-                RCM_ERR_INVALID, 0,
-                "store URL \"%s\": env:// takes nothing but ?rank= and world_size=", text);
+            return rcmi_fail(RCM_ERR_INVALID, 0,
+                             "store URL \"%s\": env:// takes only ?rank= and world_size=", text);
         return RCM_OK;
     }
     return RCM_OK;

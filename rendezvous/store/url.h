@@ -24,15 +24,15 @@ struct rcmi_url {
     int server;     /* -1: not given */
 };
 
-/* RCM_ERR_INVALID with a sentence that quotes the URL. rcmi_url_fini frees. */
+/* RCM_ERR_INVALID quotes the URL. rcmi_url_fini frees. */
 rcm_status rcmi_url_parse(const char *text, struct rcmi_url *ret_url);
 void rcmi_url_fini(struct rcmi_url *url);
 
-/* A decimal number within [min, max] and nothing else around it. */
+/* Parses a decimal number in [min, max]; rejects all other characters. */
 rcm_status rcmi_parse_number(const char *text, int64_t min, int64_t max, int64_t *ret_value);
 
-/* Whether the text can be a host's name or number, without brackets: nothing of "/?#@[]", no space
- * and no control character in it. */
+/* Whether the text can be a host's name or address, without brackets: it has no character of
+ * "/?#@[]", no space and no control character. */
 bool rcmi_url_host_ok(const char *host);
 
 /* "tcp://host:port", with brackets around an IPv6 number; malloc'd. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every kind of store does with values: copies, integers as text, compare-and-set, append. */
+/* Values in all kinds of store: copies, integers as text, compare-and-set, append. */
 #include "store.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ bool rcmi_bytes_equal(struct rcmi_bytes a, struct rcmi_bytes b) {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* The whole of `text` as a decimal integer. */
+/* Parses all of `text` as a decimal integer. */
 static bool text_to_int(struct rcmi_bytes text, int64_t *ret_value) {
     const char *p = text.data;
     size_t i = 0;
@@ -56,7 +56,7 @@ rcm_status rcmi_add_text(struct rcmi_bytes key, const struct rcmi_entry *old, in
                          int64_t *ret_value, char ret_text[RCMI_INT_TEXT]) {
     int64_t sum = 0;
     if (old && !text_to_int(rcmi_entry_value(old), &sum))
-        return rcmi_fail(RCM_ERR_INVALID, 0, "the value of key \"%.*s\" is no integer",
+        return rcmi_fail(RCM_ERR_INVALID, 0, "the value of key \"%.*s\" is not an integer",
                          (int)(key.len < 200 ? key.len : 200), (const char *)key.data);
     if (__builtin_add_overflow(sum, delta, &sum))
         return rcmi_fail(RCM_ERR_INVALID, 0, "key \"%.*s\" plus %" PRId64 " exceeds 64 bits",

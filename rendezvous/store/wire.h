@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wire of the TCP store: that of torch.distributed's TCPStore, dialect of current torch, with
- * three operations of our own.
+ * The wire protocol of the TCP store: that of current torch.distributed's TCPStore, extended by
+ * three operations.
  *
- * A request is an opcode byte and its fields, all in the machine's byte order: key and value are a
- * uint64 length and bytes, number an int64, a list a uint64 count and that many items. Keys of
- * users carry a "/" in front. A client opens with VALIDATE and a magic number; the dialect of
- * torch 1.13 and 2.0 does not, and has SET as 0.
+ * A request is an opcode byte and its fields, all in the machine's byte order. key and value are a
+ * uint64 length and bytes; number is an int64; a list is a uint64 count and that many items. Keys
+ * of users begin with "/". A client starts with VALIDATE and a magic number. The dialect of torch
+ * 1.13 and 2.0 has no VALIDATE, and its SET is 0.
  *
  *   op           fields            reply
  *   VALIDATE     uint32 magic      none
- *   SET          key value         none            (we send a PING behind it, to know it arrived)
+ *   SET          key value         none            (followed by a PING, as its acknowledgement)
  *   COMPARE_SET  key value value   value           expected, desired; the value afterwards
  *   GET          key               value           empty if the key is missing
  *   ADD          key number        number
@@ -24,16 +24,17 @@
  *   CANCEL_WAIT                    byte            1
  *   PING         uint32            uint32          the same
  *   QUEUE_PUSH   key value         none
- *   QUEUE_POP    key               number [value]  how many there were, and the first
+ *   QUEUE_POP    key               number [value]  the number of items before, and the first
  *   QUEUE_LEN    key               number
  *   LIST_KEYS                      number, values
- *   BARRIER      key number        byte            0 when `number` clients came
- *   XADD         key number        byte number     0 done, 1 the value is no integer or too large
+ *   BARRIER      key number        byte            0 when `number` clients have called it
+ *   XADD         key number        byte number     0 done, 1 not an integer or too large
  *   XCOMPARE_SET key value value   byte value      0 kept, 1 set, 2 missing
  *   XAPPEND      key value         byte            0 done, 1 it would be too long
  *
- * A server that has the X operations says to CHECK that RCMI_WIRE_FEATURES exists, a key no user
- * can have. (Not to GET: servers of torch but those on libuv hang up at a GET of a missing key.)
+ * A server with the X operations replies 0 to a CHECK of RCMI_WIRE_FEATURES, a key that no user can
+ * have. GET is not used for this: torch servers not on libuv close the connection at a GET of a
+ * missing key.
  */
 #ifndef RCMI_WIRE_H
 #define RCMI_WIRE_H
@@ -72,7 +73,7 @@ enum rcmi_wire_op {
 #define RCMI_WIRE_VALUE_MAX ((uint64_t)RCMI_STORE_VALUE_MAX)
 #define RCMI_WIRE_LIST_MAX  131072                       /* keys of a call */
 #define RCMI_WIRE_BYTES_MAX ((size_t)128 * 1024 * 1024)  /* of all keys of a call */
-#define RCMI_WIRE_REPLY_MAX ((uint64_t)64 * 1024 * 1024) /* what a client takes as one value */
+#define RCMI_WIRE_REPLY_MAX ((uint64_t)64 * 1024 * 1024) /* of one value that a client accepts */
 
 #define RCMI_WIRE_FEATURES "ringcomm/features"
 #define RCMI_WIRE_INIT     "init/" /* torch counts the ranks that connected under this key */

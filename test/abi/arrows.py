@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The test of the arrows: arrows.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
+"""Checks the dependencies between layers: arrows.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
 
-Each room (a folder of the source), and each part of a room that is a library of its own (a folder in
-it), may use only what is below it; the rows of transport/ see nothing of its framework but row.h,
-and no test includes a source of the library. Two things are read: the
-#include lines of each room's files, and the undefined symbols of each room's static archive, which
-must be defined in the room itself, in a room it may use, or outside of the library. Public
-functions (rcm_...) may be defined in any room and used by all. Prints each broken arrow; exit
-status 1 if there is one.
+A layer is a folder of the source, or a part of it that is a library of its own. A layer may use only layers
+below it (MAY_USE). The backends in transport/ may include only backend.h of its framework. No test includes a
+source of the library.
+
+Checks the #include lines of each layer's files, and the undefined symbols of its static archive. A symbol
+must be defined in the layer itself, in a layer it may use, or outside the library. Public functions
+(rcm_...) may be defined in any layer and used by all. Prints each violation; exit status 1 if there is one.
 """
 import argparse
 import os
@@ -32,18 +32,18 @@ MAY_USE = {
     'api': ['api/p2p', 'api/agreement', 'api/diagnosis', 'api/members', 'algorithms', 'transport',
             'rendezvous', 'base'],
 }
-# Faces: they see ringcomm.h alone, and are no part of the library.
+# Language bindings: they may include only ringcomm.h, and are not part of the library.
 FACES = {'api/python'}
-# A room's framework: its folders, and its headers that are hidden. The room's other folders that are
-# no part (the rows of the transports) may include neither these nor each other's, but OPEN.
+# A layer's framework: its folders and private headers. The backends (other folders of the layer) may include
+# neither these nor headers of other backends, except OPEN.
 FRAMEWORK = {'transport': ['node.h', 'registry.h', 'net', 'link', 'channel']}
 OPEN = {'transport': ['channel/fifo.h', 'channel/ranges.h']}
-PUBLIC_HEADER = 'ringcomm.h'  # of api/, open to all
+PUBLIC_HEADER = 'ringcomm.h'  # in api/, for all layers
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def room_of(path):
-    """The room or part that a path relative to the source root lies in."""
+    """The layer of a path relative to the source root."""
     parts = os.path.dirname(os.path.normpath(path)).split(os.sep)
     names = ['/'.join(parts[:n]) for n in range(len(parts), 0, -1)]
     return next((name for name in names if name in MAY_USE), parts[0])
@@ -59,7 +59,7 @@ def room_files(root, room):
 
 
 def headers_of_rooms(root):
-    """Name of each header, and its path relative to its room -> set of rooms that have it."""
+    """Name of each header, and its path relative to its layer -> set of layers that have it."""
     found = {}
     for room in MAY_USE:
         for path in room_files(root, room):
@@ -70,7 +70,7 @@ def headers_of_rooms(root):
 
 
 def rooms_of_include(root, room, path, name, headers):
-    """The rooms that an #include in `path` may mean; empty for what is not ours."""
+    """The layers that an #include in `path` may refer to; empty for headers outside the library."""
     beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
     if os.path.exists(beside):
         return {room_of(os.path.relpath(beside, root))}
@@ -82,7 +82,7 @@ def rooms_of_include(root, room, path, name, headers):
 
 
 def hidden_from_row(root, path, name):
-    """Whether a file of a row includes what rows may not see."""
+    """True if a file of a backend includes a header that backends may not include."""
     room, row, *rest = os.path.relpath(path, root).split(os.sep)
     if room not in FRAMEWORK or not rest or row in FRAMEWORK[room]:
         return False
@@ -125,7 +125,7 @@ def check_includes(root):
                 lines += 1
                 where = f'{os.path.relpath(path, root)}:{number}'
                 if hidden_from_row(root, path, match[2]):
-                    broken.append(f'{where}: a row may not include {match[2]}, only row.h and what '
+                    broken.append(f'{where}: a backend may not include {match[2]}, only backend.h and what '
                                   'it includes')
                 owners = rooms_of_include(root, room, path, match[2], headers)
                 if owners and not owners & {room, *allowed}:
@@ -174,7 +174,7 @@ def main():
     args = parser.parse_args()
     archives = dict(item.split('=', 1) for item in args.archive)
     if archives and set(archives) != set(MAY_USE) - FACES:
-        sys.exit(f'archives of {sorted(archives)} given, of {sorted(set(MAY_USE) - FACES)} wanted')
+        sys.exit(f'archives of {sorted(archives)} given, of {sorted(set(MAY_USE) - FACES)} required')
     broken, lines = check_includes(args.root)
     broken += check_tests(args.root)
     uses = 0

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The test of arrows.py itself: arrows_test.py ARROWS CC AR NM
 
-Makes a small library of all rooms, sees it pass, then breaks one arrow at a time, by an include or
-by a symbol, and sees each found and named.
+A small library with all layers must pass. Then each forbidden dependency, by an include or by a symbol, must
+be reported with its place.
 """
 import os
 import subprocess
@@ -60,17 +60,17 @@ GOOD = {
                   'int rcm_public(void) { return rcmi_plan() + rcmi_store() + rcmi_link(); }\n',
 }
 
-# What is appended to which file, and what must be said.
+# File, appended text, expected output.
 BREAKS = [
     ('base/error.c', '#include "kernels.h"\n', 'base may not include kernels.h of kernels'),
     ('kernels/sum.c', '#include "transport.h"\n', 'kernels may not include transport.h'),
     ('kernels/sum.c', '#include "fifo.h"\n', 'kernels may not include fifo.h of transport'),
-    ('transport/shm/shm.c', '#include "../node.h"\n', 'a row may not include ../node.h'),
-    ('transport/shm/shm.c', '#include "node.h"\n', 'a row may not include node.h'),
-    ('transport/shm/shm.c', '#include "../link/link.h"\n', 'a row may not include ../link/link.h'),
-    ('transport/shm/shm.c', '#include "link.h"\n', 'a row may not include link.h'),
-    ('transport/shm/shm.c', '#include "../tcp/tcp.h"\n', 'a row may not include ../tcp/tcp.h'),
-    ('transport/shm/shm.c', '#include "tcp/tcp.h"\n', 'a row may not include tcp/tcp.h'),
+    ('transport/shm/shm.c', '#include "../node.h"\n', 'a backend may not include ../node.h'),
+    ('transport/shm/shm.c', '#include "node.h"\n', 'a backend may not include node.h'),
+    ('transport/shm/shm.c', '#include "../link/link.h"\n', 'a backend may not include ../link/link.h'),
+    ('transport/shm/shm.c', '#include "link.h"\n', 'a backend may not include link.h'),
+    ('transport/shm/shm.c', '#include "../tcp/tcp.h"\n', 'a backend may not include ../tcp/tcp.h'),
+    ('transport/shm/shm.c', '#include "tcp/tcp.h"\n', 'a backend may not include tcp/tcp.h'),
     ('test/unit/test_error.c', '#include "../../base/error.c"\n', 'a test may not include'),
     ('transport/shm/shm.c', '#include "plan.h"\n', 'transport may not include plan.h'),
     ('transport/shm/shm.c', '#include "../../algorithms/plan.h"\n', 'transport may not include'),
@@ -110,7 +110,7 @@ def room_of(name):
 
 
 def write(root, name, text):
-    """Writes a file and, if it is a source, compiles it and makes its room's archive anew."""
+    """Writes a file. A source is compiled, and its layer's archive is rebuilt."""
     path = os.path.join(root, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, 'w', encoding='utf-8') as f:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program as a user outside of this repository writes it: built against the installed header
- * and library, with what pkg-config says. Prints the sum of one rank's array.
+ * A program of a user outside this repository, built against the installed header and library with
+ * the flags of pkg-config. Prints the sum of one rank's array.
  */
 #include <ringcomm.h>
 #include <stdio.h>

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""descriptors.py ROOT: every call in the library that makes a descriptor stands in rcmi_fd_high
-(base/os/fd.h), so that none is below 3, or is rcmi_fopen or rcmi_opendir. A new raw call is an error,
-with its place. Exempt is what is closed in the same function by the C library (getifaddrs,
-getaddrinfo), and what is taken in two steps: see TWO_STEPS.
+"""descriptors.py ROOT: checks calls that create descriptors, and waits on condition variables.
 
-Waits on condition variables with deadlines are rcmi_condition_wait's (base/thread.h): the library
-must also load where glibc is 2.28, and its deadlines are on one clock. Exempt is the Python face,
-which sees ringcomm.h alone."""
+Every call in the library that creates a descriptor is wrapped in rcmi_fd_high (base/os/fd.h), so that no
+descriptor is below 3, or is rcmi_fopen or rcmi_opendir. Other calls are printed with their place. Exempt are
+descriptors that the C library closes in the same function (getifaddrs, getaddrinfo), and TWO_STEPS.
+
+Waits on condition variables with deadlines use rcmi_condition_wait (base/thread.h), because the library must
+load with glibc 2.28, and its deadlines use one clock. Exempt is the Python binding, which may include only
+ringcomm.h."""
 import pathlib
 import re
 import sys
@@ -22,14 +23,14 @@ CONDITIONS = 'pthread_cond_timedwait pthread_cond_clockwait pthread_condattr_set
 MAKER = re.compile(r'(?<![\w.>])(?:' + '|'.join(MAKERS) + r')\s*\(|'
                    r'(?<![\w.>])syscall\s*\(\s*(?:SYS_|__NR_)(?:' + SYSTEM.replace(' ', '|') + r')\b')
 FORBIDDEN = re.compile(r'(?<![\w.>])(' + '|'.join(NEVER + CONDITIONS) + r')\s*\(')
-# Both ends of a pair, the descriptors of a message: each goes through rcmi_fd_high afterwards.
+# Calls that return several descriptors. Each is passed to rcmi_fd_high afterwards.
 TWO_STEPS = re.compile(r'(?<![\w.>])(?:socketpair)\s*\(|\bMSG_CMSG_CLOEXEC\b')
 DUPLICATE = re.compile(r'\bF_DUPFD(?:_CLOEXEC)?\s*,\s*(.*?)\)')
 ALLOWED = re.compile(r'rcmi_fd_high\s*\(\s*(?:\(int\)\s*)?$')
 
 
 def code(text):
-    """Without comments and texts, with as many lines."""
+    """The text without comments and strings, with the same line numbers."""
     def blank(match):
         return re.sub(r'[^\n]', ' ', match[0])
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text,
@@ -43,7 +44,7 @@ def faults(path, text):
         return f'{path}:{text.count(chr(10), 0, at) + 1}'
     for match in MAKER.finditer(text):
         if not ALLOWED.search(text[:match.start()]):
-            yield f'{place(match.start())}: {match[0].strip()} is not in rcmi_fd_high()'
+            yield f'{place(match.start())}: {match[0].strip()} is not wrapped in rcmi_fd_high()'
     for match in FORBIDDEN.finditer(text):
         use, wrapper = (('rcmi_condition_init, rcmi_condition_wait', 'thread.c')
                         if match[1] in CONDITIONS else ('rcmi_fopen, rcmi_opendir', 'fd.c'))
@@ -54,7 +55,7 @@ def faults(path, text):
             yield f'{place(match.start())}: {match[0]} may return less than 3'
     for match in TWO_STEPS.finditer(text):
         if 'rcmi_fd_high(' not in text:
-            yield f'{place(match.start())}: {match[0]} and no rcmi_fd_high() for what it makes'
+            yield f'{place(match.start())}: {match[0]} without rcmi_fd_high() for its descriptors'
 
 
 def check_itself():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Three lists that must be one: exports.py HEADER MAP LIBRARY NM
+"""Compares three lists that must be equal: exports.py HEADER MAP LIBRARY NM
 
-The functions that ringcomm.h declares, the names that the linker map lists, and the symbols that
-the shared library exports. And nothing of the libraries for tests and tools is in it (APART).
+The functions declared in ringcomm.h, the names in the linker map, and the symbols exported by the shared
+library. The shared library must not contain symbols of the libraries for tests and tools (APART).
 """
 import re
 import subprocess
@@ -27,7 +27,7 @@ def declared(path):
         if token in '({[':
             depth += 1
         elif token in ')}]':
-            depth = max(0, depth - 1)  # the brace that closes extern "C" has no partner here
+            depth = max(0, depth - 1)  # the closing brace of extern "C" is unmatched here
         elif depth == 0:
             names.append(token)
     return names
@@ -52,12 +52,12 @@ def exported(nm, path):
     listing = subprocess.run([nm, '-D', '--defined-only', '-P', path], check=True, text=True,
                              capture_output=True).stdout
     rows = [line.split() for line in listing.splitlines()]
-    # kind A is the name of a version in the map, no function
+    # kind A is a version name of the map, not a function
     return [row[0].split('@')[0] for row in rows if row[1] != 'A']
 
 
 def apart(nm, path):
-    """Symbols of libraries that are no part of this one; a library without symbols shows none."""
+    """Symbols of the libraries for tests and tools. A stripped library shows none."""
     listing = subprocess.run([nm, '-P', path], check=False, text=True, capture_output=True).stdout
     return sorted({line.split()[0] for line in listing.splitlines() if APART.match(line)})
 
@@ -78,7 +78,7 @@ def main():
             print(f'{name} is not in {" and not in ".join(missing)}')
             bad = True
     for name in apart(nm, library):
-        print(f'libringcomm.so has {name}, which is for tests and tools')
+        print(f'libringcomm.so contains {name}, which belongs to tests and tools')
         bad = True
     print(', '.join(f'{len(names)} in {where}' for where, names in lists.items()))
     sys.exit(bad)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The test of exports.py itself: exports_test.py EXPORTS CC NM
 
-A small library for which the three lists agree passes; one difference in any of them is named.
+A small library with equal lists must pass. A difference in any of the lists must be reported.
 """
 import os
 import subprocess
@@ -69,7 +69,7 @@ def main():
     expect(exports(HEADER, SOURCE, leak), 1, 'rcm* is not in ringcomm.h')
     expect(exports('', SOURCE, MAP), 1, 'ringcomm.h: 0 names')
     expect(exports(HEADER, SOURCE + 'int chaos_peek(void) { return 5; }\n', MAP), 1,
-           'libringcomm.so has chaos_peek')
+           'libringcomm.so contains chaos_peek')
 
 
 if __name__ == '__main__':

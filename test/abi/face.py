@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A row of the public face has its tests: face.py ROW TABLE MAP TEST_FOLDER INTRO_TESTS
+"""Checks that a row of the public API has tests: face.py ROW TABLE MAP TEST_FOLDER INTRO_TESTS
 
-TABLE is face.txt. Every function of MAP is in exactly one row; each of this ROW is called by a source
-in TEST_FOLDER other than forked.c, which calls all; and every pattern of the row's tests finds a test
-of the build (meson's intro-tests.json). Whether these pass is their own matter.
+TABLE is face.txt. Every function of MAP is in exactly one row. Each function of ROW is called by a source in
+TEST_FOLDER other than forked.c, which calls all functions. Every test pattern of the row matches a test of the
+build (meson's intro-tests.json). The tests themselves are not run.
 """
 import fnmatch
 import json
@@ -33,7 +33,7 @@ def matching(names, patterns):
 
 
 def called(folder):
-    """All words rcm_... that sources below folder use as functions."""
+    """All names rcm_... in sources below folder."""
     found = set()
     for path, _, names in os.walk(folder):
         for name in names:
@@ -55,10 +55,10 @@ def check_row(row, functions, folder, tests):
     if not own:
         yield 'the row has no function'
     for name in sorted(own - called(folder)):
-        yield f'no test but forked.c calls {name}'
+        yield f'only forked.c calls {name}'
     for pattern in row['tests']:
         if not matching(tests, [pattern]):
-            yield f'there is no test {pattern}'
+            yield f'no test matches {pattern}'
     print(f'{len(own)} functions, {len(matching(tests, row["tests"]))} tests')
 
 

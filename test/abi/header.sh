@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# header.sh HEADER LANGUAGE STANDARD COMPILER...: the public header compiles alone, strictly, and
-# twice in one file; every _INIT macro is usable. Without a COMPILER: skipped.
+# header.sh HEADER LANGUAGE STANDARD COMPILER...: the public header compiles on its own with strict warnings, and
+# twice in one file. Every _INIT macro is usable. Skipped without a COMPILER.
 set -eu
 header=$1 language=$2 standard=$3
 shift 3
@@ -15,7 +15,7 @@ cat >"$dir/alone" <<END
 END
 "$@" -x "$language" "-std=$standard" -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$dir/alone"
 
-# As users compile it, outside the folders of the system.
+# As users compile it, not as a system header.
 {
     echo "#include \"$header\""
     echo 'int use(void);'

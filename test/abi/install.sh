@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# install.sh MESON BUILD_DIR CONSUMER README VERSION COMPILER...: installs into an empty folder,
-# builds the consumer with what pkg-config says of that folder, and runs it there; then the same with
-# the program in README.md, on four ranks.
+# install.sh MESON BUILD_DIR CONSUMER README VERSION COMPILER...: installs into an empty folder, builds
+# the consumer there with the flags of pkg-config, and runs it. Then the same with the program of
+# README.md, on four ranks.
 set -eu
 meson=$1 build=$2 consumer=$3 readme=$4 version=$5
 shift 5
@@ -18,8 +18,8 @@ PKG_CONFIG_SYSROOT_DIR=$dir
 export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
 [ "$(pkg-config --modversion ringcomm)" = "$version" ] || { echo "wrong version in $pc"; exit 1; }
 
-# Nothing of the source tree is visible to the programs. The README's is its only indented code that
-# begins with an #include.
+# The programs see nothing of the source tree. README has one indented block that begins with an
+# #include.
 cp "$consumer" "$dir/consumer.c"
 sed -n '/^    #include/,/^    }/s/^    //p' "$readme" >"$dir/first.c"
 cd "$dir"

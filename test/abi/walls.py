@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The test of the walls inside the rooms: walls.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
+"""Checks the order of parts inside the layers: walls.py SOURCE_ROOT [--nm NM] [--archive ROOM=FILE ...]
 
-Read from the symbols of the objects: each file of a room belongs to a part (ORDER), and calls only
-its own part and those below it; and calls between files make no circle (a.c calls b.c, which calls
-a.c, directly or by others) but inside one backend. What a part calls of one above goes through a
-table that it was handed. Public functions (rcm_...) may be called from every part.
+The symbols of the objects show the calls. Each file of a layer belongs to a part (ORDER). It calls
+only its own part and lower parts. Calls between files make no circle (a.c calls b.c, which calls a.c,
+directly or through others), except inside one backend. A part calls higher ones only through a table
+that it is given. Every part may call public functions (rcm_...).
 
-A header that shows the struct of a communicator to every file is no wall, so at most INCLUDERS files
-may include api/work/comm.h, each with its own line: no other header may bring it along; of other
-headers but the contracts the number is larger. README's picture of the rooms draws the arrows that
-arrows.py allows, no more and no less. A folder has at most FILES files, but pictures and what fuzzers
-found. Not here: whether the code keeps to those arrows (arrows.py).
+At most INCLUDERS files may include api/work/comm.h, which has the struct of a communicator, and no
+header may include it. For other headers the limit is HEADER_INCLUDERS; headers with a contract are
+exempt. api/pictures/layers.svg shows the arrows that
+arrows.py allows, no more and no less. A folder has at most FILES files; folders of pictures and of
+fuzzers' inputs are exempt. Not here: whether the code follows these arrows (arrows.py).
 """
 import argparse
 import os
@@ -25,8 +25,8 @@ HEADER, INCLUDERS = 'comm.h', 15
 FILES = 30
 HEADER_INCLUDERS = 25
 CONTRACTS = {'ringcomm.h', 'transport.h', 'algorithm.h', 'plan.h'}
-# Of each archive, its parts from the lowest to the highest. Parts of one line do not call each
-# other. A folder is a part with what lies below it; a file, or a folder in it, may be one of its own.
+# The parts of each archive, from the lowest to the highest. Parts of one line do not call each other.
+# A folder with its subfolders is a part; a file or a subfolder can be a separate part.
 ORDER = {
     'base': ['base/text.c', 'base/error.c', 'base/settings', 'base', 'base/os',
              'base/auth.c base/wire_version.c'],
@@ -90,7 +90,7 @@ def check_folders(root):
 
 
 def check_headers(root):
-    """Headers of the rooms above kernels that too many files of the rooms include."""
+    """Headers of the layers above kernels that too many files include."""
     counts = {}
     for room in ('base', 'kernels', 'transport', 'rendezvous', 'algorithms', 'api'):
         for folder, _, names in os.walk(os.path.join(root, room)):
@@ -148,7 +148,7 @@ def part_of(order, path):
 
 
 def check_order(order, graph):
-    """Calls of a part above, or beside."""
+    """Calls of a higher part, or of another part at the same height."""
     wrong = [f'{path} is in no part' for path in graph
              if path.endswith('.c') and not part_of(order, path)]
     for path, used in sorted(graph.items()):
@@ -187,7 +187,7 @@ def check_archive(root, nm, room, archive):
     graph = calls(nm, archive, sources(root, room))
     print(f'{room}: {sum(map(len, graph.values()))} arrows between {len(graph)} files')
     if not any(graph.values()) and len(graph) > 1:
-        return [f'{archive}: nothing was read']
+        return [f'{archive}: no symbols']
     between = {path: [other for other in used if backend_of(other) != backend_of(path)]
                for path, used in graph.items()}
     found = circle(between)
@@ -195,39 +195,24 @@ def check_archive(root, nm, room, archive):
         [f'{room}: a circle of calls: {" -> ".join(found + found[:1])}'] if found else [])
 
 
-def picture(readme):
-    """Room or part -> set of what stands behind its arrow, from README's picture; parts are the
-    indented lines below their room."""
-    block = re.search(r'^## The rooms\n(.*?)^## ', readme, re.M | re.S)
-    drawn, above = {}, ''
-    for line in block[1].splitlines() if block else []:
-        match = re.match(r'    (?:  \|  )?(  \|- )?(\w+)/\s+-> ([\w, ]+):', line)
-        if not match:
-            continue
-        above = above if match[1] else match[2]
-        name = f'{above}/{match[2]}' if match[1] else match[2]
-        drawn[name] = set(match[3].split(', '))
-    return drawn
-
-
-def allowed(room):
-    """What the picture shows of a room: not base, which all use, and not its own parts."""
-    names = {name for name in arrows.MAY_USE[room] if not name.startswith(room + '/')} - {'base'}
-    return {name.rpartition('/')[2] for name in names}
+def picture(svg):
+    """Layer -> set of the layers that it uses, from the titles of the picture's boxes."""
+    titles = re.findall(r'<title>([\w/]+) -&gt; ([\w/, ]*)</title>', svg)
+    return {layer: set(filter(None, used.split(', '))) for layer, used in titles}
 
 
 def check_picture(root):
-    with open(os.path.join(root, 'README.md'), encoding='utf-8') as f:
+    with open(os.path.join(root, 'api', 'pictures', 'layers.svg'), encoding='utf-8') as f:
         drawn = picture(f.read())
-    print(f'README draws {sum(map(len, drawn.values()))} arrows of {len(drawn)} rooms')
-    wrong = [f'README draws no room {room}/' for room in arrows.MAY_USE
-             if room not in drawn and room not in {'base', *arrows.FACES}]
-    for room, names in drawn.items():
-        if room not in arrows.MAY_USE:
-            wrong.append(f'README draws {room}/, which arrows.py does not know')
-        elif names - {'base'} != allowed(room):
-            wrong.append(f'README draws {room}/ -> {", ".join(sorted(names))}, arrows.py allows '
-                         f'{", ".join(sorted(allowed(room)))}')
+    print(f'api/pictures/layers.svg draws {sum(map(len, drawn.values()))} arrows of {len(drawn)} layers')
+    wrong = [f'api/pictures/layers.svg draws no layer {layer}/' for layer in arrows.MAY_USE
+             if layer not in drawn and layer not in arrows.FACES]
+    for layer, names in drawn.items():
+        if layer not in arrows.MAY_USE:
+            wrong.append(f'api/pictures/layers.svg draws {layer}/, which arrows.py does not have')
+        elif names != set(arrows.MAY_USE[layer]):
+            wrong.append(f'api/pictures/layers.svg draws {layer}/ -> {", ".join(sorted(names))}, arrows.py allows '
+                         f'{", ".join(sorted(arrows.MAY_USE[layer]))}')
     return wrong
 
 

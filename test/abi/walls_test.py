@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The test of walls.py itself: walls_test.py WALLS SOURCE_ROOT CC AR NM
 
-Makes a small source with README's picture and an archive, sees it pass, then breaks one wall at a
-time and sees each found and named.
+Makes a small source with the picture of the layers and an archive, which must pass. Then it breaks
+one wall at a time; each must be found and named.
 """
 import os
 import subprocess
@@ -22,11 +22,11 @@ GOOD = {
     'transport/tcp/t.c': 'int u(void);\nint t(void);\nint t(void) { return u(); }\n',
     'transport/tcp/u.c': 'int u(void);\nint t(void);\nint u(void) { return t(); }\n',
 }
-with open(os.path.join(ROOT, 'README.md'), encoding='utf-8') as f:
-    GOOD['README.md'] = f.read()
-PARTS = '-> transport, kernels: which receive'
+with open(os.path.join(ROOT, 'api', 'pictures', 'layers.svg'), encoding='utf-8') as f:
+    GOOD['api/pictures/layers.svg'] = f.read()
+PARTS = 'api/p2p -&gt; transport, kernels, base'
 
-# What is changed in which file, and what must be said.
+# What is changed in which file, and the error that must follow.
 BREAKS = [
     ({'api/calls/d.c': '#include "../work/comm.h"\nint d(void);\nint a(void) { return d(); }\n',
       'api/calls/a.c': 'int a(void);\nint d(void);\nint d(void) { return a(); }\n'},
@@ -43,10 +43,10 @@ BREAKS = [
      'too many include comm.h'),
     ({'api/all.h': '#include "comm.h"\n'}, 'api/all.h includes comm.h'),
     ({f'base/file{i}.c': '' for i in range(walls.FILES + 1)}, 'base/ has 31 files, 30 may be'),
-    ({'README.md': GOOD['README.md'].replace(PARTS, '-> transport: which receive')},
-     'README draws api/p2p/ -> transport, arrows.py allows kernels, transport'),
-    ({'README.md': GOOD['README.md'].replace(PARTS, 'which receive')},
-     'README draws no room api/p2p/'),
+    ({'api/pictures/layers.svg': GOOD['api/pictures/layers.svg'].replace(PARTS, 'api/p2p -&gt; transport, base')},
+     'api/pictures/layers.svg draws api/p2p/ -> base, transport, arrows.py allows base, kernels, transport'),
+    ({'api/pictures/layers.svg': GOOD['api/pictures/layers.svg'].replace(PARTS, 'api/p2p')},
+     'api/pictures/layers.svg draws no layer api/p2p/'),
 ]
 
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that move blocks, and reduce, by every algorithm that fits: blocks TRANSPORT
- * threads|processes RANKS [HOSTS]
+ * Collectives that move blocks or reduce, by every algorithm that supports the call:
  *
- * Every element of every rank is compared, in place and not, with odd counts and offsets, no
- * elements, all roots, blocking and asynchronous; what is no output stays as it was. HOSTS: ranks
- * are dealt out to so many simulated hosts. Then wrong arguments, and ranks that differ. Buffers
- * are of the kind of memory that the program is linked with (place.h).
+ *     blocks TRANSPORT threads|processes RANKS [HOSTS]
+ *
+ * Compares every element on every rank: in place and not, odd counts and offsets, zero elements,
+ * all roots, blocking and asynchronous. Memory outside the output must not change. Then wrong
+ * arguments, and ranks whose calls differ. With HOSTS, ranks are dealt round over that many
+ * simulated hosts. Buffers are in the memory kind that the program is linked with
+ * (buffer_memory.h).
  */
-#include "place.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -16,14 +18,14 @@
 #include <string.h>
 
 enum { GUARD = 3, POISON = -77 };
-/* As many ranks as these get as many elements at most: many slots, and beyond all thresholds. */
+/* From MANY_RANKS ranks on, at most MUCH elements: many slots, and beyond all thresholds. */
 enum { MANY_RANKS = 4, MUCH = 13001 };
 
-/* A call, as the cases need it. */
+/* A collective and the shape of its buffers. */
 struct op {
     enum rcm_collective collective;
     const char *name;
-    bool in_many, out_many; /* p blocks, else one */
+    bool in_many, out_many; /* p blocks; else one */
     bool in_at_root, out_at_root, sums;
     enum rcm_contributors contributors;
 };
@@ -53,7 +55,7 @@ static rcm_op reduction(const struct problem *t) {
     return t->average ? RCM_AVG : RCM_SUM;
 }
 
-/* Half of the rounds, where avg is defined. */
+/* In half of the rounds, if the collective supports RCM_AVG. */
 static bool averages(const struct op *op, int round) {
     return op->sums && op->contributors == RCM_CONTRIBUTORS_ALL && round / 2 % 2 == 0;
 }
@@ -86,13 +88,13 @@ static int64_t input(const struct problem *t, int rank, size_t i) {
     return i % 2 ? -value : value;
 }
 
-/* Of the inputs of ranks 0 to n-1. */
+/* Sum of element i over the inputs of ranks 0 to n-1. */
 static int64_t sum_of_inputs(const struct problem *t, int n, size_t i) {
     const int64_t ranks = (i % 2 ? -7 : 7) * (int64_t)n * (n - 1) / 2;
     return n * input(t, 0, i) + ranks;
 }
 
-/* Ranks 0..n-1 contribute to a sum of this rank: n. */
+/* The number n of contributors to this rank's sum: ranks 0 to n-1. */
 static int contributors(const struct problem *t) {
     return t->op->contributors == RCM_CONTRIBUTORS_UP_TO    ? t->rank + 1
            : t->op->contributors == RCM_CONTRIBUTORS_BEFORE ? t->rank
@@ -124,18 +126,18 @@ static int64_t expected(const struct problem *t, size_t i) {
         return input(t, (int)(i / t->count), own + i % t->count);
     default:
         sum = sum_of_inputs(t, contributors(t), t->op->in_many ? own + i : i);
-        return t->average ? sum / t->p : sum; /* C truncates as well */
+        return t->average ? sum / t->p : sum; /* C truncates too */
     }
 }
 
-/* Both buffers of a rank, with guards around them. */
+/* One allocation with both buffers of a rank and guards around them. */
 struct buffers {
     int64_t *memory, *in, *out;
-    int64_t *view; /* of memory, for the CPU */
+    int64_t *view; /* memory, as the CPU sees it */
     size_t len;
 };
 
-/* In place either may lie in the other. */
+/* In place, either buffer may lie in the other. */
 static size_t room_for(const struct problem *t, bool many) {
     return many || (t->in_place && (t->op->in_many || t->op->out_many)) ? t->count * (size_t)t->p
                                                                         : t->count;
@@ -145,8 +147,8 @@ static struct buffers buffers_make(const struct problem *t) {
     struct buffers b;
     const size_t in_room = room_for(t, t->op->in_many);
     b.len = in_room + room_for(t, t->op->out_many) + 3 * GUARD;
-    b.memory = place_new(b.len * sizeof(*b.memory));
-    b.view = place_view(b.memory);
+    b.memory = mem_new(b.len * sizeof(*b.memory));
+    b.view = mem_view(b.memory);
     for (size_t i = 0; i < b.len; i++)
         b.view[i] = POISON;
     b.in = b.memory + GUARD;
@@ -166,18 +168,18 @@ static bool inside(const int64_t *at, const int64_t *buffer, size_t len) {
     return at >= buffer && at < buffer + len;
 }
 
-/* Right results, an unharmed input, and nothing else written. */
+/* The result is right, the input unchanged, and nothing else written. */
 static int buffers_check(const struct problem *t, const struct buffers *b, const char *algorithm) {
     int errors = 0;
-    CHECK(errors, place_used(b->memory, b->len * sizeof(*b->memory)) == 0,
-          "%s (%s) is complete, but still uses its buffers", t->op->name, algorithm);
+    CHECK(errors, mem_in_use(b->memory, b->len * sizeof(*b->memory)) == 0,
+          "%s (%s) is complete, but its buffers are in use", t->op->name, algorithm);
     for (size_t i = 0; i < b->len && errors == 0; i++) {
         const int64_t *at = b->memory + i;
         int64_t want = POISON;
         if (inside(at, b->out, out_len(t)))
             want = expected(t, (size_t)(at - b->out));
         else if (t->in_place && out_len(t) > 0 && inside(at, b->in, in_len(t)))
-            continue; /* scratch for all that is promised */
+            continue; /* may be used as scratch */
         else if (inside(at, b->in, in_len(t)))
             want = input(t, t->rank, (size_t)(at - b->in));
         CHECK(errors, b->view[i] == want,
@@ -193,7 +195,7 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
     struct rcm_call call = RCM_CALL_INIT;
     struct buffers b = buffers_make(t);
     const void *in = in_len(t) > 0 ? b.in : NULL;
-    void *out = out_len(t) > 0 || t->round % 4 == 0 ? b.out : NULL; /* no buffer may be NULL */
+    void *out = out_len(t) > 0 || t->round % 4 == 0 ? b.out : NULL; /* empty: NULL in some rounds */
     rcm_work *work = NULL;
     int errors = 0;
     call.algorithm = algorithm;
@@ -204,7 +206,7 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
     CHECK(errors, status == RCM_OK, "%s (%s): %s", t->op->name, algorithm, rcm_last_error());
     if (status == RCM_OK)
         errors += buffers_check(t, &b, algorithm);
-    place_free(b.memory);
+    mem_free(b.memory);
     return errors;
 }
 
@@ -213,7 +215,7 @@ static int run_algorithm(rcm_comm *comm, const struct op *op, const char *algori
     const bool rooted = op->in_at_root || op->out_at_root;
     struct problem t = {.op = op, .p = rcm_size(comm), .rank = rcm_rank(comm)};
     int errors = 0;
-    const size_t first = place_is_host() ? 0 : 1, step = first + 1; /* others take longer */
+    const size_t first = mem_is_host() ? 0 : 1, step = first + 1; /* others are slower */
     for (size_t c = first; c < sizeof(counts) / sizeof(counts[0]) && errors == 0; c += step)
         for (int place = 0; place < 2; place++) {
             t.count = counts[c] < MUCH || t.p < MANY_RANKS ? counts[c] : MUCH;
@@ -246,7 +248,7 @@ static int check_results(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Works of all kinds in flight, on the same channels. */
+/* One operation of each collective in flight at the same time, on the same channels. */
 static int check_together(rcm_comm *comm, void *arg) {
     enum { WORKS = 4 * OPS };
     struct problem t[WORKS];
@@ -274,12 +276,12 @@ static int check_together(rcm_comm *comm, void *arg) {
     }
     for (int i = 0; i < WORKS; i++) {
         rcm_work_free(works[i]);
-        place_free(b[i].memory);
+        mem_free(b[i].memory);
     }
     return errors;
 }
 
-/* All counts of a collective as one work, then none, then one that is wrong. */
+/* All counts as parts of one work. Then no parts, then a wrong part. */
 static int check_coalesced_op(rcm_comm *comm, const struct op *op, int round) {
     enum { PARTS = 6 };
     static const size_t counts[PARTS] = {5, 0, 4099, 1, 300, 40001};
@@ -302,11 +304,11 @@ static int check_coalesced_op(rcm_comm *comm, const struct op *op, int round) {
         parts[i] = (struct rcm_part){b[i].in, b[i].out, counts[i], RCM_INT64};
     }
     const bool async = round % 2, rooted = op->in_at_root || op->out_at_root;
-    const rcm_op sum = op->sums ? reduction(&t[0]) : (rcm_op)(77 + t[0].rank); /* not looked at */
+    const rcm_op sum = op->sums ? reduction(&t[0]) : (rcm_op)(77 + t[0].rank); /* unused */
     rcm_status status =
         rcm_coalesced(comm, op->collective, parts, PARTS, sum, rooted ? t[0].root : -1 - t[0].rank,
                       NULL, async ? &work : NULL);
-    memset(parts, 0xff, sizeof(parts)); /* they are the caller's again */
+    memset(parts, 0xff, sizeof(parts)); /* the call has copied them */
     if (status == RCM_OK && async)
         status = rcm_work_wait(work, -1);
     rcm_work_free(work);
@@ -314,7 +316,7 @@ static int check_coalesced_op(rcm_comm *comm, const struct op *op, int round) {
     for (int i = 0; i < PARTS && errors == 0; i++)
         errors += buffers_check(&t[i], &b[i], "coalesced");
     for (int i = 0; i < PARTS; i++)
-        place_free(b[i].memory);
+        mem_free(b[i].memory);
     return errors;
 }
 
@@ -349,7 +351,7 @@ static int check_coalesced(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* One rank's result has the bits of its elements, whatever they are, in place or not. */
+/* With one rank, the result has the bits of the input, whatever they are. */
 static int check_alone(rcm_comm *comm, void *arg) {
     static const struct {
         rcm_dtype dtype;
@@ -374,7 +376,7 @@ static int check_alone(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Rejected arguments ---------------------------------------------------------------------- */
 
 static int refuses(const char *what, rcm_status status, const char *words) {
     int errors = 0;
@@ -384,7 +386,7 @@ static int refuses(const char *what, rcm_status status, const char *words) {
     return errors;
 }
 
-/* Nothing is sent, so all ranks go on. */
+/* A rejected call sends nothing, so all ranks can go on. */
 static int check_arguments(rcm_comm *comm, void *arg) {
     int64_t data[64] = {0}, other[64] = {0};
     const int p = rcm_size(comm), rank = rcm_rank(comm);
@@ -415,7 +417,7 @@ static int check_arguments(rcm_comm *comm, void *arg) {
     errors += refuses("scan", rcm_scan(comm, data, NULL, 3, RCM_INT64, RCM_SUM, NULL, NULL),
                       "recv is NULL and count is 3");
     errors += refuses("scan", rcm_scan(comm, data, data + 1, 3, RCM_INT64, RCM_SUM, NULL, NULL),
-                      "overlap, and not as in place");
+                      "overlap, but are not in place");
     errors += refuses("scan", rcm_scan(comm, data, other, 3, (rcm_dtype)77, RCM_SUM, NULL, NULL),
                       "dtype 77");
     errors += refuses("exscan", rcm_exscan(comm, data, other, 3, RCM_INT64, (rcm_op)-1, NULL, NULL),
@@ -433,19 +435,19 @@ static int check_arguments(rcm_comm *comm, void *arg) {
     if (p > 1)
         errors +=
             refuses("all_to_all", rcm_all_to_all(comm, data, data + 1, 1, RCM_INT64, NULL, NULL),
-                    "overlap, and not as in place");
+                    "overlap, but are not in place");
     if (p > 1)
         errors += refuses("reduce_scatter",
                           rcm_reduce_scatter(comm, data, data + (rank + 1) % p, 1, RCM_INT64,
                                              RCM_SUM, NULL, NULL),
-                          "overlap, and not as in place");
+                          "overlap, but are not in place");
     errors +=
         refuses("all_gather", rcm_all_gather(NULL, data, other, 1, RCM_INT64, NULL, NULL), "comm");
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
     return errors;
 }
 
-/* One rank differs: all are told of a mismatch, with both calls. */
+/* One rank's call differs: every rank gets RCM_ERR_MISMATCH with both calls. */
 static int check_mismatch(rcm_comm *comm, void *arg) {
     const int what = *(int *)arg, rank = rcm_rank(comm), p = rcm_size(comm);
     const bool odd = rank == p - 1;
@@ -465,7 +467,7 @@ static int check_mismatch(rcm_comm *comm, void *arg) {
           rcm_last_error());
     CHECK(errors, strstr(rcm_last_error(), what == 2 ? "to rank 1" : " of 2 int64"), "rank %d: %s",
           rank, rcm_last_error());
-    CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
+    CHECK(errors, rcm_destroy(comm) != RCM_OK, "rcm_destroy returned RCM_OK after a mismatch");
     return errors;
 }
 
@@ -482,7 +484,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: blocks TRANSPORT threads|processes RANKS [HOSTS]\n");
         return 2;
     }
-    place_init();
+    mem_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
     hosts = argc > 4 ? atoi(argv[4]) : 1;
@@ -492,7 +494,7 @@ int main(int argc, char **argv) {
     int errors = ranks_run(&ranks, check_results, NULL);
     errors += ranks_run(&ranks, check_together, NULL);
     errors += ranks_run(&ranks, check_coalesced, NULL);
-    if (!place_is_host())
+    if (!mem_is_host())
         return errors ? 1 : 0;
     errors += ranks_run(&ranks, check_arguments, NULL);
     if (ranks.n == 1)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of bytes whose lengths the library exchanges: bytes TRANSPORT threads|processes RANKS
+ * Byte collectives whose lengths the library exchanges (rcm_gather_bytes and others):
  *
- * Every byte and every offset, blocking and asynchronous, several in flight, all roots, lengths of
- * none to many slices. Then what is refused, ranks that call other things, and no memory.
+ *     bytes TRANSPORT threads|processes RANKS
+ *
+ * Compares every byte and every offset: blocking and asynchronous, several in flight, all roots,
+ * lengths from 0 to many slices. Then rejected arguments, ranks whose calls differ, and a rank
+ * without memory.
  */
 #include "../sanitized.h"
 #include "ranks.h"
@@ -22,7 +25,8 @@ struct problem {
     int form, p, rank, root, round;
 };
 
-/* What goes from a rank to another one; where all get the same, to is the same as from. */
+/* The number of bytes that go from one rank to another. Where all ranks get the same bytes, to ==
+ * from. */
 static size_t length(const struct problem *t, int from, int to) {
     static const size_t lengths[] = {0, 1, 7, 4096, 513, LONG};
     return lengths[(size_t)(from * 5 + to * 3 + t->round) % (sizeof(lengths) / sizeof(lengths[0]))];
@@ -42,7 +46,8 @@ static unsigned char *block_make(const struct problem *t, int from, int to) {
     return block;
 }
 
-/* What a rank sends: to[r] for each rank, of which the forms but scatter use the own one. */
+/* What a rank sends: block to[r] for rank r. Forms other than scatter send the block of the own
+ * rank. */
 struct input {
     unsigned char *blocks[RANKS_MAX];
     const void *list[RANKS_MAX];
@@ -122,7 +127,7 @@ static int check_blocking(rcm_comm *comm, void *arg) {
     (void)arg;
     for (int round = 0; round < 48 && errors == 0; round++) {
         const struct problem t = problem_of(comm, round);
-        struct rcm_bytes *got = (void *)&errors; /* is overwritten */
+        struct rcm_bytes *got = (void *)&errors; /* must be overwritten */
         struct input in;
         input_make(&t, &in);
         CHECK(errors, call_form(&t, comm, &in, &got, NULL) == RCM_OK, "%s: %s", names[t.form],
@@ -149,7 +154,7 @@ static int check_together(rcm_comm *comm, void *arg) {
         input_make(&t[i], &in[i]);
         CHECK(errors, call_form(&t[i], comm, &in[i], &got[i], &works[i]) == RCM_OK, "%s",
               rcm_last_error());
-        memset(in[i].list, 0, sizeof(in[i].list)); /* the caller's again, the blocks are not */
+        memset(in[i].list, 0, sizeof(in[i].list)); /* the list may be reused; the blocks may not */
         mine[i] = i;
         CHECK(errors,
               rcm_all_reduce(comm, &mine[i], &sum[i], 1, RCM_INT64, RCM_SUM, NULL, &sums[i]) ==
@@ -171,7 +176,7 @@ static int check_together(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- What is refused, what fails ------------------------------------------------------------- */
+/* ---- Rejected calls and failures ------------------------------------------------------------- */
 
 static int refuses(rcm_status status, const char *words) {
     int errors = 0;
@@ -210,7 +215,7 @@ static int check_refused(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Memory of the library's own stays while the bytes in it have not gone. */
+/* Memory of rcm_mem_alloc cannot be freed while the operation is unfinished. */
 static int check_memory(rcm_comm *comm, void *arg) {
     const size_t much = 1 << 20;
     const int rank = rcm_rank(comm), p = rcm_size(comm);
@@ -220,7 +225,7 @@ static int check_memory(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
     CHECK(errors, rcm_mem_alloc(comm, much, &mine) == RCM_OK, "%s", rcm_last_error());
-    if (rank == 0) { /* the others have not called it */
+    if (rank == 0) { /* the other ranks have not called it yet */
         CHECK(errors, rcm_gather_bytes(comm, mine, much, p - 1, &got, NULL, &work) == RCM_OK, "%s",
               rcm_last_error());
         if (p > 1)
@@ -243,7 +248,7 @@ static int check_memory(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* The last rank calls what the first stage alone would be. */
+/* The last rank calls rcm_all_gather, which equals the first stage of rcm_all_gather_bytes. */
 static int check_mismatch(rcm_comm *comm, void *arg) {
     struct rcm_bytes *got = NULL;
     int64_t mine = 3, all[RANKS_MAX] = {-1};
@@ -256,12 +261,12 @@ static int check_mismatch(rcm_comm *comm, void *arg) {
         status = rcm_barrier(comm, NULL, NULL);
     CHECK(errors, status == RCM_ERR_MISMATCH, "rank %d: %s (%s)", rcm_rank(comm),
           rcm_status_name(status), rcm_last_error());
-    CHECK(errors, got == NULL, "there is a result");
-    CHECK(errors, all[0] == -1, "lengths came as data");
+    CHECK(errors, got == NULL, "a failed call returned a result");
+    CHECK(errors, all[0] == -1, "lengths arrived as data");
     CHECK(errors,
-          strstr(rcm_last_error(), "bytes whose lengths go by all_gather") || rcm_rank(comm), "%s",
+          strstr(rcm_last_error(), "an exchange of lengths by all_gather") || rcm_rank(comm), "%s",
           rcm_last_error());
-    CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
+    CHECK(errors, rcm_destroy(comm) != RCM_OK, "rcm_destroy returned RCM_OK after a failure");
     return errors;
 }
 
@@ -286,7 +291,7 @@ static rcm_status call_sized(int form, rcm_comm *comm, const char *mine, size_t 
     }
 }
 
-/* Links of all pairs: a failure is sent by links that are made for it, which needs memory. */
+/* Connects all pairs, because a failure report opens missing links and that needs memory. */
 static rcm_status link_all(rcm_comm *comm) {
     const int n = rcm_size(comm), rank = rcm_rank(comm);
     rcm_status status = RCM_OK;
@@ -297,7 +302,8 @@ static rcm_status link_all(rcm_comm *comm) {
     return status;
 }
 
-/* The last rank cannot have what comes, most of it from rank 0: all are told, and of whom it is. */
+/* The last rank cannot allocate the result, most of which rank 0 sends. All ranks get RCM_ERR_NOMEM
+ * with that reason. */
 static int check_no_memory(rcm_comm *comm, void *arg) {
     const size_t much = (size_t)64 << 20;
     const int form = *(const int *)arg, rank = rcm_rank(comm), last = rcm_size(comm) - 1;
@@ -305,7 +311,8 @@ static int check_no_memory(rcm_comm *comm, void *arg) {
     struct rcm_bytes *got = NULL;
     struct rlimit all, little;
     int errors = 0;
-    /* Its links need memory too. A slow rank may still be in it when the last one has failed. */
+    /* Opening links needs memory too. A slow rank may still do that when the last rank has
+     * failed. */
     rcm_status status = link_all(comm);
     if (status == RCM_OK)
         status = call_sized(form, comm, mine, 3, &got);
@@ -320,15 +327,15 @@ static int check_no_memory(rcm_comm *comm, void *arg) {
     if (status == RCM_OK)
         status = call_sized(form, comm, mine, rank == 0 ? much : 3, &got);
     setrlimit(RLIMIT_AS, &all);
-    if (status == RCM_OK && rank != last) /* it needed nothing of the last rank */
+    if (status == RCM_OK && rank != last) /* complete without the last rank */
         status = rcm_barrier(comm, NULL, NULL);
     CHECK(errors, status == RCM_ERR_NOMEM, "rank %d, %s: %s (%s)", rank, names[form],
           rcm_status_name(status), rcm_last_error());
     CHECK(errors,
-          strstr(rcm_last_error(), "bytes that come") &&
-              strstr(rcm_last_error(), "67108864 of them are from rank 0"),
+          strstr(rcm_last_error(), "no memory to receive") &&
+              strstr(rcm_last_error(), "67108864 of them from rank 0"),
           "rank %d, %s: %s", rank, names[form], rcm_last_error());
-    CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
+    CHECK(errors, rcm_destroy(comm) != RCM_OK, "rcm_destroy returned RCM_OK after a failure");
     free(got);
     free(mine);
     return errors;
@@ -350,7 +357,7 @@ int main(int argc, char **argv) {
     if (ranks.n > 1)
         errors += ranks_run(&ranks, check_mismatch, NULL);
     for (int form = 0; form < FORMS; form++)
-        if (ranks.n > 1 && !ranks.threads && !TEST_SANITIZED) /* which live in more address space */
+        if (ranks.n > 1 && !ranks.threads && !TEST_SANITIZED) /* they need more memory */
             errors += ranks_run(&ranks, check_no_memory, &form);
     return errors > 0;
 }

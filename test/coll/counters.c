@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The counters of a communicator: every algorithm sends so many messages and bytes by the transport
- * of each peer as its plan says; two-level forms send no more between hosts than must be; what
- * ranks sent was received: counters N PLACEMENT PLACEMENT: the host of each rank, a letter each,
- * repeated: "aab" is hosts a, a, b, a, a, b, ...
+ * The counters of a communicator:
+ *
+ *     counters RANKS PLACEMENT
+ *
+ * Every algorithm sends the number of messages and bytes per transport that its plan contains.
+ * Two-level forms send only the minimum between hosts. All ranks together receive what they sent.
+ * PLACEMENT has a letter per rank for its host, repeated as needed: "aab" is hosts a, a, b, a, a,
+ * b, ...
  */
 #include "ranks.h"
 #include <stdio.h>
@@ -34,7 +38,7 @@ static void place_rank(int rank) {
     setenv("RINGCOMM_HOST_ID", id, 1);
 }
 
-/* ---- One call ------------------------------------------------------------------------------ */
+/* ---- One call -------------------------------------------------------------------------------- */
 
 struct buffers {
     void *in, *out;
@@ -75,10 +79,10 @@ static rcm_status call(rcm_comm *comm, enum rcm_collective collective, const str
     }
 }
 
-/* ---- What a plan sends --------------------------------------------------------------------- */
+/* ---- Contents of a plan ---------------------------------------------------------------------- */
 
 struct amount {
-    uint64_t inside, between; /* bytes, to ranks of the same host, and of others */
+    uint64_t inside, between; /* bytes to ranks of the same host, and of others */
 };
 
 static size_t step_bytes(const struct rcmi_plan *plan, const struct rcmi_step *step) {
@@ -105,7 +109,7 @@ static struct amount plan_sends(const struct rcmi_plan *plan) {
     return amount;
 }
 
-/* ---- What was sent ------------------------------------------------------------------------- */
+/* ---- Sent messages and bytes ----------------------------------------------------------------- */
 
 static struct rcm_counters counters_of(rcm_comm *comm, int *errors) {
     struct rcm_counters counters = RCM_COUNTERS_INIT;
@@ -114,7 +118,7 @@ static struct rcm_counters counters_of(rcm_comm *comm, int *errors) {
     return counters;
 }
 
-/* By the transport of the network, or by all others. */
+/* By the network transport, or by all others. */
 static uint64_t sent_bytes(const struct rcm_counters *counters, bool between) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < counters->ntransports; i++)
@@ -129,7 +133,7 @@ static struct amount amount_between(const struct rcm_counters *before,
                            .between = sent_bytes(after, true) - sent_bytes(before, true)};
 }
 
-/* Blocks of one rank for another one of another host. */
+/* The number of ordered pairs of ranks on different hosts. */
 static uint64_t blocks_between(void) {
     uint64_t n = 0;
     for (int a = 0; a < shape.nranks; a++)
@@ -138,8 +142,7 @@ static uint64_t blocks_between(void) {
     return n;
 }
 
-/* The fewest bytes that must go from host to host: what each host lacks, of the whole vector or of
- * all blocks. */
+/* The minimum of bytes between hosts: what each host lacks of the vector or of all blocks. */
 static uint64_t least_between(enum rcm_collective collective) {
     const uint64_t others = (uint64_t)shape.nhosts - 1, vector = COUNT * sizeof(int32_t);
     switch (collective) {
@@ -158,7 +161,7 @@ static uint64_t least_between(enum rcm_collective collective) {
     }
 }
 
-/* Of all ranks together. Two-level forms need no more. */
+/* Summed over all ranks. Two-level forms must not exceed the minimum. */
 static int check_between(rcm_comm *comm, const struct rcmi_algorithm *algorithm, uint64_t bytes) {
     const uint64_t least = least_between(algorithm->collective);
     uint64_t all = 0;
@@ -166,7 +169,7 @@ static int check_between(rcm_comm *comm, const struct rcmi_algorithm *algorithm,
     CHECK(errors, rcm_all_reduce(comm, &bytes, &all, 1, RCM_UINT64, RCM_SUM, NULL, NULL) == RCM_OK,
           "%s", rcm_last_error());
     CHECK(errors, all >= least && (!strstr(algorithm->name, "two_level") || all == least),
-          "%s %s: %llu bytes between hosts, of at least %llu",
+          "%s %s: %llu bytes between hosts, the minimum is %llu",
           rcmi_collective_name(algorithm->collective), algorithm->name, (unsigned long long)all,
           (unsigned long long)least);
     return errors;
@@ -212,7 +215,7 @@ static int check_algorithms(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Sums over all ranks ------------------------------------------------------------------- */
+/* ---- Sums over all ranks --------------------------------------------------------------------- */
 
 enum { SENT, SENT_BYTES, RECEIVED, RECEIVED_BYTES, SUMS };
 
@@ -226,7 +229,7 @@ static void counters_sum(const struct rcm_counters *counters, uint64_t sums[SUMS
     }
 }
 
-/* Messages of all kinds and ways: a small one, one of several slots, one that may be got. */
+/* Messages of all protocols: a small one, one of several slots, and one large enough for get. */
 static void exchange(rcm_comm *comm, char *bytes, size_t len, int *errors) {
     const int n = rcm_size(comm), rank = rcm_rank(comm);
     const rcm_status status = rcm_sendrecv(comm, bytes, len, (rank + 1) % n, 7, bytes + len, len,
@@ -234,8 +237,8 @@ static void exchange(rcm_comm *comm, char *bytes, size_t len, int *errors) {
     CHECK(*errors, status == RCM_OK, "%s", rcm_last_error());
 }
 
-/* Of a communicator that is at rest: what was sent has been received, and bytes are those of the
- * messages, beside the headers. */
+/* On an idle communicator, what was sent has been received, and the bytes are those of the messages
+ * plus headers. */
 static int check_messages(rcm_comm *comm, void *arg) {
     static const size_t lengths[] = {1, 5000, 3 << 20};
     const int n = rcm_size(comm);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of each rank for 64 live groups of all ranks:
+ *
  *     footprint TRANSPORT RANKS
- * After an all_reduce and an all_to_all of some bytes in each, after messages that use slots in
- * one, and after the end of all groups. Counted is a rank's share of the pages that it has mapped
- * (Pss), those it shares with its peers included. Where the allocator fills what it hands out
- * (MALLOC_PERTURB_) all that is allocated is in use.
+ *
+ * Measured after an all_reduce and an all_to_all of some bytes in each group, after messages that
+ * use slots in one group, and after all groups are destroyed. The value is the rank's share of its
+ * mapped pages (Pss), including pages shared with peers. With MALLOC_PERTURB_ the allocator fills
+ * all memory, so all allocated memory counts.
  */
 #include "../sanitized.h"
 #include "ranks.h"
@@ -14,7 +16,7 @@
 
 enum { LIVE = 64, MOST_KIB = 32 << 10, LEFT_KIB = 12 << 10, BIG = 1 << 18 };
 
-/* -1: not known. */
+/* -1: unknown. */
 static long share_kib(void) {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
     char line[200];
@@ -26,7 +28,8 @@ static long share_kib(void) {
     return kib;
 }
 
-/* All ranks have done what came before, and none does what comes next. */
+/* Measures between two barriers, so that all ranks have done the step before and none the next
+ * one. */
 static long share_now(rcm_comm *comm, int *errors) {
     CHECK(*errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
     const long kib = share_kib();
@@ -78,7 +81,7 @@ static int footprint(rcm_comm *comm, void *arg) {
     within(comm, "all_to_all of 4 bytes", before, MOST_KIB, &errors);
     reduce_each(groups, 1, BIG, &errors);
     within(comm, "all_reduce of 1 MiB in one", before, MOST_KIB, &errors);
-    reduce_each(groups, LIVE, 1 << 14, &errors); /* the slots that they use are other ones */
+    reduce_each(groups, LIVE, 1 << 14, &errors); /* uses other slots */
     for (int i = 0; i < LIVE; i++)
         CHECK(errors, rcm_destroy(groups[i]) == RCM_OK, "%s", rcm_last_error());
     within(comm, "after their end", before, LEFT_KIB, &errors);

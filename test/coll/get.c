@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives and messages that their receiver may get out of the sender's memory, and what becomes
- * of them where the system refuses that: always, at some call, or on one rank only. The library
- * calls this file's process_vm_readv and process_vm_writev, which fail when they are to.
- *   get all|blocks|kept|kept-refused|never|refused|refused-small|unhelped|given-up|stopped|absent|
- *       probes|differ processes|threads
+ * Collectives and messages whose receiver may read the sender's memory (protocol get), and what
+ * happens if the system refuses that: always, at some call, or on one rank only. The library calls
+ * this file's process_vm_readv and process_vm_writev, which fail on request.
  *
- * Not here: whether something is got at all, or is faster so; how the range of sizes is read
- * (test/transport/test_protocol.c).
+ *   get all|blocks|kept|kept-refused|never|refused|refused-small|unhelped|given-up|stopped|absent|
+ *       probes|differ|overlap processes|threads
+ *
+ * Not tested here: whether get is used at all, or is faster; how its range of sizes is parsed
+ * (test/transport/test_protocol_constants.c).
  */
 #include "../fault/workload.h"
 #include "ranks.h"
@@ -26,19 +27,19 @@
 
 enum { FLOATS = 2500003, MANY = 4, BLOCKS_MAX = 200003 };
 
-/* ---- The calls ------------------------------------------------------------------------------- */
+/* ---- Replaced system calls ------------------------------------------------------------------- */
 
-/* Which calls fail, counted from 1: those from `at` on, or only the first one from there, or of
- * those the first one that does not look who the other process is. */
+/* Which calls fail, counted from 1: all from `at` on (FROM_THERE), only one (ONCE), or only one
+ * that does not check the identity of the other process (UNSEEN). */
 struct fault {
     long at;   /* 0: none fails */
-    int error; /* 0: the last byte is missing, of a write a half */
+    int error; /* 0: the last byte is missing; a write stops at half */
     enum { FROM_THERE, ONCE, UNSEEN } extent;
 };
 
 static struct fault read_fault, write_fault;
 static _Atomic long reads, writes;
-static _Atomic bool read_failed, write_failed; /* once, of a fault that lasts for one call */
+static _Atomic bool read_failed, write_failed; /* set by a fault that occurs only once */
 
 static bool fails(const struct fault *fault, _Atomic bool *failed, long number, bool unseen) {
     if (fault->at == 0 || number < fault->at || (fault->extent == UNSEEN && !unseen))
@@ -46,12 +47,12 @@ static bool fails(const struct fault *fault, _Atomic bool *failed, long number, 
     return fault->extent == FROM_THERE || !atomic_exchange(failed, true);
 }
 
-/* By this process. */
+/* In this process. */
 static bool no_call;                 /* the kernel has no process_vm_readv */
-static _Atomic bool stops_itself;    /* just before the next write */
-static _Atomic bool stops_the_other; /* instead of the next read, and of all after it */
+static _Atomic bool stops_itself;    /* before the next write */
+static _Atomic bool stops_the_other; /* instead of the next read and all later ones */
 
-/* Does this process try whether it may read at all? */
+/* True if the call is the library's test whether this process may read at all. */
 static bool is_probe(pid_t pid, const struct iovec *to, unsigned long nto) {
     return pid == getpid() && nto == 1 && to[0].iov_len == 1;
 }
@@ -143,7 +144,7 @@ static int message(rcm_comm *comm, float *data, size_t n, int round, int from) {
     return errors + data_check(data, n, round, from, "a message");
 }
 
-/* MANY messages each way at once. */
+/* MANY messages in each direction at the same time. */
 static int messages_both_ways(rcm_comm *comm, float *data, size_t n, int round) {
     const int me = rcm_rank(comm), other = 1 - me;
     float *in = data, *out = data + n * MANY;
@@ -168,9 +169,10 @@ static int messages_both_ways(rcm_comm *comm, float *data, size_t n, int round) 
     return errors;
 }
 
-/* ---- Nothing fails --------------------------------------------------------------------------- */
+/* ---- No failure ------------------------------------------------------------------------------ */
 
-/* Block k of a buffer is `n` elements for, or of, rank k: from rank `from` to rank `to`. */
+/* Block k of a buffer has `n` elements for or from rank k. They go from rank `from` to rank
+ * `to`. */
 static void block_fill(float *buffer, int k, size_t n, int from, int to, bool there) {
     data_fill(buffer + (size_t)k * n, n, from, to, there);
 }
@@ -195,7 +197,7 @@ static int all_to_all(rcm_comm *comm, float *in, float *out, size_t n) {
     return errors;
 }
 
-/* Blocks between the root and all, whose own block is where it stays if it is in place. */
+/* Blocks between the root and all ranks. In place, the root's own block does not move. */
 static int scatter_and_gather(rcm_comm *comm, float *all, float *one, size_t n, bool in_place) {
     const int me = rcm_rank(comm), p = rcm_size(comm), root = p - 1;
     float *own = in_place && me == root ? all + (size_t)me * n : one;
@@ -215,7 +217,7 @@ static int scatter_and_gather(rcm_comm *comm, float *all, float *one, size_t n, 
     return errors;
 }
 
-/* What the algorithm sends to each rank by itself. */
+/* The algorithm "direct", which copies from each rank straight to each other rank. */
 static int direct_copies(rcm_comm *comm, float *in, float *out, size_t n) {
     const int me = rcm_rank(comm), p = rcm_size(comm), root = p / 2;
     struct rcm_call call = RCM_CALL_INIT;
@@ -255,7 +257,7 @@ static int check_blocks(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Blocks that no sender helps with: the receiver reads them. */
+/* No sender writes these blocks: the receiver reads them. */
 static int check_blocks_read(rcm_comm *comm, void *arg) {
     enum { N = 4096 };
     float in[4 * N], out[4 * N];
@@ -268,7 +270,7 @@ static int check_blocks_read(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Uses the channels of the broadcast in other ways, among them such as write into place. */
+/* Uses the broadcast's channels by other protocols, some of which write into the destination. */
 static int others(rcm_comm *comm, float *sum) {
     const size_t n = 70000;
     float *in = malloc(n * sizeof *in);
@@ -284,7 +286,7 @@ static int others(rcm_comm *comm, float *sum) {
     return errors;
 }
 
-/* Several broadcasts at once. */
+/* Several broadcasts at the same time. */
 static int several(rcm_comm *comm, float *data) {
     const size_t n = 50001;
     rcm_work *works[MANY];
@@ -320,7 +322,7 @@ static int check_all(rcm_comm *comm, void *arg) {
             errors += message(comm, data, sizes[s], round, 1);
             errors += cast(comm, data, sizes[s], round, 1) + cast(comm, data, sizes[s], round, 0);
             errors += others(comm, sum) + several(comm, data == plain ? mapped : plain);
-            errors += data_check(data, sizes[s], round, 0, "what others did not touch");
+            errors += data_check(data, sizes[s], round, 0, "data that others did not change");
         }
     CHECK(errors, rcm_mem_free(comm, sum) == RCM_OK && rcm_mem_free(comm, mapped) == RCM_OK, "%s",
           rcm_last_error());
@@ -328,7 +330,7 @@ static int check_all(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* The slot of a broadcast may hold an answer of the reduction before it that is not read yet. */
+/* The slot of a broadcast may still hold an unread reply of the reduction before it. */
 static int check_kept(rcm_comm *comm, void *arg) {
     enum { ROUNDS = 60, SUMS = 1 << 20, CASTS = 16384 };
     float *in = malloc(SUMS * sizeof *in), *sum = malloc(SUMS * sizeof *sum);
@@ -361,7 +363,7 @@ static int check_kept(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Nothing may be got ---------------------------------------------------------------------- */
+/* ---- Get disabled ---------------------------------------------------------------------------- */
 
 static int casts_and_messages(rcm_comm *comm) {
     float *data = malloc(FLOATS * sizeof *data);
@@ -375,7 +377,7 @@ static int casts_and_messages(rcm_comm *comm) {
     return errors;
 }
 
-/* No process reads or writes the other's memory then. */
+/* No process reads or writes another one's memory. */
 static int check_never(rcm_comm *comm, void *arg) {
     int errors = casts_and_messages(comm);
     (void)arg;
@@ -390,7 +392,7 @@ static int check_right(rcm_comm *comm, void *arg) {
     return casts_and_messages(comm);
 }
 
-/* ---- Ranks differ ---------------------------------------------------------------------------- */
+/* ---- Different settings per rank ------------------------------------------------------------- */
 
 static int rank_without_call;
 
@@ -403,7 +405,7 @@ static int check_every(rcm_comm *comm, void *arg) {
     return errors + (rcm_size(comm) == 2 ? check_never(comm, arg) : 0);
 }
 
-/* A rank that may not read keeps all others from it, in all operations. */
+/* If one rank may not read, no rank does, in all operations. */
 static int probes_run(struct ranks *ranks) {
     int errors = 0;
     ranks->before = before_probe;
@@ -422,7 +424,7 @@ static void before_always_first(int rank) {
     setenv("RINGCOMM_PROTOCOL", rank == 0 ? "get=always,eager=0-1K" : "get=never,eager=0-64K", 1);
 }
 
-/* What rank 0 says counts. */
+/* Rank 0's setting is used. */
 static int differ_run(struct ranks *ranks) {
     int errors = 0;
     ranks->before = before_never_first;
@@ -432,7 +434,7 @@ static int differ_run(struct ranks *ranks) {
     return errors;
 }
 
-/* ---- The system refuses, at some call -------------------------------------------------------- */
+/* ---- Calls refused by the system ------------------------------------------------------------- */
 
 enum { CASTS = 1, MESSAGES = 2 };
 
@@ -464,7 +466,7 @@ static const struct fault faults[] = {
 };
 enum { FAULTS = sizeof faults / sizeof faults[0] };
 
-/* In threads both ranks' calls are counted together. */
+/* With threads, the calls of both ranks are counted together. */
 static int fault_run(const struct ranks *ranks, int what) {
     atomic_store(&reads, 0);
     atomic_store(&writes, 0);
@@ -483,8 +485,8 @@ static int refused_run(struct ranks *ranks) {
     return errors;
 }
 
-/* All is there, though the sender writes nothing of it any more, or only a part. (A write always
- * looks.) */
+/* All data arrives although the sender writes none or only part of it. (Every write checks the
+ * identity of the process.) */
 static int unhelped_run(struct ranks *ranks) {
     int errors = 0;
     for (size_t i = 0; i < FAULTS; i++)
@@ -495,10 +497,10 @@ static int unhelped_run(struct ranks *ranks) {
     return errors;
 }
 
-/* ---- The sender gives up, or waits ----------------------------------------------------------- */
+/* ---- Stopped sender -------------------------------------------------------------------------- */
 
-/* Rank 1 is stopped while the root gives up and writes its vector anew: it does not get that.
- * (For messages: promises.c.) */
+/* Rank 1 is stopped while the root gives up and overwrites its vector. Rank 1 must not receive the
+ * new contents. (For messages: contract.c.) */
 static int check_given_up(rcm_comm *comm, void *arg) {
     const size_t n = 100003;
     float *data = malloc(n * sizeof *data);
@@ -520,7 +522,7 @@ static int check_given_up(rcm_comm *comm, void *arg) {
         usleep(100000);
         (void)!rcm_abort(comm, "enough");
         CHECK(errors, rcm_work_wait(work, -1) == RCM_ERR_ABORTED,
-              "it went well without its reader");
+              "the broadcast succeeded without its reader");
         memset(data, 2, n * sizeof *data);
         kill(pid, SIGCONT);
     }
@@ -530,16 +532,16 @@ static int check_given_up(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Which of these operations fails, because its sender is stopped: when it is about to write a
- * piece, or when the receiver was refused a read; and whether the receiver's memory cannot be
- * touched afterwards, or can and is looked at. */
+/* The operation that fails because its sender is stopped. The sender stops before it writes a
+ * piece, or, with `refused`, when the receiver's read was refused. With `guarded` the receiver's
+ * memory is protected afterwards; without, its contents are compared. */
 enum operation { CAST, MESSAGE, ALL_TO_ALL };
 struct stop {
     enum operation operation;
     bool refused, guarded;
 };
 
-static _Atomic bool *sender_done; /* of all processes */
+static _Atomic bool *sender_done; /* shared by all processes */
 
 static rcm_status stop_operation(rcm_comm *comm, const struct stop *stop, float *data,
                                  const float *sent) {
@@ -554,7 +556,7 @@ static rcm_status stop_operation(rcm_comm *comm, const struct stop *stop, float 
                                : rcm_recv(comm, data, FLOATS, RCM_FLOAT32, 0, 1, &call, NULL);
 }
 
-/* The sender goes on, and ends its operation in one way or another. */
+/* The sender continues, and ends its operation somehow. */
 static void sender_continue(int pid) {
     for (int i = 0; i < 1000 && !atomic_load(sender_done); i++) {
         kill(pid, SIGCONT);
@@ -563,14 +565,14 @@ static void sender_continue(int pid) {
     usleep(100000);
 }
 
-/* After the operation has failed nobody writes to its memory. */
+/* After the operation has failed, nothing writes to its memory. */
 static int untouched(const struct stop *stop, float *data, size_t len, int pid) {
     const unsigned char *bytes = (const unsigned char *)data;
     int errors = 0;
     memset(data, 0xee, len);
     if (stop->guarded && mprotect(data, len, PROT_NONE) != 0)
         return 1;
-    sender_continue(pid); /* a store of this process ends it, a write of the other is refused */
+    sender_continue(pid); /* a store would be a signal here, a write by the peer is refused */
     if (stop->guarded && mprotect(data, len, PROT_READ) != 0)
         return 1;
     for (size_t i = 0; i < len && errors == 0; i++)
@@ -580,7 +582,7 @@ static int untouched(const struct stop *stop, float *data, size_t len, int pid) 
 }
 
 static int check_stopped(rcm_comm *comm, void *arg) {
-    enum { ROUNDS = 50 }; /* at most: a sender that has no time does not write */
+    enum { ROUNDS = 50 }; /* at most: a sender without CPU time does not write */
     const struct stop *stop = arg;
     const size_t len = FLOATS * sizeof(float);
     float *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -632,7 +634,7 @@ static int stopped_run(struct ranks *ranks) {
     return errors;
 }
 
-/* A rank that never comes is named. */
+/* A rank that never calls is named. */
 static int check_absent(rcm_comm *comm, void *arg) {
     const size_t n = 100003;
     float *data = malloc(n * sizeof *data);
@@ -664,8 +666,8 @@ static int all_run(struct ranks *ranks) {
     return ranks_run(ranks, check_all, NULL);
 }
 
-/* Also where the system refuses. In place, what is sent comes in parts: ranks then send more to
- * each other than a slot has before they receive. */
+/* Also with refused reads. In place, the data goes in parts: ranks send more to each other than a
+ * slot holds before they receive. */
 static int blocks_run(struct ranks *ranks) {
     int errors = 0;
     for (ranks->n = 3; ranks->n <= 4; ranks->n++)
@@ -681,7 +683,8 @@ static int blocks_run(struct ranks *ranks) {
 }
 
 static int kept_run(struct ranks *ranks) {
-    setenv("RINGCOMM_ALGORITHM", "all_reduce=two_shot,broadcast=binomial", 1); /* by one channel */
+    setenv("RINGCOMM_ALGORITHM", "all_reduce=two_shot,broadcast=binomial",
+           1); /* both use one channel */
     return ranks_run(ranks, check_kept, NULL);
 }
 
@@ -695,8 +698,8 @@ static int never_run(struct ranks *ranks) {
     return ranks_run(ranks, check_never, NULL);
 }
 
-/* By slots that hold a small part of a piece. Beside other work the two ranks change places for
- * each 4 slots, which takes a time slice of the others. */
+/* Slots hold a small part of a piece. On a busy machine the two ranks alternate every 4 slots, and
+ * each switch costs a time slice. */
 static int refused_small_run(struct ranks *ranks) {
     setenv("RINGCOMM_SLOT_BYTES", "4K", 1);
     read_fault = faults[1];
@@ -716,7 +719,7 @@ static int absent_run(struct ranks *ranks) {
     return ranks_run(ranks, check_absent, NULL);
 }
 
-/* A broadcast is complete once its own vector was taken, whatever was sent after it. */
+/* A broadcast is complete when its own vector was read, whatever was sent after it. */
 static int check_overlap(rcm_comm *comm, void *arg) {
     const size_t n = 40011;
     float *first = malloc(n * sizeof *first), *second = NULL;

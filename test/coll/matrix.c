@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every collective x algorithm x type x operator x count x in place, blocking and asynchronous, on
- * n ranks as threads or processes over one transport, every element checked:
+ * Every combination of collective, algorithm, type, operator, count and in place, blocking and
+ * asynchronous, on N ranks as threads or processes over one transport. Every element is compared:
+ *
  *     matrix shm|tcp threads|processes N [big|memory]
- * With memory: of the buffers some are from rcm_mem_alloc, some registered, on each rank others.
- * Slots are made small (main sets RINGCOMM_SLOT_BYTES) so that many slices are used.
+ *
+ * With "memory", some buffers are from rcm_mem_alloc and some are registered, different ones on
+ * each rank. main sets a small RINGCOMM_SLOT_BYTES so that data goes in many slices.
  */
-#include "place.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +16,8 @@
 
 #define GUARD 64
 
-/* A small value that differs by rank and position; sums, products of up to 16 of them are exact in
- * every type. */
+/* A small value that differs by rank and position. Sums, and products of up to 16 of them, are
+ * exact in every type. */
 static int input(int rank, size_t i, rcm_op op) {
     if (op == RCM_PROD)
         return (rank + (int)(i % 7)) % 5 == 0 ? 2 : 1;
@@ -34,7 +36,7 @@ static int expected(int size, size_t i, rcm_op op) {
     return result;
 }
 
-/* input of one rank and expected of all: both repeat after so many elements. */
+/* The input of a rank, and the expected result of all, repeat after that many elements. */
 enum { PERIOD = 7 * 11 };
 struct pattern {
     int input[PERIOD], expected[PERIOD];
@@ -66,7 +68,7 @@ static void put(void *buffer, size_t i, rcm_dtype dtype, int value) {
     case RCM_FLOAT64:
         ((double *)buffer)[i] = value;
         break;
-    default: /* the others: pairs.sh */
+    default: /* others: ringcomm-bench --check */
         break;
     }
 }
@@ -96,25 +98,25 @@ static bool guards_whole(const unsigned char *guard) {
 }
 
 struct buffer {
-    rcm_comm *mapped_by;     /* NULL: of the heap */
+    rcm_comm *mapped_by;     /* NULL: from the heap */
     rcm_comm *registered_by; /* NULL: not registered */
     unsigned char *memory;
     void *data;
-    unsigned char *guarded; /* memory, and */
+    unsigned char *guarded; /* memory with guards */
     void *view;             /* data, for the CPU */
     size_t bytes;
 };
 
-static bool some_mapped; /* set before there are ranks */
+static bool some_mapped; /* set before ranks start */
 
-/* Differs by rank and call, so that either side, both or none have such memory. */
+/* Differs by rank and call, so that either side, both or none has memory of rcm_mem_alloc. */
 static bool next_is_mapped(const rcm_comm *comm) {
     static _Thread_local unsigned calls;
     const unsigned call = calls++, kind = call / 2 % 4;
     return some_mapped && ((kind >> call % 2 & 1) ^ ((call / 8 & (unsigned)rcm_rank(comm)) & 1));
 }
 
-/* Some of those that are not, a part of them with the bytes beside it. */
+/* Registers some of the other buffers, part of them with adjacent bytes. */
 static bool next_is_registered(void) {
     static _Thread_local unsigned calls;
     return some_mapped && calls++ % 3 == 0;
@@ -124,13 +126,13 @@ static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
     struct buffer b = {.bytes = bytes, .mapped_by = next_is_mapped(comm) ? comm : NULL};
     void *memory = NULL;
     if (!b.mapped_by)
-        memory = place_new(bytes + 2 * GUARD);
+        memory = mem_new(bytes + 2 * GUARD);
     else if (rcm_mem_alloc(comm, bytes + 2 * GUARD, &memory) != RCM_OK)
         fprintf(stderr, "rank %d: %s\n", rcm_rank(comm), rcm_last_error());
     b.memory = memory;
     if (!b.memory)
         abort();
-    b.guarded = place_view(b.memory);
+    b.guarded = mem_view(b.memory);
     memset(b.guarded, 0xa5, bytes + 2 * GUARD);
     b.data = b.memory + GUARD;
     b.view = b.guarded + GUARD;
@@ -140,15 +142,15 @@ static struct buffer buffer_new(rcm_comm *comm, size_t bytes) {
     return b;
 }
 
-/* Frees it; false if somebody wrote around it, or still uses it. */
+/* Frees it. Returns false if its guards were overwritten or it is still in use. */
 static bool buffer_free(struct buffer *b) {
     const bool whole = guards_whole(b->guarded) && guards_whole(b->guarded + GUARD + b->bytes) &&
-                       place_used(b->memory, b->bytes + 2 * GUARD) == 0;
+                       mem_in_use(b->memory, b->bytes + 2 * GUARD) == 0;
     if (b->registered_by &&
         rcm_mem_deregister(b->registered_by, b->memory, b->bytes + 2 * GUARD) != RCM_OK)
         return false;
     if (!b->mapped_by)
-        place_free(b->memory);
+        mem_free(b->memory);
     else if (rcm_mem_free(b->mapped_by, b->memory) != RCM_OK)
         return false;
     return whole;
@@ -188,9 +190,9 @@ static int one_all_reduce(rcm_comm *comm, const char *algorithm, size_t count, r
           in_place ? " in place" : "", async ? " async" : "", wrong);
     for (size_t i = 0; !in_place && i < count && wrong == 0; i++)
         wrong += !holds(send.view, i, dtype, pattern.input[i % PERIOD]);
-    CHECK(errors, wrong == 0, "all_reduce %s harmed its input", algorithm);
-    CHECK(errors, buffer_free(&send) + buffer_free(&recv) == 2, "all_reduce %s wrote outside",
-          algorithm);
+    CHECK(errors, wrong == 0, "all_reduce %s changed its input", algorithm);
+    CHECK(errors, buffer_free(&send) + buffer_free(&recv) == 2,
+          "all_reduce %s wrote outside its buffers", algorithm);
     return errors;
 }
 
@@ -212,11 +214,11 @@ static int one_broadcast(rcm_comm *comm, const char *algorithm, size_t count, rc
         wrong += !holds(b.view, i, dtype, input(root, i, RCM_SUM));
     CHECK(errors, wrong == 0, "rank %d: broadcast %s root %d count %zu: %zu wrong", rcm_rank(comm),
           algorithm, root, count, wrong);
-    CHECK(errors, buffer_free(&b), "broadcast %s wrote outside", algorithm);
+    CHECK(errors, buffer_free(&b), "broadcast %s wrote outside its buffer", algorithm);
     return errors;
 }
 
-/* True, and its name, for the i-th algorithm that these ranks can use. */
+/* Returns true and the name of the i-th algorithm that these ranks can use. */
 static bool algorithm_at(rcm_comm *comm, enum rcm_collective collective, size_t i,
                          const char **ret_name, bool *ret_usable) {
     struct rcm_algorithm_info info;
@@ -290,7 +292,7 @@ static int check_matrix(rcm_comm *comm, void *arg) {
 
 static void release(void *arg, rcm_status status) {
     (void)status;
-    place_free(arg);
+    mem_free(arg);
 }
 
 /* Many asynchronous works in flight, waited for in another order. */
@@ -301,8 +303,8 @@ static int check_async(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
     for (int w = 0; w < WORKS; w++) {
-        data[w] = place_new(COUNT * sizeof(float));
-        view[w] = place_view(data[w]);
+        data[w] = mem_new(COUNT * sizeof(float));
+        view[w] = mem_view(data[w]);
         for (size_t i = 0; i < COUNT; i++)
             view[w][i] = (float)(input(rcm_rank(comm), i, RCM_SUM) + w);
         rcm_status status = w % 4 == 3 ? rcm_barrier(comm, NULL, &works[w])
@@ -325,7 +327,7 @@ static int check_async(rcm_comm *comm, void *arg) {
                 errors++;
     for (int w = 0; w < WORKS; w++)
         if (w != 5)
-            place_free(data[w]);
+            mem_free(data[w]);
     return errors;
 }
 
@@ -335,10 +337,10 @@ int main(int argc, char **argv) {
         return 2;
     }
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
-    place_init();
+    mem_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
-    bool big = argc > 4; /* also with memory: what is streamed is of this size */
+    bool big = argc > 4; /* with memory too: streaming stores need this size */
     some_mapped = big && strcmp(argv[4], "memory") == 0;
     int errors = ranks_run(&ranks, check_matrix, &big);
     errors += ranks_run(&ranks, check_async, NULL);

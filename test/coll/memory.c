@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of rcm_mem_alloc, and registered memory, what matrix.c does not try:
+ * Memory of rcm_mem_alloc, and registered memory, beyond what matrix.c covers:
+ *
  *     memory misuse|reuse|messages|registered|failure shm|tcp N
- *   misuse    wrong sizes and pointers; freeing what an unfinished operation uses
- *   reuse     many blocks, large and small, used, freed and made again
- *   messages  sends and receives between such memory and the heap, every combination
- *   registered  ranges in one another and again; what is in use; what is there when it is started
- *   failure   the last rank goes away in the middle; the others free and go on without it
+ *
+ *   misuse      wrong sizes and pointers; freeing what an unfinished operation uses
+ *   reuse       many blocks, large and small, used, freed and allocated again
+ *   messages    sends and receives between such memory and the heap, in every combination
+ *   registered  overlapping ranges, ranges in use, persistent works after a deregistration
+ *   failure     the last rank exits in the middle; the others free and go on without it
  */
 #include "ranks.h"
 #include <stdio.h>
@@ -29,7 +31,7 @@ static void fill(float *data, size_t count, int rank, int salt) {
         data[i] = (float)(rank + salt + (int)(i % 13));
 }
 
-/* Elements that are not the sum of what fill wrote on n ranks. */
+/* The number of elements that are not the sum of what fill wrote on n ranks. */
 static size_t wrong_sums(const float *data, size_t count, int n, int salt) {
     size_t wrong = 0;
     for (size_t i = 0; i < count; i++)
@@ -37,7 +39,7 @@ static size_t wrong_sums(const float *data, size_t count, int n, int salt) {
     return wrong;
 }
 
-/* Registering more than there is. */
+/* Registers more memory than is mapped. */
 static int register_beyond(rcm_comm *comm) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *pages = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -49,7 +51,7 @@ static int register_beyond(rcm_comm *comm) {
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
         CHECK(errors,
               rcm_mem_register(comm, pages, lengths[i]) == RCM_ERR_INVALID &&
-                  strstr(rcm_last_error(), "more than lie behind memory"),
+                  strstr(rcm_last_error(), "more than can be read at memory"),
               "%zu bytes: %s", lengths[i], rcm_last_error());
     CHECK(errors, rcm_mem_register(comm, pages, SIZE_MAX) == RCM_ERR_INVALID, "all bytes");
     CHECK(errors, rcm_mem_register(comm, pages + 3 * page, 1) == RCM_ERR_INVALID, "a hole");
@@ -70,14 +72,16 @@ static int check_misuse(rcm_comm *comm, void *arg) {
     CHECK(errors, rcm_mem_alloc(NULL, 1, &none) == RCM_ERR_INVALID, "no communicator");
     CHECK(errors, rcm_mem_alloc(comm, 0, &none) == RCM_ERR_INVALID, "no bytes");
     CHECK(errors, rcm_mem_alloc(comm, SIZE_MAX, &none) == RCM_ERR_INVALID, "all bytes");
-    CHECK(errors, rcm_mem_alloc(comm, 1, NULL) == RCM_ERR_INVALID, "no place for it");
+    CHECK(errors, rcm_mem_alloc(comm, 1, NULL) == RCM_ERR_INVALID,
+          "a NULL result pointer was accepted");
     const rcm_status huge = rcm_mem_alloc(comm, (size_t)1 << 45, &none);
     CHECK(errors,
           huge == RCM_ERR_RESOURCE || huge == RCM_ERR_NOMEM || rcm_mem_free(comm, none) == 0,
           "32 TiB: %s", rcm_last_error());
     float *block = block_of(comm, 1000, &errors);
-    CHECK(errors, block[0] == 0 && block[999] == 0, "it is not zeroed");
-    CHECK(errors, rcm_mem_free(comm, &on_stack) == RCM_ERR_INVALID, "freed what is not ours");
+    CHECK(errors, block[0] == 0 && block[999] == 0, "memory is not zeroed");
+    CHECK(errors, rcm_mem_free(comm, &on_stack) == RCM_ERR_INVALID,
+          "freed memory that is not the library's");
     CHECK(errors, rcm_mem_free(comm, block + 1) == RCM_ERR_INVALID, "freed from the middle");
     CHECK(errors, rcm_mem_free(comm, NULL) == RCM_OK, "NULL is a no-op");
     const int peer = (rcm_rank(comm) + 1) % rcm_size(comm);
@@ -85,7 +89,7 @@ static int check_misuse(rcm_comm *comm, void *arg) {
     CHECK(errors, status == RCM_OK, "irecv: %s", rcm_last_error());
     CHECK(errors, rcm_mem_free(comm, block) == RCM_ERR_INVALID, "freed while in use");
     CHECK(errors, strstr(rcm_last_error(), "in use by an unfinished recv") != NULL,
-          "it says \"%s\"", rcm_last_error());
+          "the error text is \"%s\"", rcm_last_error());
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
     status = rcm_send(comm, block + 200, 100, RCM_FLOAT32, peer, 1, NULL, NULL);
     CHECK(errors, status == RCM_OK, "send: %s", rcm_last_error());
@@ -98,7 +102,7 @@ static int check_misuse(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* More blocks than a peer keeps mapped; in each round others go. */
+/* More blocks than a peer keeps mapped. Each round frees different ones. */
 static int check_reuse(rcm_comm *comm, void *arg) {
     enum { BLOCKS = 48, ROUNDS = 3, COUNT = 30000 };
     float *in[BLOCKS], *out[BLOCKS];
@@ -145,7 +149,7 @@ static int check_messages(rcm_comm *comm, void *arg) {
         CHECK(errors, status == RCM_OK, "irecv: %s", rcm_last_error());
         status = rcm_send(comm, out, COUNT, RCM_FLOAT32, peer, 9, NULL, NULL);
         CHECK(errors, status == RCM_OK, "send: %s", rcm_last_error());
-        fill(out, COUNT, 77, 77); /* the message is what it was */
+        fill(out, COUNT, 77, 77); /* the message keeps its old contents */
         CHECK(errors, rcm_work_wait(work, -1) == RCM_OK, "recv: %s", rcm_last_error());
         size_t wrong = 0;
         for (size_t i = 0; i < COUNT; i++)
@@ -160,7 +164,7 @@ static int check_messages(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Ranges of one array that meet in all ways, and one of them twice. */
+/* Ranges of one array that overlap in every form; one is registered twice. */
 static int register_ranges(rcm_comm *comm, float *data, bool begin) {
     static const size_t ranges[][2] = {{0, 9000}, {100, 200}, {150, 7000}, {8000, 1000}, {0, 10}};
     int errors = 0;
@@ -174,7 +178,7 @@ static int register_ranges(rcm_comm *comm, float *data, bool begin) {
     return errors;
 }
 
-/* A persistent work is started with memory that is registered, then with the same that is not. */
+/* A persistent work starts while its memory is registered, then after it was deregistered. */
 static int start_again(rcm_comm *comm, float *in, float *out, size_t count) {
     const struct rcm_call call = {.size = sizeof call, .flags = RCM_PERSISTENT};
     rcm_work *work = NULL;
@@ -210,8 +214,8 @@ static int check_registered(rcm_comm *comm, void *arg) {
           rcm_last_error());
     CHECK(errors, rcm_mem_deregister(comm, data + 100, 200 * sizeof *data) == RCM_ERR_INVALID,
           "deregistered while in use");
-    CHECK(errors, strstr(rcm_last_error(), "in use by an unfinished recv"), "it says \"%s\"",
-          rcm_last_error());
+    CHECK(errors, strstr(rcm_last_error(), "in use by an unfinished recv"),
+          "the error text is \"%s\"", rcm_last_error());
     CHECK(errors, rcm_mem_deregister(comm, data, 9000 * sizeof *data) == RCM_OK,
           "one of two uses: %s", rcm_last_error());
     CHECK(errors, rcm_mem_register(comm, data, 9000 * sizeof *data) == RCM_OK, "%s",
@@ -226,11 +230,11 @@ static int check_registered(rcm_comm *comm, void *arg) {
           "it is registered");
     errors += start_again(comm, in, data, COUNT);
     CHECK(errors, rcm_mem_register(comm, in, 100) == RCM_OK, "%s", rcm_last_error());
-    free(data); /* `in` stays registered: rcm_destroy ends that */
+    free(data); /* `in` stays registered until rcm_destroy */
     return errors;
 }
 
-/* One more use of the same blocks, on whoever is left. */
+/* One more use of the same blocks by the remaining ranks. */
 static int go_on(rcm_comm *comm, float *in, float *out, size_t count) {
     rcm_comm *left = NULL;
     int errors = 0;
@@ -240,16 +244,16 @@ static int go_on(rcm_comm *comm, float *in, float *out, size_t count) {
         return errors;
     fill(in, count, rcm_rank(left), 5);
     status = rcm_all_reduce(left, in, out, count, RCM_FLOAT32, RCM_SUM, NULL, NULL);
-    CHECK(errors, status == RCM_OK, "all_reduce of those left: %s", rcm_last_error());
-    CHECK(errors, wrong_sums(out, count, rcm_size(left), 5) == 0, "it is wrong");
+    CHECK(errors, status == RCM_OK, "all_reduce of the remaining ranks: %s", rcm_last_error());
+    CHECK(errors, wrong_sums(out, count, rcm_size(left), 5) == 0, "the result is wrong");
     CHECK(errors, rcm_mem_free(left, in) == RCM_OK, "free: %s", rcm_last_error());
-    CHECK(errors, rcm_mem_free(comm, out) == RCM_OK, "free on the failed one: %s",
+    CHECK(errors, rcm_mem_free(comm, out) == RCM_OK, "free on the failed communicator: %s",
           rcm_last_error());
     CHECK(errors, rcm_destroy(left) == RCM_OK, "destroy: %s", rcm_last_error());
     return errors;
 }
 
-/* The rank that goes is a child of its own, so that the run counts the survivors' errors only. */
+/* The exiting rank is a separate child, so that the run counts only the survivors' errors. */
 static int check_failure(rcm_comm *comm, void *arg) {
     enum { COUNT = 4000000, ROUNDS = 1000 };
     const bool goes = rcm_rank(comm) == rcm_size(comm) - 1;
@@ -262,7 +266,7 @@ static int check_failure(rcm_comm *comm, void *arg) {
         rcm_work *work = NULL;
         status = rcm_all_reduce(comm, in, out, COUNT, RCM_FLOAT32, RCM_SUM, NULL, &work);
         if (status == RCM_OK && goes && i == 7)
-            _exit(0); /* in the middle of it */
+            _exit(0); /* in the middle of the operation */
         if (status == RCM_OK)
             status = rcm_work_wait(work, -1);
         rcm_work_free(work);

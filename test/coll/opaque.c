@@ -2,9 +2,10 @@
 /*
  * Reductions of opaque elements: opaque TRANSPORT RANKS HOSTS SLOT_BYTES
  *
- * Every collective that reduces, by every algorithm that fits, of elements of 1 byte to more than
- * a slot. An element holds which ranks contributed to it, its position, and bytes that follow from
- * these: the operator finds elements that were cut, shifted, or combined in the wrong order.
+ * Every collective that reduces, by every algorithm that supports the call, with elements from 1
+ * byte to more than a slot. An element contains the set of ranks that contributed, its position,
+ * and bytes derived from both. So the operator detects elements that were cut, shifted or combined
+ * in the wrong order.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -25,7 +26,7 @@ struct problem {
     enum rcm_collective collective;
     const char *algorithm; /* NULL: by cost */
     int p, rank, root;
-    size_t count, bytes, slot; /* elements of a block, bytes of an element and of a slot */
+    size_t count, bytes, slot; /* elements per block, bytes per element and per slot */
     bool ordered;              /* the operator does not commute */
     rcm_dtype dtype;
     rcm_op op;
@@ -50,7 +51,7 @@ static uint8_t ranks_bits(int first, int last) {
     return (uint8_t)((2u << last) - (1u << first));
 }
 
-/* Byte 0: the ranks; 1 and 2: the position; the others follow from these. */
+/* Byte 0 is the set of ranks, bytes 1 and 2 are the position. The others are derived from these. */
 static uint8_t element_byte(uint8_t ranks, size_t at, size_t j) {
     if (j == 0)
         return ranks;
@@ -69,12 +70,12 @@ static bool element_is(const uint8_t *element, size_t bytes, uint8_t ranks, size
     return true;
 }
 
-/* Of elements too short for a position: 0. */
+/* The position, or 0 for elements too short to contain it. */
 static size_t element_at(const uint8_t *element, size_t bytes) {
     return bytes > 2 ? element[1] | (size_t)element[2] << 8 : 0;
 }
 
-/* ---- The operator ---------------------------------------------------------------------------- */
+/* ---- Operator -------------------------------------------------------------------------------- */
 
 struct expectation {
     size_t bytes;
@@ -82,7 +83,7 @@ struct expectation {
     _Atomic size_t calls, wrong, misaligned;
 };
 
-/* Neither has a rank of the other; in order, all of a's are before b's. */
+/* The sets are disjoint. If the operator is ordered, all of a's ranks precede b's. */
 static bool ranks_fit(uint8_t a, uint8_t b, bool ordered) {
     const unsigned before = (unsigned)(b & -b) - 1; /* the ranks before b's first one */
     return a && b && !(a & b) && (!ordered || (a & ~before) == 0);
@@ -113,7 +114,7 @@ static void merge(const void *in, void *inout, size_t count, rcm_dtype dtype, vo
     }
 }
 
-/* ---- A call ---------------------------------------------------------------------------------- */
+/* ---- One call -------------------------------------------------------------------------------- */
 
 static bool in_blocks(const struct problem *t) {
     return t->collective == RCM_REDUCE_SCATTER || t->collective == RCM_REDUCE_SCATTER_V;
@@ -199,7 +200,7 @@ static size_t result_wrong(const struct problem *t, const uint8_t *result) {
     return wrong;
 }
 
-/* Did it come to what it should, for the sizes that it had? */
+/* Checks the status for these sizes: elements longer than a slot are unsupported. */
 static int check_status(const struct problem *t, rcm_status status, bool *ret_done) {
     const bool one_slot = t->bytes <= t->slot, all_slot = t->bytes * (size_t)t->p <= t->slot;
     const char *text = rcm_last_error();
@@ -212,10 +213,10 @@ static int check_status(const struct problem *t, rcm_status status, bool *ret_do
     }
     CHECK(errors, status == RCM_OK || (t->algorithm && status == RCM_ERR_UNSUPPORTED), "%s: %s",
           problem_name(t), text);
-    CHECK(errors, status == RCM_OK || !all_slot || !strstr(text, "have no room for"), "%s: %s",
+    CHECK(errors, status == RCM_OK || !all_slot || !strstr(text, "cannot hold as many"), "%s: %s",
           problem_name(t), text);
     CHECK(errors,
-          status == RCM_OK || strstr(text, "have no room for") || strstr(text, "cannot run") ||
+          status == RCM_OK || strstr(text, "cannot hold as many") || strstr(text, "cannot run") ||
               (t->ordered && strstr(text, "not commutative")),
           "%s: %s", problem_name(t), text);
     return errors;
@@ -240,7 +241,7 @@ static int one_case(struct problem t) {
     errors += check_status(&t, status, &done);
     const size_t wrong = done ? result_wrong(&t, t.in_place ? in + own : out) : 0;
     CHECK(errors, wrong == 0, "%s: %zu of %zu are wrong", problem_name(&t), wrong, out_count(&t));
-    CHECK(errors, expected.wrong == 0, "%s: %zu operands were not whole", problem_name(&t),
+    CHECK(errors, expected.wrong == 0, "%s: %zu operands were invalid", problem_name(&t),
           (size_t)expected.wrong);
     CHECK(errors, expected.misaligned == 0, "%s: %zu calls with odd addresses", problem_name(&t),
           (size_t)expected.misaligned);
@@ -250,7 +251,7 @@ static int one_case(struct problem t) {
     return errors;
 }
 
-/* Of a few elements, of more than there are chunks, and of several slots. */
+/* A few elements, more than there are chunks, and several slots. */
 static int check_algorithm(struct problem t, int *number) {
     const size_t counts[] = {0, 1, 7, 3 * t.slot / t.bytes + 5};
     int errors = 0;
@@ -290,7 +291,7 @@ static int check_reductions(rcm_comm *comm, size_t slot) {
     return errors;
 }
 
-/* The longest elements, of which each is a piece of its own in place. */
+/* The longest elements. In place, each is a piece of its own. */
 static int check_longest(rcm_comm *comm, size_t slot) {
     struct problem t = {.comm = comm,
                         .collective = RCM_ALL_REDUCE,
@@ -309,9 +310,9 @@ static int check_longest(rcm_comm *comm, size_t slot) {
     return errors;
 }
 
-/* ---- What else such a type is --------------------------------------------------------------- */
+/* ---- Other properties of opaque types -------------------------------------------------------- */
 
-/* Data that is only moved may have elements of any size. */
+/* Collectives that only move data accept elements of any size. */
 static int check_moved(rcm_comm *comm) {
     enum { COUNT = 3 };
     const int p = rcm_size(comm), rank = rcm_rank(comm);
@@ -362,13 +363,13 @@ static int check_face(void) {
           "names of no types");
     CHECK(errors,
           rcm_op_defined(RCM_SUM, dtype) == RCM_ERR_INVALID &&
-              strstr(rcm_last_error(), "sum of opaque12 is not defined: opaque elements have"),
+              strstr(rcm_last_error(), "sum of opaque12 is not defined: opaque elements support"),
           "%s", rcm_last_error());
     CHECK(errors, rcm_dtype_size(RCM_OPAQUE) == 0, "no bytes");
     return errors;
 }
 
-/* Ranks that differ in the size are named, as others that differ. */
+/* Ranks whose element sizes differ are named, as with any other mismatch. */
 static int check_mismatch(rcm_comm *world) {
     struct expectation expected = {.bytes = 24};
     uint8_t in[24] = {1}, out[24];

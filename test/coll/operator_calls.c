@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator's function may call: questions, and nothing that issues an operation, waits or
- * ends something, of whatever communicator. */
+/* Calls inside an operator's function: queries are allowed. Calls that issue an operation, wait or
+ * end something are rejected, for every communicator. */
 #include "operators.h"
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ struct inside {
     rcm_comm *comm, *other;
     rcm_work *pending, *complete;
     void *memory;
-    bool once; /* the calls were made */
+    bool once; /* set when the calls were made */
     int errors, rank;
 };
 
@@ -89,7 +89,7 @@ static void call_questions(struct inside *t, const rcm_comm *comm) {
     CHECK(t->errors,
           rcm_rank(comm) == t->rank && rcm_size(comm) > 0 && rcm_world_rank(comm, 0) == 0 &&
               rcm_comm_name(comm)[0] && rcm_comm_error(comm, &error) == RCM_OK,
-          "a question in an operator: %s", rcm_last_error());
+          "a query in an operator: %s", rcm_last_error());
     CHECK(t->errors, rcm_reduce_local(x, y, 2, RCM_FLOAT32, RCM_SUM) == RCM_OK && y[1] == 6,
           "rcm_reduce_local in an operator: %s", rcm_last_error());
 }
@@ -113,8 +113,8 @@ static void nosy(const void *in, void *inout, size_t count, rcm_dtype dtype, voi
     call_questions(t, t->other);
 }
 
-/* Called by rcm_reduce_local, which drives nothing, by a blocking call, and by an asynchronous one
- * that the library's thread or the waiting one drives. */
+/* The operator runs in rcm_reduce_local, which makes no progress, in a blocking call, and in an
+ * asynchronous one that the library's thread or the waiting thread executes. */
 static int check_from(rcm_comm *comm, struct inside *t, int how) {
     int32_t x[2] = {1, 2}, y[2] = {3, 4};
     rcm_op op = 0;

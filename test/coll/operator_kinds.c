@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kinds of operators that operators.c goes through, with values that are exact in any order. */
+/* The kinds of operators that operators.c tests, with values that are exact in any order. */
 #include "operators.h"
 #include <stdio.h>
 
@@ -67,7 +67,7 @@ static const struct operator_kind premul_sum = {.name = "premul_sum",
                                                 .input = premul_input,
                                                 .expected = premul_expected};
 
-/* The scale, too, is complex. */
+/* The scale is complex too. */
 static struct number turn_of(int rank) {
     return (struct number){rank % 2, rank % 3 - 1};
 }
@@ -98,15 +98,15 @@ static const struct operator_kind complex_premul_sum = {.name = "complex premul_
                                                         .input = complex_input,
                                                         .expected = complex_expected};
 
-/* ---- Functions of the program's -------------------------------------------------------------- */
+/* ---- Functions of the program ---------------------------------------------------------------- */
 
-/* Where the elements are those of any type: the first one's parameter is that of the context. */
+/* A context for operators that accept any type. */
 static const int context_value = 7;
 static const char *context_of(const int *value) {
     return (const char *)value;
 }
 
-/* x -> a x + b, as a + bi; f op g is f after g. */
+/* x -> a x + b, stored as a + bi. f op g is f after g. */
 static void compose(const void *in, void *inout, size_t count, rcm_dtype dtype, void *context) {
     for (size_t i = 0; i < count; i++) {
         const struct number f = number_get(dtype, in, i), g = number_get(dtype, inout, i);
@@ -141,7 +141,7 @@ static const struct operator_kind composition = {.name = "compose",
                                                  .expected = compose_expected,
                                                  .function = true};
 
-/* The one of larger magnitude: commutative, of any type. */
+/* The operand of larger magnitude. Commutative, for any type. */
 static void largest(const void *in, void *inout, size_t count, rcm_dtype dtype, void *context) {
     (void)context;
     for (size_t i = 0; i < count; i++) {

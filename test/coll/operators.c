@@ -2,13 +2,13 @@
 /*
  * Operators that the program creates: operators TRANSPORT processes|threads RANKS [HOSTS]
  *
- * Every collective that reduces, by every algorithm that fits, in place or not, blocking,
- * asynchronous or persistent, with an operator that each rank creates for the case, and frees
- * before its last result is there. Values are exact in every order of the sum. For the types that
- * round, it is bits that count: all ranks have the same.
+ * Every collective that reduces, by every algorithm that supports the call, in place or not,
+ * blocking, asynchronous or persistent. Each rank creates an operator for the case and frees it
+ * before its last result is complete. Values are exact in every order. For types that round, all
+ * ranks must have the same bits.
  */
 #include "operators.h"
-#include "place.h"
+#include "buffer_memory.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ rcm_status problem_call(const struct problem *t, const void *in, void *out,
     }
 }
 
-/* The operator is freed as early as may be. */
+/* Frees the operator as early as allowed. */
 static rcm_status call_in_some_way(const struct problem *t, const void *in, void *out) {
     struct rcm_call call = RCM_CALL_INIT;
     rcm_work *work = NULL;
@@ -99,7 +99,7 @@ static rcm_status call_in_some_way(const struct problem *t, const void *in, void
 
 /* ---- Cases --------------------------------------------------------------------------------- */
 
-/* Elements that are not right. */
+/* The number of wrong elements. */
 static size_t result_wrong(const struct problem *t, const void *result) {
     const size_t first = in_blocks(t) ? block_first(t, t->rank) : 0;
     size_t wrong = 0;
@@ -114,26 +114,26 @@ static size_t result_wrong(const struct problem *t, const void *result) {
 static int one_case(struct problem t) {
     const size_t width = rcm_dtype_size(t.dtype), n = in_count(&t);
     const size_t own = in_blocks(&t) ? block_first(&t, t.rank) * width : 0;
-    char *in = place_new(n * width + 64), *out = place_new(t.count * width + 64);
-    char *view = place_view(in);
+    char *in = mem_new(n * width + 64), *out = mem_new(t.count * width + 64);
+    char *view = mem_view(in);
     int errors = 0;
     for (size_t i = 0; i < n; i++)
         number_put(t.dtype, view, i, t.kind->input(t.rank, i));
     CHECK(errors, t.kind->create(t.rank, t.dtype, &t.op) == RCM_OK, "create: %s", rcm_last_error());
     const rcm_status status = call_in_some_way(&t, in, t.in_place ? in + own : out);
     CHECK(errors, status == RCM_OK, "%s: %s", problem_name(&t), rcm_last_error());
-    const void *result = t.in_place ? view + own : place_view(out);
+    const void *result = t.in_place ? view + own : mem_view(out);
     const size_t wrong = status == RCM_OK ? result_wrong(&t, result) : 0;
     CHECK(errors, wrong == 0, "%s: %zu of %zu are wrong", problem_name(&t), wrong, out_count(&t));
     for (size_t i = 0; i < n && !t.in_place && errors == 0; i++)
         errors += number_get(t.dtype, view, i).re != t.kind->input(t.rank, i).re;
-    CHECK(errors, errors == 0, "%s: or has harmed its input", problem_name(&t));
-    place_free(in);
-    place_free(out);
+    CHECK(errors, errors == 0, "%s: or its input was changed", problem_name(&t));
+    mem_free(in);
+    mem_free(out);
     return errors;
 }
 
-/* Each algorithm has each way, each place and each type in some of its cases. */
+/* Each algorithm gets every form of call, in place or not, and every type in some of its cases. */
 static int check_algorithm(struct problem t, int *number) {
     static const size_t counts[] = {0, 5, 1000, 9001};
     int errors = 0;
@@ -150,10 +150,10 @@ static int check_algorithm(struct problem t, int *number) {
     return errors;
 }
 
-/* Can it be called by that algorithm? All ranks find the same. */
+/* True if the algorithm supports the call. All ranks get the same answer. */
 static bool algorithm_fits(struct problem t) {
     struct rcm_call call = RCM_CALL_INIT;
-    void *none = place_new(sizeof(struct rcm_complex128));
+    void *none = mem_new(sizeof(struct rcm_complex128));
     call.algorithm = t.algorithm;
     t.dtype = t.kind->dtypes[0];
     if (t.kind->create(t.rank, t.dtype, &t.op) != RCM_OK)
@@ -161,7 +161,7 @@ static bool algorithm_fits(struct problem t) {
     const rcm_status status = problem_call(&t, none, none, &call, NULL);
     if (rcm_op_free(t.op) != RCM_OK)
         abort();
-    place_free(none);
+    mem_free(none);
     return status == RCM_OK;
 }
 
@@ -179,20 +179,20 @@ static int check_collective(struct problem t, int *number) {
     return errors;
 }
 
-/* Functions of the program's are not called for the device's memory: nothing is sent then. */
+/* Functions of the program cannot run on device memory: the call fails and sends nothing. */
 static int check_not_on_device(const struct problem *t, bool opaque) {
-    void *place = place_new(64);
+    void *memory = mem_new(64);
     rcm_dtype dtype = t->kind->dtypes[0];
     rcm_op op;
     int errors = 0;
     if (opaque)
         CHECK(errors, rcm_dtype_opaque(12, &dtype) == RCM_OK, "%s", rcm_last_error());
     CHECK(errors, t->kind->create(t->rank, dtype, &op) == RCM_OK, "create");
-    const rcm_status status = rcm_all_reduce(t->comm, place, place, 1, dtype, op, NULL, NULL);
+    const rcm_status status = rcm_all_reduce(t->comm, memory, memory, 1, dtype, op, NULL, NULL);
     CHECK(errors, status == RCM_ERR_UNSUPPORTED && strstr(rcm_last_error(), "which the CPU calls"),
           "%s: %s", t->kind->name, rcm_last_error());
     CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
-    place_free(place);
+    mem_free(memory);
     return errors;
 }
 
@@ -201,7 +201,7 @@ static int check_kinds(rcm_comm *comm) {
     int errors = 0, number = 0;
     for (size_t k = 0; operator_kinds[k]; k++) {
         t.kind = operator_kinds[k];
-        if (t.kind->function && !place_is_host()) {
+        if (t.kind->function && !mem_is_host()) {
             errors += check_not_on_device(&t, false) + check_not_on_device(&t, true);
             continue;
         }
@@ -215,7 +215,8 @@ static int check_kinds(rcm_comm *comm) {
 
 /* ---- Bits ---------------------------------------------------------------------------------- */
 
-/* A scale and values that no short float has: what a rank adds of its own is what others get. */
+/* A scale and values that short floats cannot represent. A rank's result must have the bits that
+ * the others get. */
 static int check_bits(rcm_comm *comm, const char *algorithm, rcm_dtype dtype) {
     enum { COUNT = 500 };
     struct rcm_call call = RCM_CALL_INIT;
@@ -256,10 +257,10 @@ static int check_all_bits(rcm_comm *comm) {
 static int check_all(rcm_comm *comm, void *arg) {
     int errors = 0;
     (void)arg;
-    if (place_is_host())
+    if (mem_is_host())
         errors += operators_check_life(comm) + operators_check_calls(comm) + check_all_bits(comm);
     errors += check_kinds(comm);
-    if (place_is_host() && rcm_size(comm) > 1)
+    if (mem_is_host() && rcm_size(comm) > 1)
         errors += operators_check_mismatches(comm);
     return errors;
 }
@@ -283,6 +284,6 @@ int main(int argc, char **argv) {
     if (hosts > 1)
         ranks.before = deal_host;
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
-    place_init();
+    mem_init();
     return ranks_run(&ranks, check_all, NULL) ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cases of operators.c are of: numbers, and kinds of operators (operator_kinds.c). */
+/* Numbers and kinds of operators (operator_kinds.c) for operators.c. */
 #ifndef TEST_OPERATORS_H
 #define TEST_OPERATORS_H
 
@@ -15,7 +15,7 @@ struct number {
 void number_put(rcm_dtype dtype, void *buffer, size_t i, struct number value);
 struct number number_get(rcm_dtype dtype, const void *buffer, size_t i);
 
-/* Operators of a kind: what each rank gives, and what comes of the first n ranks' at position i. */
+/* Operators of one kind: each rank's input, and the result of the first n ranks at position i. */
 struct operator_kind {
     const char *name;
     const rcm_dtype *dtypes;
@@ -23,7 +23,7 @@ struct operator_kind {
     rcm_status (*create)(int rank, rcm_dtype dtype, rcm_op *ret_op);
     struct number (*input)(int rank, size_t i);
     struct number (*expected)(size_t i, int n);
-    bool function; /* of the program's */
+    bool function; /* of the program */
 };
 extern const struct operator_kind *const operator_kinds[]; /* ends with a NULL */
 
@@ -33,7 +33,7 @@ struct problem {
     enum rcm_collective collective;
     const char *algorithm; /* NULL: by cost */
     int p, rank, root;
-    size_t count; /* of a block; of unequal ones, of the longest */
+    size_t count; /* per block; with unequal blocks, of the longest */
     rcm_dtype dtype;
     rcm_op op;
     enum way way;
@@ -41,12 +41,12 @@ struct problem {
 };
 rcm_status problem_call(const struct problem *t, const void *in, void *out,
                         const struct rcm_call *call, rcm_work **ret_work);
-/* In words. Valid until this thread calls it again. */
+/* The case as text. Valid until this thread's next call. */
 const char *problem_name(const struct problem *t);
 
-/* operator_calls.c: errors found. */
+/* operator_calls.c. Returns the number of errors. */
 int operators_check_calls(rcm_comm *comm);
-/* operator_life.c: likewise. The ranks of the latter have different operators. */
+/* operator_lifetime.c. Returns the number of errors. The ranks create different operators. */
 int operators_check_life(rcm_comm *comm);
 int operators_check_mismatches(rcm_comm *comm);
 

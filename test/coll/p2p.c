@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point: order per tag, tags taken out of order, sizes around every limit, truncation, any
- * tag, to oneself, many at once, both directions at once: p2p shm|tcp threads|processes N
+ * Point-to-point messages: order per tag, tags received out of order, sizes around every limit,
+ * truncation, any tag, messages to the own rank, many at the same time, both directions at the same
+ * time:
+ *
+ *     p2p shm|tcp threads|processes N
  */
-#include "place.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,27 +17,27 @@ static uint8_t byte_of(size_t i, int from, uint64_t tag) {
 }
 
 static uint8_t *message_new(size_t len, int from, uint64_t tag) {
-    uint8_t *bytes = place_new(len + 1), *view = place_view(bytes);
+    uint8_t *bytes = mem_new(len + 1), *view = mem_view(bytes);
     for (size_t i = 0; i < len; i++)
         view[i] = byte_of(i, from, tag);
     return bytes;
 }
 
-static uint8_t *room_new(size_t len, int value) {
-    uint8_t *bytes = place_new(len + 1);
-    memset(place_view(bytes), value, len + 1);
+static uint8_t *buffer_new(size_t len, int value) {
+    uint8_t *bytes = mem_new(len + 1);
+    memset(mem_view(bytes), value, len + 1);
     return bytes;
 }
 
 static size_t message_wrong(const uint8_t *bytes, size_t len, int from, uint64_t tag) {
-    const uint8_t *view = place_view(bytes);
-    size_t wrong = place_used(bytes, len) > 0;
+    const uint8_t *view = mem_view(bytes);
+    size_t wrong = mem_in_use(bytes, len) > 0;
     for (size_t i = 0; i < len; i++)
         wrong += view[i] != byte_of(i, from, tag);
     return wrong;
 }
 
-/* A ring of all sizes: everybody sends to the next and receives from the one before. */
+/* A ring with all sizes: each rank sends to the next one and receives from the previous one. */
 static int check_sizes(rcm_comm *comm) {
     static const size_t sizes[] = {0,     1,     8,      23,     24,     25,     40,
                                    4080,  4096,  4097,   8192,   8193,   9000,   16383,
@@ -43,7 +46,7 @@ static int check_sizes(rcm_comm *comm) {
     const int prev = (rcm_rank(comm) + rcm_size(comm) - 1) % rcm_size(comm);
     int errors = 0;
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-        uint8_t *out = message_new(sizes[s], rcm_rank(comm), s), *in = room_new(sizes[s], 0);
+        uint8_t *out = message_new(sizes[s], rcm_rank(comm), s), *in = buffer_new(sizes[s], 0);
         rcm_work *send = NULL, *recv = NULL;
         struct rcm_message message = RCM_MESSAGE_INIT;
         CHECK(errors,
@@ -60,14 +63,14 @@ static int check_sizes(rcm_comm *comm) {
               (unsigned long long)message.tag, message.bytes);
         rcm_work_free(send);
         rcm_work_free(recv);
-        place_free(out);
-        place_free(in);
+        mem_free(out);
+        mem_free(in);
     }
     return errors;
 }
 
-/* Many of sizes that go eagerly and by rendezvous, two at a time, so that some are under way
- * meanwhile. Rank 0 sends, rank 1 answers in the middle of them. */
+/* Many eager and rendezvous messages, two at a time, so that some are in flight meanwhile. Rank 0
+ * sends, and rank 1 replies in the middle. */
 static int check_mixed(rcm_comm *comm) {
     enum { ROUNDS = 300 };
     static const size_t sizes[] = {16384, 16385, 32768, 32769, 131072};
@@ -78,7 +81,7 @@ static int check_mixed(rcm_comm *comm) {
         rcm_work *works[2];
         for (uint64_t i = 0; i < 2; i++) {
             const size_t len = sizes[(size_t)k / 3 % 5] - i;
-            bytes[i] = sends ? message_new(len, k, i) : room_new(len, 0);
+            bytes[i] = sends ? message_new(len, k, i) : buffer_new(len, 0);
             CHECK(errors,
                   (sends ? rcm_isend(comm, bytes[i], len, RCM_UINT8, 1, i, &works[i])
                          : rcm_irecv(comm, bytes[i], len, RCM_UINT8, 0, i, &works[i])) == RCM_OK,
@@ -89,7 +92,7 @@ static int check_mixed(rcm_comm *comm) {
             CHECK(errors, rcm_work_wait(works[i], -1) == RCM_OK, "message %d of %zu", k, len);
             CHECK(errors, sends || message_wrong(bytes[i], len, k, i) == 0, "%d: wrong data", k);
             rcm_work_free(works[i]);
-            place_free(bytes[i]);
+            mem_free(bytes[i]);
         }
         if (k % 7 == 0)
             CHECK(errors,
@@ -100,8 +103,8 @@ static int check_mixed(rcm_comm *comm) {
     return errors;
 }
 
-/* Rank 0 sends many messages, small and large, under several tags; rank 1 takes the tags in
- * reverse. */
+/* Rank 0 sends many messages, small and large, with several tags. Rank 1 receives the tags in
+ * reverse order. */
 static int check_tags(rcm_comm *comm) {
     enum { TAGS = 5, EACH = 12 };
     int errors = 0;
@@ -119,10 +122,10 @@ static int check_tags(rcm_comm *comm) {
         for (int k = 0; k < TAGS * EACH; k++) {
             CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "send %d", k);
             rcm_work_free(works[k]);
-            place_free(data[k]);
+            mem_free(data[k]);
         }
     } else if (rcm_rank(comm) == 1) {
-        uint8_t *in = room_new(100000, 0);
+        uint8_t *in = buffer_new(100000, 0);
         for (int tag = TAGS - 1; tag >= 0; tag--) {
             for (int i = 0; i < EACH; i++) {
                 const int k = tag + i * TAGS;
@@ -134,7 +137,7 @@ static int check_tags(rcm_comm *comm) {
                       i);
             }
         }
-        place_free(in);
+        mem_free(in);
     }
     return errors;
 }
@@ -148,25 +151,26 @@ static int check_truncated(rcm_comm *comm) {
             CHECK(errors, rcm_send(comm, data, sizes[s], RCM_UINT8, 1, s, NULL, NULL) == RCM_OK,
                   "%s", rcm_last_error());
         } else if (rcm_rank(comm) == 1) {
-            memset(place_view(data), 0, sizes[s]);
+            memset(mem_view(data), 0, sizes[s]);
             rcm_status status =
                 rcm_recv(comm, data, sizes[s] - 7, RCM_UINT8, 0, RCM_ANY_TAG, NULL, NULL);
             CHECK(errors, status == RCM_ERR_TRUNCATED, "truncated: %s", rcm_status_name(status));
             CHECK(errors, message_wrong(data, sizes[s] - 7, 0, s) == 0, "truncated data wrong");
-            CHECK(errors, ((uint8_t *)place_view(data))[sizes[s] - 7] == 0,
+            CHECK(errors, ((uint8_t *)mem_view(data))[sizes[s] - 7] == 0,
                   "wrote behind the buffer");
         }
-        place_free(data);
+        mem_free(data);
     }
     return errors;
 }
 
-/* Messages shorter than the buffer leave the rest of it as it was, whatever came before them. */
+/* A message shorter than the buffer leaves the rest of the buffer unchanged, whatever came
+ * before. */
 static int check_shorter(rcm_comm *comm) {
     static const size_t sizes[] = {100000, 100000, 50000, 9000, 70000, 3,      20000, 0,
                                    16384,  65536,  10,    8192, 99999, 200000, 12345, 1};
     enum { CAPACITY = 200000, ROUNDS = 3, SIZES = sizeof sizes / sizeof sizes[0] };
-    uint8_t *in = room_new(CAPACITY, 0), *view = place_view(in);
+    uint8_t *in = buffer_new(CAPACITY, 0), *view = mem_view(in);
     int errors = 0;
     for (size_t k = 0; k < ROUNDS * SIZES; k++) {
         const size_t len = sizes[k % SIZES];
@@ -179,7 +183,7 @@ static int check_shorter(rcm_comm *comm) {
                   rcm_irecv(comm, in, CAPACITY, RCM_UINT8, 0, k % 4 ? tag : RCM_ANY_TAG, &work) ==
                       RCM_OK,
                   "%s", rcm_last_error());
-        if (k % 5 != 0) /* else the message may come before its receive */
+        if (k % 5 != 0) /* else the message may arrive before its receive */
             CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
         if (rcm_rank(comm) == 0) {
             CHECK(errors, rcm_send(comm, data, len, RCM_UINT8, 1, tag, NULL, NULL) == RCM_OK, "%s",
@@ -193,15 +197,15 @@ static int check_shorter(rcm_comm *comm) {
                 touched += view[i] != 0x5a;
             CHECK(errors, touched == 0, "message %zu: %zu bytes beyond its %zu", k, touched, len);
         }
-        place_free(data);
+        mem_free(data);
     }
-    place_free(in);
+    mem_free(in);
     return errors;
 }
 
 static int check_self(rcm_comm *comm) {
     const size_t len = 70000;
-    uint8_t *out = message_new(len, 3, 4), *in = room_new(len, 0);
+    uint8_t *out = message_new(len, 3, 4), *in = buffer_new(len, 0);
     rcm_work *recv;
     int errors = 0;
     const int me = rcm_rank(comm);
@@ -212,20 +216,21 @@ static int check_self(rcm_comm *comm) {
     CHECK(errors, rcm_work_wait(recv, -1) == RCM_OK, "self: %s", rcm_last_error());
     CHECK(errors, message_wrong(in, len, 3, 4) == 0, "self: wrong data");
     rcm_work_free(recv);
-    place_free(out);
-    place_free(in);
+    mem_free(out);
+    mem_free(in);
     return errors;
 }
 
-/* Everybody to everybody at once, 64 small messages each: more than the eager budget of a slot. */
+/* All ranks send to all at the same time, 64 small messages each: more than the eager budget of a
+ * slot. */
 static int check_flood(rcm_comm *comm) {
     enum { EACH = 64, LEN = 5000 };
     const int n = rcm_size(comm);
     const size_t total = (size_t)n * EACH;
     rcm_work **works = calloc(2 * total, sizeof(*works));
-    uint8_t *in = room_new(total * LEN, 0), *out = message_new(LEN, rcm_rank(comm), 1);
+    uint8_t *in = buffer_new(total * LEN, 0), *out = message_new(LEN, rcm_rank(comm), 1);
     int errors = 0;
-    for (size_t k = 0; k < total; k++) /* all sends first: nothing may need a posted receive */
+    for (size_t k = 0; k < total; k++) /* all sends come first: none may need a posted receive */
         CHECK(errors,
               rcm_isend(comm, out, LEN, RCM_UINT8, (int)(k % (size_t)n), 77, &works[k]) == RCM_OK,
               "%s", rcm_last_error());
@@ -242,12 +247,12 @@ static int check_flood(rcm_comm *comm) {
         CHECK(errors, message_wrong(in + k * LEN, LEN, (int)(k % (size_t)n), 1) == 0, "flood %zu",
               k);
     free(works);
-    place_free(in);
-    place_free(out);
+    mem_free(in);
+    mem_free(out);
     return errors;
 }
 
-/* So many messages of no bytes that the later ones go by rendezvous. */
+/* So many messages of 0 bytes that the later ones go by rendezvous. */
 static int check_nothing(rcm_comm *comm) {
     enum { EACH = 5000 };
     rcm_work **works = calloc(EACH, sizeof(*works));
@@ -261,7 +266,7 @@ static int check_nothing(rcm_comm *comm) {
     if (rcm_rank(comm) == 0)
         CHECK(errors, rcm_isend(comm, &token, 1, RCM_UINT8, 1, 99, &last) == RCM_OK, "%s",
               rcm_last_error());
-    if (rcm_rank(comm) == 1) /* none is taken before all were sent */
+    if (rcm_rank(comm) == 1) /* nothing is received before all were sent */
         CHECK(errors, rcm_recv(comm, &token, 1, RCM_UINT8, 0, 99, NULL, NULL) == RCM_OK, "%s",
               rcm_last_error());
     for (int k = 0; k < EACH && rcm_rank(comm) == 1 && errors == 0; k++) {
@@ -329,7 +334,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: p2p shm|tcp threads|processes N\n");
         return 2;
     }
-    place_init();
+    mem_init();
     struct ranks ranks = {
         .n = atoi(argv[3]), .threads = strcmp(argv[2], "threads") == 0, .transport = argv[1]};
     return ranks_run(&ranks, check, NULL) ? 1 : 0;

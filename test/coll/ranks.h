@@ -13,22 +13,23 @@ struct ranks {
     const char *transport; /* "shm", "tcp", "auto" */
     const char *algorithm; /* NULL: by cost */
     int64_t timeout_ms;    /* of operations; 0: 60 s */
-    bool keep;             /* the function destroys the communicator itself */
-    int hosts;             /* simulated ones, dealt round; 0: as it is */
-    /* rcm_init is RCM_ERR_UNSUPPORTED on every rank, with this in its sentence; NULL: it works. */
+    bool keep;             /* the function destroys the communicator */
+    int hosts;             /* number of simulated hosts, ranks dealt round; 0: none */
+    /* Non-NULL: rcm_init must return RCM_ERR_UNSUPPORTED on every rank, with this text in the
+     * error. */
     const char *refused;
-    /* In each rank before it initialises; NULL: nothing. */
+    /* Called in each rank before rcm_init, if not NULL. */
     void (*before)(int rank);
 };
 
-/* fn(comm, arg) returns the number of errors it found (0..100). Returns 0 if every rank
- * initialised, found no error and destroyed its communicator; prints what was wrong. */
+/* fn(comm, arg) returns the number of errors it found (0 to 100). Returns 0 if every rank
+ * initialized, found no error and destroyed its communicator. Prints each error. */
 int ranks_run(const struct ranks *ranks, int (*fn)(rcm_comm *comm, void *arg), void *arg);
 
-/* Waits until that process is stopped (SIGSTOP), ten seconds at most. */
+/* Waits until that process is stopped (SIGSTOP), at most 10 s. */
 void ranks_await_stopped(int pid);
 
-/* Says what was expected, counts one error. */
+/* Prints the message and counts an error if the condition is false. */
 #define CHECK(errors, condition, ...)                                                              \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

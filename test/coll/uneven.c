@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives whose blocks have each a length of its own: uneven TRANSPORT threads|processes RANKS
- * [HOSTS]
+ * Collectives with blocks of unequal length: uneven TRANSPORT threads|processes RANKS [HOSTS]
  *
- * Every element of every rank is compared: by every algorithm, with _v and with _list, even by
- * different ranks of one call, blocking and asynchronous, in place and not, with gaps between
- * blocks, all roots, and counts that are alike, random, all none but one, or of many slices. Then
- * what is refused, and ranks that differ in a count. HOSTS: so many simulated ones.
+ * Compares every element on every rank: by every algorithm, with _v and _list (also mixed in one
+ * call), blocking and asynchronous, in place and not, with gaps between blocks, and all roots.
+ * Counts are equal, random, all zero but one, or of many slices. Then rejected arguments, and ranks
+ * whose counts differ. HOSTS: number of simulated hosts.
  */
-#include "place.h"
+#include "buffer_memory.h"
 #include "ranks.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -16,10 +15,10 @@
 #include <string.h>
 
 enum { GAP = 3, POISON = -77, RANKS_MAX = 16 };
-/* Elements of long blocks; as many ranks as these have shorter ones, of many slots too. */
+/* Elements of long blocks. From MANY_RANKS ranks on they are shorter, but still of many slots. */
 enum { LONG = 60007, MANY_RANKS = 4, LONG_OF_MANY = 13001 };
 
-/* How long blocks are. */
+/* Distribution of block lengths. */
 enum lengths { ALIKE, RANDOM, ONE_HUGE, ONE_EMPTY, LENGTHS };
 
 static const enum rcm_collective collectives[] = {RCM_SCATTER_V, RCM_GATHER_V, RCM_ALL_GATHER_V,
@@ -42,8 +41,7 @@ static size_t scramble(size_t x) {
     return (x ^ x >> 13) % 65521;
 }
 
-/* Elements that go from a rank to another one; of those with one block for each rank, from ==
- * to. */
+/* Elements that go from one rank to another. In collectives with one block per rank, from == to. */
 static size_t length(const struct problem *t, int from, int to) {
     const size_t name = (size_t)(from * RANKS_MAX + to + t->round * 1000);
     const bool chosen = (from + to + t->round) % t->p == 0;
@@ -67,15 +65,15 @@ static int64_t value(const struct problem *t, int from, int to, size_t i) {
     return (int64_t)(i % 8191) * 64 + from * 7 + to * 3 + t->round;
 }
 
-/* A buffer of blocks with gaps between them, or of one. */
+/* A buffer of several blocks with gaps between them, or of one block. */
 struct buffer {
-    int64_t *memory, *view; /* the same, for the CPU */
+    int64_t *memory, *view; /* the same memory for the device and for the CPU */
     size_t len, n;
     size_t counts[RANKS_MAX], displs[RANKS_MAX];
     void *list[RANKS_MAX];
 };
 
-/* Which of its buffers has a block for each rank, if this rank has it at all. */
+/* True if the rank's buffer (in or out) has a block for each rank. */
 static bool has_many(const struct problem *t, bool out) {
     const bool root = t->rank == t->root;
     switch (t->collective) {
@@ -120,15 +118,15 @@ static void buffer_make(const struct problem *t, bool out, struct buffer *b) {
         at += b->counts[i] + GAP;
     }
     b->len = at;
-    b->memory = place_new(b->len * sizeof(*b->memory));
-    b->view = place_view(b->memory);
+    b->memory = mem_new(b->len * sizeof(*b->memory));
+    b->view = mem_view(b->memory);
     for (size_t i = 0; i < b->len; i++)
         b->view[i] = POISON;
     for (size_t i = 0; i < b->n; i++)
         b->list[i] = b->counts[i] > 0 ? b->memory + b->displs[i] : NULL;
 }
 
-/* What a rank sends as block i. */
+/* Fills each block with what the rank sends in it. */
 static void buffer_fill(const struct problem *t, struct buffer *b) {
     for (size_t k = 0; k < b->n; k++) {
         const int to = has_many(t, false) ? (int)k : t->rank;
@@ -156,8 +154,8 @@ static int64_t expected(const struct problem *t, size_t k, size_t i) {
 static int buffer_check(const struct problem *t, const struct buffer *b, const char *algorithm) {
     int errors = 0;
     size_t at = 0;
-    CHECK(errors, place_used(b->memory, b->len * sizeof(*b->memory)) == 0,
-          "collective %d is complete, but still uses its buffers", t->collective);
+    CHECK(errors, mem_in_use(b->memory, b->len * sizeof(*b->memory)) == 0,
+          "collective %d is complete, but its buffers are in use", t->collective);
     for (size_t k = 0; k <= b->n && errors == 0; k++) {
         const size_t end = k < b->n ? b->displs[k] : b->len;
         for (; at < end && errors == 0; at++)
@@ -222,22 +220,22 @@ static rcm_status call_list(const struct problem *t, rcm_comm *comm, struct buff
     }
 }
 
-/* The single block of one buffer becomes this rank's block of the other one. */
-static void place_together(const struct problem *t, struct buffer *in, struct buffer *out) {
+/* In place, the single block of one buffer becomes this rank's block of the other buffer. */
+static void blocks_share(const struct problem *t, struct buffer *in, struct buffer *out) {
     const bool one_in = has_one(t, false);
     struct buffer *one = one_in ? in : out, *many = one_in ? out : in;
     if (!t->in_place || many->n == 0)
         return;
     void *own = many->list[t->rank];
     if (one_in && own)
-        memcpy(place_view(own), place_view(in->list[0]), in->counts[0] * sizeof(int64_t));
+        memcpy(mem_view(own), mem_view(in->list[0]), in->counts[0] * sizeof(int64_t));
     one->list[0] = own;
 }
 
-/* The result of a single block may stand in the other buffer. */
+/* In place, the single result block is in the other buffer. */
 static int check_results(const struct problem *t, struct buffer *out, const char *algorithm) {
     if (has_one(t, true) && out->list[0])
-        memmove(out->view + out->displs[0], place_view(out->list[0]),
+        memmove(out->view + out->displs[0], mem_view(out->list[0]),
                 out->counts[0] * sizeof(int64_t));
     return buffer_check(t, out, algorithm);
 }
@@ -250,11 +248,11 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
     buffer_make(t, false, &in);
     buffer_make(t, true, &out);
     buffer_fill(t, &in);
-    place_together(t, &in, &out);
+    blocks_share(t, &in, &out);
     call.algorithm = algorithm;
     rcm_status status =
         (t->list ? call_list : call_v)(t, comm, &in, &out, &call, async ? &work : NULL);
-    memset(in.counts, 0xff, sizeof(in.counts)); /* they are the caller's again */
+    memset(in.counts, 0xff, sizeof(in.counts)); /* the call has copied them */
     memset(in.displs, 0xff, sizeof(in.displs));
     if (status == RCM_OK && async)
         status = rcm_work_wait(work, -1);
@@ -263,8 +261,8 @@ static int run(rcm_comm *comm, const struct problem *t, const char *algorithm, b
           rcm_last_error());
     if (status == RCM_OK)
         errors += check_results(t, &out, algorithm ? algorithm : "by cost");
-    place_free(in.memory);
-    place_free(out.memory);
+    mem_free(in.memory);
+    mem_free(out.memory);
     return errors;
 }
 
@@ -280,14 +278,14 @@ static int run_algorithm(rcm_comm *comm, enum rcm_collective collective, const c
         for (int how = 0; how < 4 && errors == 0; how++, t.round++) {
             t.lengths = (enum lengths)lengths;
             t.in_place = how % 2 && collective != RCM_ALL_TO_ALL_V;
-            t.list = (how / 2 + t.rank) % 2; /* ranks mix both forms */
+            t.list = (how / 2 + t.rank) % 2; /* ranks mix _v and _list */
             t.root = is_rooted(collective) ? t.round % t.p : 0;
             errors += run(comm, &t, algorithm, t.round % 3 == 2);
         }
     return errors;
 }
 
-/* They do, all of them, but one_shot and its like between hosts. */
+/* All algorithms do, except one_shot and similar ones between hosts. */
 static bool algorithm_fits(rcm_comm *comm, enum rcm_collective collective, const char *algorithm,
                            int *errors) {
     struct rcm_call call = RCM_CALL_INIT;
@@ -316,7 +314,7 @@ static int check_all(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* All of them in flight at once, on the same channels, with messages of many slices. */
+/* All in flight at the same time, on the same channels, with messages of many slices. */
 static int check_together(rcm_comm *comm, void *arg) {
     enum { WORKS = 3 * COLLECTIVES };
     struct problem t[WORKS];
@@ -345,13 +343,13 @@ static int check_together(rcm_comm *comm, void *arg) {
     }
     for (int i = 0; i < WORKS; i++) {
         rcm_work_free(works[i]);
-        place_free(in[i].memory);
-        place_free(out[i].memory);
+        mem_free(in[i].memory);
+        mem_free(out[i].memory);
     }
     return errors;
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Rejected arguments ---------------------------------------------------------------------- */
 
 static int refuses(rcm_status status, rcm_status want, const char *words) {
     int errors = 0;
@@ -395,7 +393,7 @@ static int check_refused_values(rcm_comm *comm) {
     return errors;
 }
 
-static int check_refused_places(rcm_comm *comm) {
+static int check_refused_overlap(rcm_comm *comm) {
     int64_t data[64] = {0};
     size_t counts[RANKS_MAX];
     const void *send[RANKS_MAX];
@@ -410,7 +408,7 @@ static int check_refused_places(rcm_comm *comm) {
         rcm_all_to_all_v(comm, data, counts, NULL, data, counts, NULL, RCM_INT64, NULL, NULL),
         RCM_ERR_UNSUPPORTED, "all_to_all_v");
     errors += refuses(rcm_all_to_all_list(comm, send, counts, recv, counts, RCM_INT64, NULL, NULL),
-                      RCM_ERR_UNSUPPORTED, "in place");
+                      RCM_ERR_UNSUPPORTED, "in-place form");
     errors += refuses(rcm_all_gather_v(comm, data + 2 * rcm_rank(comm) + 1, 2, data, counts, NULL,
                                        RCM_INT64, NULL, NULL),
                       RCM_ERR_INVALID, "overlap");
@@ -420,24 +418,24 @@ static int check_refused_places(rcm_comm *comm) {
     return errors;
 }
 
-/* Nothing is sent, so all ranks go on. */
+/* A rejected call sends nothing, so all ranks can go on. */
 static int check_refused(rcm_comm *comm, void *arg) {
     int errors = check_refused_values(comm);
-    errors += check_refused_places(comm);
+    errors += check_refused_overlap(comm);
     (void)arg;
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
     return errors;
 }
 
-/* ---- Ranks that differ ----------------------------------------------------------------------- */
+/* ---- Ranks whose counts differ --------------------------------------------------------------- */
 
 struct lie {
     enum rcm_collective collective;
-    size_t more; /* elements that the last rank believes in beside the 100 of the others */
+    size_t more; /* added to the last rank's count of 100 */
     const char *words;
 };
 
-/* The last rank has another count of what it exchanges with rank 0. */
+/* The last rank has another count for what it exchanges with rank 0. */
 static rcm_status lie_call(rcm_comm *comm, const struct lie *lie, int64_t *data, int64_t *other) {
     const int p = rcm_size(comm), last = p - 1;
     const size_t more = rcm_rank(comm) == last ? lie->more : 0;
@@ -463,7 +461,7 @@ static rcm_status lie_call(rcm_comm *comm, const struct lie *lie, int64_t *data,
     }
 }
 
-/* In that call, or in the next one where its part was complete. */
+/* The error comes in that call, or in the next one if this rank's part was complete. */
 static int check_lie(rcm_comm *comm, void *arg) {
     const struct lie *lie = arg;
     const size_t len = (100 + lie->more) * RANKS_MAX;
@@ -480,7 +478,7 @@ static int check_lie(rcm_comm *comm, void *arg) {
     (void)!rcm_comm_error(comm, &error);
     CHECK(errors, strstr(error.text, lie->words), "collective %d, rank %d: \"%s\" lacks \"%s\"",
           lie->collective, rcm_rank(comm), error.text, lie->words);
-    CHECK(errors, rcm_destroy(comm) != RCM_OK, "it ends in order");
+    CHECK(errors, rcm_destroy(comm) != RCM_OK, "rcm_destroy returned RCM_OK after a mismatch");
     free(data);
     free(other);
     return errors;
@@ -528,11 +526,11 @@ int main(int argc, char **argv) {
     how.n = atoi(argv[3]);
     hosts = argc > 4 ? atoi(argv[4]) : 1;
     how.before = hosts > 1 ? pretend_host : NULL;
-    place_init();
+    mem_init();
     setenv("RINGCOMM_SLOT_BYTES", "4096", 0);
     errors += ranks_run(&how, check_all, NULL);
     errors += ranks_run(&how, check_together, NULL);
-    if (!place_is_host())
+    if (!mem_is_host())
         return errors > 0;
     errors += ranks_run(&how, check_refused, NULL);
     setenv("RINGCOMM_LOG", "error", 0);

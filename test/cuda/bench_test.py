@@ -12,7 +12,7 @@ BENCH = sys.argv[1]
 
 class Bench(unittest.TestCase):
     def test_transports_are_named_once(self):
-        # Ranks 0 and 2 share a device; rank 1 has the other one, which they do not reach.
+        # Ranks 0 and 2 share a device. Rank 1 has the other one, without peer access.
         env = {**os.environ, 'FAKECUDA_DEVICES': '2', 'FAKECUDA_NOPEER': '1'}
         done = subprocess.run([BENCH, 'all_to_all', '--ranks', '3', '--memory', 'cuda', '-b', '4K',
                                '-e', '4K', '-n', '2', '-w', '1', '--timeout', '100', '--csv', '-'],

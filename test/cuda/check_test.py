@@ -19,11 +19,11 @@ class Check(unittest.TestCase):
         done = subprocess.run([INFO, '--check', 'cuda', '--json', '-'], capture_output=True,
                               text=True, timeout=120, check=False, env=env)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        told = json.loads(done.stdout)
-        facts = {(row['test'], row['of'], row['name']): row['value'] for row in told['rows']
+        report = json.loads(done.stdout)
+        facts = {(row['test'], row['of'], row['name']): row['value'] for row in report['rows']
                  if row['name'] not in ('result', 'mend')}
-        results = {row['test']: row['value'] for row in told['rows'] if row['name'] == 'result'}
-        return facts, results, told['verdict']
+        results = {row['test']: row['value'] for row in report['rows'] if row['name'] == 'result'}
+        return facts, results, report['verdict']
 
     def test_well(self):
         facts, results, verdict = self.check_gpus(0)
@@ -59,7 +59,7 @@ class Check(unittest.TestCase):
         self.assertRegex(facts['pairs', '0-1', 'why through the host'], 'declined it: .*MIG instances')
 
     def test_no_peer_access(self):
-        """Nobody can change it: it is no mistake."""
+        """Missing peer access is not a mistake: nothing can be changed about it."""
         facts, results, verdict = self.check_gpus(0, DEVICES='2', NOPEER='1')
         self.assertEqual((verdict, results['pairs']), ('OK', 'ok'))
         self.assertRegex(facts['pairs', '0-0', 'plane'], SHARED)

@@ -23,27 +23,27 @@ class Devices(unittest.TestCase):
         return self.run_tool(status, BENCH, 'kernel', '--memory', 'cuda', '-b', '1K', '-e', '1K', *args, **settings)
 
     def kernel_uuids(self, *args, **settings):
-        told = json.loads(self.kernel(0, '--json', '-', *args, **settings).stdout)
-        return {row['device'] for row in told['rows']}
+        report = json.loads(self.kernel(0, '--json', '-', *args, **settings).stdout)
+        return {row['device'] for row in report['rows']}
 
     def bench(self, status, *args, **settings):
         return self.run_tool(status, BENCH, 'all_reduce', '-b', '1K', '-e', '1K', '-n', '1', '-w', '1', '--check',
                              '--timeout', '60', *args, **settings)
 
     def bench_device(self, *args, **settings):
-        """That of rank 0, as its report says."""
+        """Rank 0's device, from the report."""
         done = self.bench(0, '--memory', 'cuda', *args, **settings)
         lines = [line for line in done.stdout.splitlines() if line.startswith('# device')]
         self.assertEqual(len(lines), 1, done.stdout)
         return lines[0].split('of rank 0: ')[1]
 
     def check_devices(self, status, *args, **settings):
-        """The devices that were looked at, the pairs, and the verdict."""
+        """The checked devices, the pairs, and the verdict."""
         done = self.run_tool(status, INFO, '--check', 'cuda', '--json', '-', *args, **settings)
-        told = json.loads(done.stdout)
-        devices = {row['of'] for row in told['rows'] if (row['of'] or '').startswith('device ')}
-        pairs = {row['of'] for row in told['rows'] if row['name'] == 'plane'}
-        return devices, pairs, told['verdict']
+        report = json.loads(done.stdout)
+        devices = {row['of'] for row in report['rows'] if (row['of'] or '').startswith('device ')}
+        pairs = {row['of'] for row in report['rows'] if row['name'] == 'plane'}
+        return devices, pairs, report['verdict']
 
     def test_kernel(self):
         first, second = self.kernel_uuids(), self.kernel_uuids('--device', '1')
@@ -62,7 +62,7 @@ class Devices(unittest.TestCase):
         self.assertEqual(self.kernel_uuids('--device', '0', **launched), first)
 
     def test_none(self):
-        """RINGCOMM_DEVICE=none is no name of a device that is not there."""
+        """RINGCOMM_DEVICE=none is not treated as a missing device."""
         self.assertIn('RINGCOMM_DEVICE is none', self.kernel(1, RINGCOMM_DEVICE='none').stderr)
         devices, pairs, verdict = self.check_devices(0, RINGCOMM_DEVICE='none')
         self.assertEqual((devices, pairs, verdict), ({'device 0', 'device 1'}, {'0-0', '0-1', '1-1'}, 'OK'))
@@ -88,11 +88,11 @@ class Devices(unittest.TestCase):
         self.assertEqual((devices, pairs, verdict), ({'device 1'}, set(), 'OK'))
 
     def test_not_there(self):
-        self.assertIn("device '2' is none of the 2 here", self.kernel(1, '--device', '2').stderr)
-        self.assertIn("device 'GPU-x' is none of the 2 here",
+        self.assertIn("device '2' is not one of the 2 here", self.kernel(1, '--device', '2').stderr)
+        self.assertIn("device 'GPU-x' is not one of the 2 here",
                       self.bench(1, '--ranks', '2', '--memory', 'cuda', '--device', 'GPU-x').stderr)
         *_, verdict = self.check_devices(1, '--device', '7')
-        self.assertIn("device '7' is none of the 2 here", verdict)
+        self.assertIn("device '7' is not one of the 2 here", verdict)
 
     def test_command_lines(self):
         for args in (['--device', '1'], ['--memory', 'cuda', '--device', '-1'],

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plane of device memory of a link (transport/link/plane.c), by a row that is played (near.h):
- * that it comes up, and carries what is of its kind and nothing else; that what is declined, at any
- * point and at either end, goes by the host's plane; what becomes of calls that differ.
+ * The device plane of a link (transport/link/device_plane.c), with the backend near_backend.h. The plane
+ * comes up and carries device memory only. If it is declined, at any step and either end, the
+ * host's plane is used. Calls with mixed memory kinds fail.
+ *
  *     plane [CASE]
  */
 #include "clock.h"
 #include "../fakes/device/fake.h"
-#include "near.h"
+#include "near_backend.h"
 #include "ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 enum { COUNT = 3000, MOST = 8, BYTES = MOST * COUNT * (int)sizeof(int32_t) };
 
 struct buffers {
-    int32_t *in, *out; /* of the device */
+    int32_t *in, *out; /* in device memory */
 };
 
 static struct buffers buffers_new(void) {
@@ -40,7 +41,7 @@ static int32_t sum_of(int p, int i) {
     return 7 * p * (p - 1) / 2 + p * i;
 }
 
-/* ---- Calls whose results are known ----------------------------------------------------------- */
+/* ---- Calls with known results ---------------------------------------------------------------- */
 
 static int check_all_reduce(rcm_comm *comm, const struct buffers *b, const char *algorithm) {
     struct rcm_call call = RCM_CALL_INIT;
@@ -93,7 +94,7 @@ static int check_calls(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- What carried them ----------------------------------------------------------------------- */
+/* ---- Planes used ----------------------------------------------------------------------------- */
 
 static struct rcm_traffic traffic_of(rcm_comm *comm, const char *transport) {
     struct rcm_counters counters = RCM_COUNTERS_INIT;
@@ -115,17 +116,17 @@ static int check_names(rcm_comm *comm, const char *name) {
     return errors;
 }
 
-/* Nothing of device memory goes through the host's plane. */
+/* No device memory goes through the host's plane. */
 static int check_comes_up(rcm_comm *comm, void *arg) {
     const struct buffers b = buffers_new();
     int errors = check_host(comm);
     const uint64_t before = traffic_of(comm, "shm").sent_bytes;
     (void)arg;
     errors += check_all_reduce(comm, &b, NULL) + check_all_gather(comm, &b);
-    CHECK(errors, traffic_of(comm, "shm").sent_bytes == before, "%llu bytes went by shm",
+    CHECK(errors, traffic_of(comm, "shm").sent_bytes == before, "%llu bytes used shm",
           (unsigned long long)(traffic_of(comm, "shm").sent_bytes - before));
     CHECK(errors, traffic_of(comm, "near").sent_bytes >= COUNT * sizeof(int32_t),
-          "nothing went by the device's plane");
+          "no data used the device plane");
     buffers_free(&b);
     errors += check_calls(comm);
     return errors + check_names(comm, "shm+near");
@@ -134,16 +135,17 @@ static int check_comes_up(rcm_comm *comm, void *arg) {
 static int check_declined(rcm_comm *comm, void *arg) {
     int errors = check_calls(comm);
     (void)arg;
-    CHECK(errors, traffic_of(comm, "near").sent == 0, "messages went by what was declined");
+    CHECK(errors, traffic_of(comm, "near").sent == 0, "messages used a declined plane");
     return errors + check_names(comm, "shm");
 }
 
-/* Whatever carries them. */
+/* Results are right whichever plane carries them. */
 static int check_absent(rcm_comm *comm, void *arg) {
     const struct buffers b = buffers_new();
     int errors = check_host(comm) + check_all_reduce(comm, &b, NULL) + check_all_gather(comm, &b);
     (void)arg;
-    CHECK(errors, !strstr(rcm_comm_transport(comm, 1 - rcm_rank(comm)), "+"), "it has come up");
+    CHECK(errors, !strstr(rcm_comm_transport(comm, 1 - rcm_rank(comm)), "+"),
+          "the device plane has come up");
     buffers_free(&b);
     return errors;
 }
@@ -153,7 +155,7 @@ static int check_right(rcm_comm *comm, void *arg) {
     return check_calls(comm);
 }
 
-/* What a call needs is there before it. */
+/* A prepared call opens no further channel. */
 static int check_prepared(rcm_comm *comm, void *arg) {
     const struct buffers b = buffers_new();
     int errors = 0;
@@ -163,7 +165,7 @@ static int check_prepared(rcm_comm *comm, void *arg) {
                                 "ring") == RCM_OK,
           "prepare: %s", rcm_last_error());
     CHECK(errors, strcmp(rcm_comm_transport(comm, (rcm_rank(comm) + 1) % 3), "shm+near") == 0,
-          "it is %s", rcm_comm_transport(comm, (rcm_rank(comm) + 1) % 3));
+          "the transport is %s", rcm_comm_transport(comm, (rcm_rank(comm) + 1) % 3));
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
     const int before = near_queues();
     CHECK(errors, before > 0, "no channel is open");
@@ -193,7 +195,7 @@ static int check_differ(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* The plane fails under a call: it ends, and names a rank. */
+/* The plane fails during a call. The call ends with an error that names a rank. */
 static int check_cut(rcm_comm *comm, void *arg) {
     const struct buffers b = buffers_new();
     rcm_status status = RCM_OK;
@@ -212,7 +214,7 @@ static int check_cut(rcm_comm *comm, void *arg) {
 static int run(int n, const char *transports, int (*fn)(rcm_comm *, void *), bool keep) {
     const struct ranks ranks = {.n = n, .threads = true, .transport = transports, .keep = keep};
     int errors = ranks_run(&ranks, fn, NULL);
-    CHECK(errors, near_queues() == 0, "%d queues are left", near_queues());
+    CHECK(errors, near_queues() == 0, "%d queues remain", near_queues());
     return errors;
 }
 
@@ -232,7 +234,7 @@ static int run_declined(void) {
     return errors;
 }
 
-/* Of anything, wherever that is noticed: the link goes on without the plane. */
+/* A shortage of any resource at any step: the link works without the plane. */
 static int run_shortage(void) {
     static const rcm_status statuses[] = {RCM_ERR_NOMEM, RCM_ERR_RESOURCE, RCM_ERR_SYSTEM};
     int errors = 0;
@@ -251,7 +253,8 @@ static int run_never_ready(void) {
     return run(2, "shm,near", check_declined, false);
 }
 
-/* Links whose control stream is no Unix socket have none, nor do ranks of two hosts. */
+/* Links whose control connection is not a Unix socket have no device plane, nor do ranks of
+ * different hosts. */
 static int run_absent(void) {
     return run(2, "tcp,near", check_absent, false) + run(2, "shm,tcp", check_absent, false);
 }
@@ -276,8 +279,8 @@ static int run_cut(void) {
 
 /* ---- Registered memory ----------------------------------------------------------------------- */
 
-/* Messages of registered memory are read where they lie: each rank writes its result, and no slot
- * where it does nothing but send. Of what is enqueued on a stream they come after. */
+/* Messages of registered memory are read in place, so each rank writes only its result, and no slot
+ * where it only sends. They follow operations enqueued on a stream. */
 static int check_registered(rcm_comm *comm, void *arg) {
     const struct buffers b = buffers_new();
     int errors = 0;
@@ -291,7 +294,7 @@ static int check_registered(rcm_comm *comm, void *arg) {
                   check_all_reduce(comm, &b, NULL) + check_all_gather(comm, &b);
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "barrier: %s", rcm_last_error());
     CHECK(errors, near_orders.refuses || near_as_it_lies() > 0,
-          "nothing was sent from where it lies");
+          "no message was sent without a slot");
     CHECK(errors,
           rcm_mem_deregister(comm, b.in, BYTES) == RCM_OK &&
               rcm_mem_deregister(comm, b.out, BYTES) == RCM_OK,
@@ -301,7 +304,8 @@ static int check_registered(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* On rank 0 what is enqueued before the call writes what it sends: that is published afterwards. */
+/* On rank 0 an operation enqueued before the call writes the data to send. The data is published
+ * after that operation. */
 static int check_stream(rcm_comm *comm, void *arg) {
     struct rcm_call call = RCM_CALL_INIT;
     const struct buffers b = buffers_new();
@@ -364,7 +368,7 @@ static int check_exscan(rcm_comm *comm, const struct buffers *b, int count) {
     return errors;
 }
 
-/* Memory of the device, or of the host where that has no room; it grows with what is moved. */
+/* Scratch is in device memory, or in host memory if that is full. It grows with the data. */
 static int check_scratch(rcm_comm *comm, void *arg) {
     const struct buffers b = buffers_new();
     int errors = 0;
@@ -376,7 +380,7 @@ static int check_scratch(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* What is still to be allocated or freed when the ranks have ended is freed soon after. */
+/* Scratch that is being allocated or freed when the ranks end is freed soon afterwards. */
 static int run_scratch(void) {
     const int before = fake_blocks();
     int errors = 0;
@@ -388,7 +392,7 @@ static int run_scratch(void) {
     const rcmi_deadline deadline = rcmi_deadline_in(60000);
     while (fake_blocks() > before && !rcmi_deadline_passed(deadline))
         usleep(100);
-    CHECK(errors, fake_blocks() == before, "%d blocks are left", fake_blocks() - before);
+    CHECK(errors, fake_blocks() == before, "%d blocks remain", fake_blocks() - before);
     return errors;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams and the device of a rank, with the fake device: an operation begins after what is
- * enqueued on its stream when it is called, and nothing of it before; what cannot be is refused
- * with a sentence before anything is sent.
+ * Streams and the device of a rank, with the fake device. An operation begins after everything
+ * enqueued on its stream before the call. Unsupported uses are rejected before anything is sent.
+ *
  *     streams TRANSPORT RANKS
  */
 #include "../fakes/device/fake.h"
@@ -15,7 +15,7 @@
 
 enum { COUNT = 5000, BYTES = COUNT * 8, PARTS = 2 };
 
-/* Buffers, and the work that a case issues with them; `send` is one more of a message. */
+/* Buffers, and the work that a case issues with them. `send` is the send of a message case. */
 struct bench {
     rcm_comm *comm;
     int64_t *in, *out;
@@ -34,7 +34,7 @@ static int64_t sum_of(const struct bench *b, int64_t salt, int i) {
     return p * (salt + i) + p * (p - 1) / 2;
 }
 
-/* ---- Ways to issue --------------------------------------------------------------------------- */
+/* ---- Forms of calls -------------------------------------------------------------------------- */
 
 static rcm_status issue_collective(struct bench *b, const struct rcm_call *call) {
     return rcm_all_reduce(b->comm, b->in, b->out, COUNT, RCM_INT64, RCM_SUM, call, &b->work);
@@ -55,7 +55,7 @@ static rcm_status issue_persistent(struct bench *b, const struct rcm_call *call)
     return status == RCM_OK ? rcm_work_start(b->work) : status;
 }
 
-/* In a ring: what comes is the left neighbour's. */
+/* In a ring: each rank receives from its left neighbour. */
 static rcm_status issue_sendrecv(struct bench *b, const struct rcm_call *call) {
     const int p = rcm_size(b->comm), rank = rcm_rank(b->comm);
     return rcm_sendrecv(b->comm, b->in, COUNT, (rank + 1) % p, 1, b->out, COUNT, (rank + p - 1) % p,
@@ -117,12 +117,12 @@ static int check_untouched(const struct bench *b, const struct way *way) {
     const unsigned char *view = fake_view(b->out);
     int errors = 0;
     for (int i = 0; i < BYTES && errors == 0; i++)
-        CHECK(errors, view[i] == 0x77, "%s: byte %d is written, though the stream was not done",
+        CHECK(errors, view[i] == 0x77, "%s: byte %d was written before the stream was done",
               way->name, i);
     return errors;
 }
 
-/* What is enqueued when the call is made writes the buffer; what comes later is never done. */
+/* An operation enqueued before the call writes the buffer. A later one never completes. */
 static int check_order(struct bench *b, const struct way *way, void *stream) {
     const struct rcm_call call = {.size = sizeof call, .stream = stream};
     int errors = 0;
@@ -130,10 +130,10 @@ static int check_order(struct bench *b, const struct way *way, void *stream) {
     fake_stream_enqueue(stream);
     CHECK(errors, way->issue(b, &call) == RCM_OK, "%s: %s", way->name, rcm_last_error());
     fake_stream_enqueue(stream);
-    CHECK(errors, rcm_work_wait(b->work, 30) == RCM_PENDING, "%s: it ended before its stream",
-          way->name);
+    CHECK(errors, rcm_work_wait(b->work, 30) == RCM_PENDING,
+          "%s: the work completed before its stream", way->name);
     errors += check_untouched(b, way);
-    fill(b, 7); /* what was enqueued does that */
+    fill(b, 7); /* stands for the enqueued operation */
     fake_stream_done(stream);
     CHECK(errors, rcm_work_wait(b->work, -1) == RCM_OK, "%s: %s", way->name, rcm_last_error());
     errors += check_result(b, way, 7);
@@ -146,7 +146,7 @@ static int check_order(struct bench *b, const struct way *way, void *stream) {
     return errors;
 }
 
-/* A blocking call, and one that says that nothing is to be waited for. */
+/* A blocking call, and one with RCM_NO_STREAM. */
 static int check_none(struct bench *b, void *stream) {
     const struct rcm_call none = {.size = sizeof none, .flags = RCM_NO_STREAM};
     const struct rcm_call call = {.size = sizeof call, .stream = stream};
@@ -166,7 +166,7 @@ static int check_none(struct bench *b, void *stream) {
     return errors;
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Rejected calls -------------------------------------------------------------------------- */
 
 static int refused(const char *what, rcm_status status, rcm_status want, const char *words) {
     int errors = 0;
@@ -182,13 +182,13 @@ static int check_captures(struct bench *b, void *stream) {
     for (int i = 0; i < WAYS; i++) {
         b->work = NULL;
         errors += refused(ways[i].name, ways[i].issue(b, &call), RCM_ERR_INVALID, "being captured");
-        rcm_work_free(b->work); /* of a persistent one there is */
+        rcm_work_free(b->work); /* a persistent call returns one */
     }
     fake_stream_capture(false);
     return errors;
 }
 
-/* The second part is host memory: what was made for the first one is given back. */
+/* The second part is host memory. Resources of the first part are released. */
 static int check_part_refused(const struct bench *b, void *stream, uint32_t flags) {
     const struct rcm_call call = {.size = sizeof call, .stream = stream, .flags = flags};
     int64_t host[2] = {0};
@@ -242,7 +242,7 @@ static int check_memory(const struct bench *b) {
     rcm_work_free(work);
     CHECK(errors, rcm_mem_free(b->comm, memory) == RCM_OK, "%s", rcm_last_error());
     CHECK(errors, rcm_mem_alloc_kind(b->comm, RCM_MEM_DEVICE, 1, &memory) == RCM_OK, "%s",
-          rcm_last_error()); /* the last communicator's end frees it */
+          rcm_last_error()); /* destroying the last communicator frees it */
     return errors;
 }
 
@@ -265,8 +265,8 @@ static int check(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* The stream of rank 1 is not done by the deadline: what comes after it never touches memory, also
- * when it is done at last. */
+/* Rank 1's stream is unfinished at the deadline. The operation never touches memory, even when the
+ * stream is done. */
 static int check_late(rcm_comm *comm, void *arg) {
     struct bench b = {.comm = comm, .in = fake_alloc(BYTES), .out = fake_alloc(BYTES)};
     const struct rcm_call call = {.size = sizeof call, .stream = fake_stream_new()};
@@ -277,7 +277,7 @@ static int check_late(rcm_comm *comm, void *arg) {
     if (rcm_rank(comm) == 1)
         fake_stream_enqueue(call.stream);
     rcm_status status = rcm_broadcast(comm, b.out, COUNT, RCM_INT64, 0, &call, NULL);
-    if (status == RCM_OK) /* it has sent */
+    if (status == RCM_OK) /* its send is complete */
         status = rcm_barrier(comm, NULL, NULL);
     (void)!rcm_comm_error(comm, &error);
     CHECK(errors,
@@ -304,7 +304,7 @@ int main(int argc, char **argv) {
     ranks.keep = true;
     errors += ranks_run(&ranks, check_late, NULL);
     ranks.keep = false;
-    setenv("RINGCOMM_DEVICE", "7", 1); /* named, so it is opened by rcm_init */
+    setenv("RINGCOMM_DEVICE", "7", 1); /* a named device is opened by rcm_init */
     ranks.refused = "there is no device 7";
     errors += ranks_run(&ranks, check, NULL);
     return errors ? 1 : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults of a rank that is in several communicators:
+ * Faults of a rank in several communicators:
  *     groups shm|tcp
- * Rank 2 of five dies while all work in groups: each communicator that it is in names it, those
- * without it go on. It stops: the deadline of one group names it, and ends that one alone. It dies
- * instead of making a communicator, as a member and as the lowest of the members. Rank 3 aborts a
- * group while the others make another one.
+ * Rank 2 of five dies while all work in groups: each communicator with it names it, those without
+ * it continue. It stops: the deadline of one group names it, and ends only that group. It dies
+ * instead of creating a communicator, as a member and as the lowest member. Rank 3 aborts a group
+ * while the others create another one.
  */
 #include "ringcomm.h"
 #include <signal.h>
@@ -23,11 +23,11 @@ enum {
     VICTIM = 2,
     GROUPS = 4,
     ROUNDS = 20,
-    WITHIN_S = 15, /* on a busy machine; far before the deadlines */
+    WITHIN_S = 15, /* for a busy machine; far before the deadlines */
     LATE_MS = 500
 };
 
-/* By bits. The last one is without the victim. */
+/* Bit masks of ranks. The last group is without the victim. */
 static const unsigned masks[GROUPS] = {0x1f, 0x0e, 0x14, 0x1b};
 
 static const char *name;
@@ -60,7 +60,7 @@ static double now_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Has group failed in time, and by that rank? */
+/* Whether the group has failed in time, with that rank as the origin. */
 static bool names_victim(const rcm_comm *comm, const rcm_comm *group, double since) {
     struct rcm_error error = RCM_ERROR_INIT;
     while (rcm_comm_error(group, &error) == RCM_OK && now_s() - since < WITHIN_S)
@@ -78,7 +78,7 @@ static rcm_status groups_make(rcm_comm *comm, rcm_comm *groups[GROUPS]) {
     return status;
 }
 
-/* Of those with the victim, which dies when it is through. */
+/* Operations in the groups with the victim, which dies afterwards. */
 static rcm_status groups_work(rcm_comm *groups[GROUPS]) {
     rcm_status status = RCM_OK;
     for (int round = 0; round < ROUNDS; round++)
@@ -88,7 +88,7 @@ static rcm_status groups_work(rcm_comm *groups[GROUPS]) {
     return status;
 }
 
-/* Of those with the victim that are not in use nothing else tells. */
+/* The idle groups with the victim fail, too, without an operation. */
 static int killed_judge(rcm_comm *comm, rcm_comm *groups[GROUPS], int rank) {
     const double since = now_s();
     for (int i = 0; i < GROUPS - 1; i++)
@@ -120,8 +120,7 @@ static int at_work(rcm_comm *comm, int rank) {
 
 /* ---- Stopped ------------------------------------------------------------------------------- */
 
-/* The deadline ends the group with the short one; the rest of them works once the victim goes
- * on. */
+/* The deadline ends the group with the short one; the others work once the victim continues. */
 static int stopped(rcm_comm *comm, int rank) {
     rcm_comm *group = NULL, *other = NULL;
     if (group_make(comm, 0x1f, 0, &group) != RCM_OK ||
@@ -149,7 +148,7 @@ static int stopped(rcm_comm *comm, int rank) {
     return rcm_destroy(other) == RCM_OK && rcm_destroy(comm) == RCM_OK ? 0 : fail(rank, "destroy");
 }
 
-/* ---- While one is made --------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------------ */
 
 static int in_creation(rcm_comm *comm, int rank, unsigned mask) {
     rcm_comm *group = NULL;
@@ -187,10 +186,10 @@ static int aborted(rcm_comm *comm, int rank) {
         return fail(rank, "work");
     if (rank == 3) {
         usleep(100000);
-        if (rcm_abort(group, "rank 3 has seen enough") != RCM_OK)
+        if (rcm_abort(group, "rank 3 aborts") != RCM_OK)
             return fail(rank, "abort");
     } else if (group_make(group, 0x1f, 20000, &inner) != RCM_ERR_ABORTED) {
-        return fail(rank, "a part of what is aborted");
+        return fail(rank, "a part of the aborted group");
     }
     if (group_make(comm, 0x1f, 0, &other) != RCM_OK || sum(other) != RCM_OK || sum(comm) != RCM_OK)
         return fail(rank, "the others");
@@ -224,7 +223,7 @@ static int rank_run(int rank, void *arg) {
     return errors;
 }
 
-/* The killed one is the first that failed, so the others' verdicts are counted. */
+/* The killed rank is the first that failed, so the others' verdicts are counted. */
 static int scene_run(_Atomic int *right) {
     int failed = -1, status = 0;
     atomic_store(right, 0);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hang reports: one table, by one rank, that names the culprit, whatever it does.
+"""Hang reports: one rank prints one table, which names the culprit, whatever that rank does.
 
-What a rank is said to do, it must have had a processor to do. Where a case fails and the ranks had
-to queue for one for long, as they say, it is run again with more time.
+A rank needs a processor to do what the report expects of it. If a case fails and the ranks waited
+long for one, according to their own counters, it runs again with more time.
 
 Usage: hang_test.py RINGCOMM_RUN HANG CASE RANKS (of the case many)
 """
@@ -12,9 +12,9 @@ import subprocess
 import sys
 
 RUN, HANG, CASE, MANY = sys.argv[1:4] + [int(sys.argv[4])]
-slower = 1  # how much longer deadlines are than usual
+slower = 1  # factor by which deadlines are longer than usual
 queued = 0  # part of the shorter of deadline and inquiry that a rank of the last job queued
-INQUIRY_MS = 800  # twice the time that an inquiry has for its answers
+INQUIRY_MS = 800  # twice the time that an inquiry waits for answers
 ROW = re.compile(r'  (\S+)  +(\S+)  +(\S+)  +(.*?)  +(\S+)  +(\S+)  +(rank \d+|several|-)  +(.*)$')
 
 
@@ -34,7 +34,7 @@ def run(n, scene, odd, ms, env=None, each=None):
 class Report:
     def __init__(self, err):
         self.err = err
-        # The launcher repeats the last lines of who failed, behind a bar.
+        # The launcher repeats the last lines of the failed rank, after a bar.
         lines = re.findall(r'^\[\d+\] ringcomm \[rank (\d+)\] warning: (.*)', err, re.M)
         heads = [(int(rank), text) for rank, text in lines if not text.startswith('  ')]
         assert len(heads) == 1, f'{len(heads)} reports, not one:\n{err}'
@@ -53,7 +53,7 @@ class Report:
             assert match, f'no row: {text!r}\n{err}'
             self.rows[match[1]] = match.groups()[1:]
 
-    def says(self, *words):
+    def contains(self, *words):
         for word in words:
             assert word in self.head, f'{word!r} is not in {self.head!r}\n{self.err}'
 
@@ -70,7 +70,7 @@ def case_absent(transport):
         assert status == 0, f'status {status}\n{out}\n{err}'
         report = Report(err)
         assert report.rank != odd, err
-        report.says(f'did not finish within its deadline of {0.5 * slower:.1f} s',
+        report.contains(f'did not finish within its deadline of {0.5 * slower:.1f} s',
                     f'rank {odd} (pid ',
                     'never called all_reduce number 3: it is alive, but in no operation since it '
                     'finished barrier number 2')
@@ -81,17 +81,17 @@ def case_absent(transport):
             report.row(rank, pids[str(rank)], '')
             if rank != odd:
                 report.row(rank, 'all_reduce number 3 of 1000 float32, sum (', ' s')
-        # Every rank's error says it too.
+        # Every rank's error contains it, too.
         assert out.count(f'never called all_reduce number 3: it is') == n, out
 
 
 def case_stopped(transport):
     _, out, err = run(4, 'stopped', 1, 500, {'RINGCOMM_TRANSPORT': transport})
     report = Report(err)
-    report.says('rank 1 (pid ', 'is stopped')
+    report.contains('rank 1 (pid ', 'is stopped')
     report.row(1, 'stopped')
-    if transport == 'shm':  # its page can be read all the same
-        report.says('never called all_reduce number 3')
+    if transport == 'shm':  # its page can still be read
+        report.contains('never called all_reduce number 3')
         report.row(1, 'stopped, in no operation since it finished barrier number 2')
     for rank in (0, 2, 3):
         report.row(rank, 'all_reduce number 3 of 1000 float32, sum (')
@@ -99,7 +99,7 @@ def case_stopped(transport):
 
 
 def case_hidden(transport):
-    """Stopped too, but in a process namespace of its own, where nobody can look."""
+    """Stopped, too, but in a process namespace of its own, where no other process can see it."""
     inside = 'unshare --pid --fork --kill-child'
     if subprocess.run([*inside.split(), 'true'], capture_output=True, check=False).returncode != 0:
         print('no process namespaces can be made here')
@@ -107,7 +107,7 @@ def case_hidden(transport):
     each = f'test $RANK != 1 || exec {inside} sh -c "{HANG} hidden 1 {500 * slower}; exit $?"'
     _, out, err = run(4, 'hidden', 1, 500, {'RINGCOMM_TRANSPORT': transport}, each)
     report = Report(err)
-    report.says('rank 1 (pid ', 'does not answer: it is stopped, hangs, or cannot be reached')
+    report.contains('rank 1 (pid ', 'does not answer: it is stopped, hangs, or cannot be reached')
     report.row(1, 'no answer')
     for rank in (0, 2, 3):
         report.row(rank, 'all_reduce number 3 of 1000 float32, sum (')
@@ -118,28 +118,28 @@ def case_receives(transport):
     status, out, err = run(3, 'receives', 1, 500, {'RINGCOMM_TRANSPORT': transport})
     assert status == 0, f'status {status}\n{out}\n{err}'
     report = Report(err)
-    report.says('rank 1 (pid ', 'never called all_reduce number 3: it is in recv from rank 2 '
+    report.contains('rank 1 (pid ', 'never called all_reduce number 3: it is in recv from rank 2 '
                 '(tag 7)')
     report.row(1, 'recv from rank 2 (tag 7)', 'rank 2', ' s')
 
 
 def case_warning(transport):
-    """Nobody is late, one is slow: a warning, and all is well in the end."""
+    """No deadline passes, one rank is slow: a warning, and the operation succeeds."""
     status, out, err = run(4, 'slow', 3, 2500,
                            {'RINGCOMM_TRANSPORT': transport, 'RINGCOMM_WARN_AFTER': '1'})
     assert status == 0 and out.count('RCM_OK') == 4, f'status {status}\n{out}\n{err}'
     report = Report(err)
-    report.says('no progress for 1 s in all_reduce number 3 (4000 bytes) on rank ',
+    report.contains('no progress for 1 s in all_reduce number 3 (4000 bytes) on rank ',
                 'rank 3 (pid ', 'never called all_reduce number 3', 'in no operation')
     assert 'error' not in err, err
 
 
 def case_hosts(transport):
-    """Two hosts of three ranks, told apart by name; one of the other host stops."""
+    """Two hosts of three ranks, distinguished by name; a rank of the other host stops."""
     each = 'export RINGCOMM_HOST_ID=host$((RANK / 3))'
     _, out, err = run(6, 'stopped', 4, 700, each=each)
     report = Report(err)
-    report.says('rank 4 (pid ', 'is stopped')
+    report.contains('rank 4 (pid ', 'is stopped')
     report.row(4, 'stopped')
     for rank in (0, 1, 2, 3, 5):
         report.row(rank, 'all_reduce number 3 of 1000 float32, sum (')
@@ -151,14 +151,14 @@ def case_many(transport):
     status, out, err = run(MANY, 'absent', 7, 3000, {'RINGCOMM_TRANSPORT': transport})
     assert status == 0, f'status {status}\n{out}\n{err}'
     report = Report(err)
-    report.says('rank 7 (pid ', 'never called all_reduce number 3')
+    report.contains('rank 7 (pid ', 'never called all_reduce number 3')
     report.row(7, 'no operation')
     report.row(f'0-6,8-{MANY - 1}', 'all_reduce number 3 of 1000 float32, sum (')
     assert len(report.rows) == 2, err
 
 
 def calls_end(report, sums):
-    """The last calls: one that hangs, before it so many sums of lengths of their own."""
+    """The last calls: one that hangs, after so many sums of different lengths."""
     last = int(report.calls[0].split(':')[0])
     for i in range(1, sums + 1):
         assert report.calls[i].startswith(f'{last - i}: all_reduce of {41 - i} float32'), report.err
@@ -166,7 +166,7 @@ def calls_end(report, sums):
 
 
 def case_calls(transport):
-    """The last thousand calls: as many lines as people read, or all."""
+    """The last thousand calls: a number of lines that people can read, or all."""
     status, out, err = run(3, 'calls', 1, 1500, {'RINGCOMM_TRANSPORT': transport})
     assert status == 0, f'status {status}\n{out}\n{err}'
     report = Report(err)

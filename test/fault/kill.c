@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kills one of n ranks with SIGKILL during a loop of large all_reduces, and checks on every
- * survivor: it gets an error that names the dead rank within a second of the kill, not counting
- * what the survivors waited for a processor, and it ends by itself. Then that nothing is left: no
- * process, no file, no shared memory. A process of its own serves the store, so that rank 0 may die
- * like any other.
+ * Kills one of n ranks with SIGKILL during a loop of large all_reduces. Every survivor must get an
+ * error that names the dead rank within 1 s of the kill, and must end by itself. Waits of the
+ * survivors for a processor do not count. Afterwards no process, file or shared memory may be left.
+ * A process of its own serves the store, so that rank 0 may die like any other.
  *
- *   kill shm|tcp RANKS VICTIM [BYTES [memory]]    memory: of rcm_mem_alloc
+ *   kill shm|tcp RANKS VICTIM [BYTES [memory]]    memory: buffers of rcm_mem_alloc
  */
 #include "ringcomm.h"
 #include <dirent.h>
@@ -21,7 +20,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "strain.h"
+#include "cpu_starvation.h"
 
 #define WITHIN_NS INT64_C(1000000000)
 #define RANKS_MAX 64
@@ -113,7 +112,7 @@ static int rank_main(int rank, int n, const char *url, const char *transport, si
     return 0;
 }
 
-/* Ours only: other programs come and go. */
+/* Counts our own only: other programs come and go. */
 static int count_shm(void) {
     int n = 0;
     struct dirent *entry;
@@ -151,7 +150,7 @@ static int read_reports(int fd, int n, struct report reports[]) {
     return 0;
 }
 
-/* How late the machine can have made the survivors. */
+/* The delay of the survivors that the machine can explain. */
 static int64_t excuse_ns(const struct report reports[], int n, const struct strain before[]) {
     struct strain first = {0}, last = {0};
     for (int k = 0; k < n - 1; k++) {

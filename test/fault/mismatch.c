@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that call different things: one odd rank calls something else than the others, at 2, 3 and
+ * Ranks that make different calls: one odd rank calls something else than the others, with 2, 3 and
  * 8 ranks, as the first, a middle or the last one. Every rank must get an error that names both
- * calls (or who is missing, and what it does instead), in that call or at the latest in
- * rcm_destroy, and a call that returned RCM_OK must have done what it promises. mismatch TRANSPORT
- * threads|processes some|all [KIND] "some" runs the first, a middle and the last rank of 8 in turn
- * instead of all three for each kind. Not here: the kinds (mismatch_kinds.c).
+ * calls (or the missing rank and its call), in that call or at the latest in rcm_destroy. A call
+ * that returned RCM_OK must have a correct result.
+ *
+ *   mismatch TRANSPORT threads|processes some|all [KIND]
+ *
+ * "some" takes the first, a middle and the last rank of 8 in turn instead of all three for each
+ * kind. Not here: the kinds (mismatch_kinds.c).
  */
 #include "../coll/ranks.h"
 #include "mismatch_kinds.h"
-#include "strain.h"
+#include "cpu_starvation.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +22,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORKERS = 8, LATE_MS = 400, LATE_TURNS = 4, TAG = 77, NOBODY = -2 };
+enum { WORKERS = 8, LATE_MS = 400, LATE_TURNS = 4, TAG = 77, NO_RANK = -2 };
 
-/* What a rank is told; ranks may be threads or processes. */
+/* A test of one kind; ranks may be threads or processes. */
 struct scene {
     const struct kind *kind;
     const char *transport;
     int n, odd;
     int64_t late_ms;
-    struct told {
-        _Atomic int64_t queued_ns; /* what the ranks of one process had to queue, at most */
-        _Atomic int origin;        /* as the first rank says; NOBODY yet */
-    } * told;                      /* shared */
+    struct shared {
+        _Atomic int64_t queued_ns; /* the most that the ranks of one process queued */
+        _Atomic int origin;        /* of the first rank that reports; NO_RANK: not yet */
+    } * shared;                    /* shared by the ranks */
 };
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
@@ -88,7 +91,7 @@ static rcm_status action_do(rcm_comm *comm, const struct scene *scene, const str
         return rcm_exscan(comm, in, out, a->count, action_dtype(a), a->op ? a->op : RCM_SUM, &call,
                           NULL);
     case SEND:
-        call.timeout_ms = 0; /* others are late before it */
+        call.timeout_ms = 0; /* others time out before it */
         return rcm_send(comm, in, a->count, RCM_FLOAT32, root, TAG, &call, NULL);
     case RECV:
         if (rcm_rank(comm) == scene->odd)
@@ -99,7 +102,7 @@ static rcm_status action_do(rcm_comm *comm, const struct scene *scene, const str
     }
 }
 
-/* Whether all ranks have called the same up to call k. */
+/* Whether all ranks have made the same calls up to call k. */
 static bool is_equal_so_far(const struct kind *kind, int k) {
     for (int i = 0; i <= k; i++)
         if (memcmp(&kind->usual[i], &kind->odd[i], sizeof(kind->odd[i])) != 0)
@@ -107,7 +110,7 @@ static bool is_equal_so_far(const struct kind *kind, int k) {
     return true;
 }
 
-/* Of a scan only the ranks up to this one matter, and to rank 0 none. */
+/* In a scan only the ranks up to this one count, and for rank 0 none. */
 static bool scan_is_right(const struct scene *scene, int rank, const struct action *a,
                           const float *out, int k) {
     const float own = a->what == SCAN ? (float)(rank + 1) : 0;
@@ -118,7 +121,7 @@ static bool scan_is_right(const struct scene *scene, int rank, const struct acti
     return rank == 0 || rank < scene->odd || is_equal_so_far(scene->kind, k);
 }
 
-/* A call that differs may be complete on this rank, but only if it did what it promises. */
+/* A different call may complete on this rank, but only with a correct result. */
 static bool action_is_right(const struct scene *scene, int rank, const struct action *a,
                             const float *out, int k) {
     const bool from_root = a->what == BROADCAST || a->what == SCATTER;
@@ -139,8 +142,8 @@ static bool action_is_right(const struct scene *scene, int rank, const struct ac
     return from_root || is_equal_so_far(scene->kind, k);
 }
 
-/* Calls that are equal everywhere, so that all are linked and numbers are not 1. They may fail:
- * others may be further. */
+/* Equal calls on all ranks, which link them and make numbers differ from 1. They may fail: others
+ * may be further. */
 static rcm_status begin(rcm_comm *comm) {
     float one = 1, sum = 0;
     rcm_status status = rcm_barrier(comm, NULL, NULL);
@@ -149,10 +152,10 @@ static rcm_status begin(rcm_comm *comm) {
     return status;
 }
 
-/* ---- What the error says -------------------------------------------------------------------- */
+/* ---- The error text ------------------------------------------------------------------------- */
 
-/* `words` with %d as the odd rank; "a|b" is either. */
-static bool says(const char *text, const char *words, int odd) {
+/* Whether the text contains `words`, with %d as the odd rank; "a|b": one of the two. */
+static bool has_words(const char *text, const char *words, int odd) {
     char either[2][100];
     char number[12];
     size_t which = 0, used = 0;
@@ -179,16 +182,16 @@ static int check_error(int rank, const struct scene *scene, rcm_status status, c
     CHECK(errors, status == kind->status, "%s over %s, %d ranks, odd %d: rank %d got %s: %s",
           kind->name, scene->transport, scene->n, scene->odd, rank, rcm_status_name(status), text);
     for (size_t i = 0; i < 3 && kind->words[i]; i++)
-        CHECK(errors, says(text, kind->words[i], scene->odd),
-              "%s over %s, %d ranks, odd %d: rank %d does not say \"%s\": %s", kind->name,
+        CHECK(errors, has_words(text, kind->words[i], scene->odd),
+              "%s over %s, %d ranks, odd %d: rank %d's error lacks \"%s\": %s", kind->name,
               scene->transport, scene->n, scene->odd, rank, kind->words[i], text);
     return errors;
 }
 
-/* All name the same rank. */
+/* All ranks name the same rank. */
 static int check_origin(int rank, const struct scene *scene, const struct rcm_error *error) {
-    int errors = 0, first = NOBODY;
-    if (!atomic_compare_exchange_strong(&scene->told->origin, &first, error->origin))
+    int errors = 0, first = NO_RANK;
+    if (!atomic_compare_exchange_strong(&scene->shared->origin, &first, error->origin))
         CHECK(errors, error->origin == first,
               "%s over %s, %d ranks, odd %d: rank %d names %d, another rank %d: %s",
               scene->kind->name, scene->transport, scene->n, scene->odd, rank, error->origin, first,
@@ -200,8 +203,8 @@ static void note_strain(const struct scene *scene, const struct strain *before) 
     struct strain after = {0};
     strain_add(&after, 0);
     const int64_t queued = strain_excuse(before, &after);
-    int64_t most = atomic_load(&scene->told->queued_ns);
-    while (queued > most && !atomic_compare_exchange_weak(&scene->told->queued_ns, &most, queued))
+    int64_t most = atomic_load(&scene->shared->queued_ns);
+    while (queued > most && !atomic_compare_exchange_weak(&scene->shared->queued_ns, &most, queued))
         ;
 }
 
@@ -229,16 +232,17 @@ static int rank_play(rcm_comm *comm, void *arg) {
     if (may_be_late)
         note_strain(scene, &before);
     if (status != RCM_OK) {
-        CHECK(errors, rcm_comm_error(comm, &error) == status, "another record than returned");
+        CHECK(errors, rcm_comm_error(comm, &error) == status,
+              "rcm_comm_error differs from the returned status");
         memcpy(text, error.text, sizeof(text));
     }
     if (errors == 0 && status != RCM_OK)
         errors += check_error(rank, scene, status, text) + check_origin(rank, scene, &error);
-    if (status == RCM_OK) { /* the last occasion */
+    if (status == RCM_OK) { /* the last chance */
         const rcm_status destroyed = rcm_destroy(comm);
         errors += check_error(rank, scene, destroyed, rcm_last_error());
     } else {
-        CHECK(errors, rcm_destroy(comm) == status, "rcm_destroy forgot the error");
+        CHECK(errors, rcm_destroy(comm) == status, "rcm_destroy did not return the error");
     }
     free(in);
     free(out);
@@ -252,31 +256,35 @@ static void *shared_memory(size_t bytes) {
     return memory;
 }
 
-/* ---- Scenes --------------------------------------------------------------------------------- */
+/* ---- Tests ---------------------------------------------------------------------------------- */
 
-/* What a late rank is said to do, it must have had a processor to do: else, once more, with more
- * time. */
+/* A late rank needs a processor to do what the report expects of it; without, the test runs once
+ * more, with more time. */
 static bool is_strained(const struct scene *scene) {
-    const int64_t queued_ms = atomic_load(&scene->told->queued_ns) / 1000000;
+    const int64_t queued_ms = atomic_load(&scene->shared->queued_ns) / 1000000;
     if (scene->kind->status != RCM_ERR_TIMEOUT || queued_ms < scene->late_ms / 2)
         return false;
-    printf("%s over %s, %d ranks, odd %d: queued %lld ms for a processor; once more\n",
+    printf("%s over %s, %d ranks, odd %d: queued %lld ms for a processor; repeating\n",
            scene->kind->name, scene->transport, scene->n, scene->odd, (long long)queued_ms);
     return true;
 }
 
 static int scene_run(const struct kind *kind, const char *transport, bool threads, int n, int odd) {
-    static struct told *told;
-    if (!told)
-        told = shared_memory(sizeof(*told));
-    struct scene scene = {
-        .kind = kind, .transport = transport, .n = n, .odd = odd, .late_ms = LATE_MS, .told = told};
+    static struct shared *shared;
+    if (!shared)
+        shared = shared_memory(sizeof(*shared));
+    struct scene scene = {.kind = kind,
+                          .transport = transport,
+                          .n = n,
+                          .odd = odd,
+                          .late_ms = LATE_MS,
+                          .shared = shared};
     const struct ranks ranks = {
         .n = n, .threads = threads, .transport = transport, .timeout_ms = 30000, .keep = true};
     int errors = 1;
     for (int turn = 0; errors && turn < LATE_TURNS; turn++, scene.late_ms *= 2) {
-        atomic_store(&told->queued_ns, 0);
-        atomic_store(&told->origin, NOBODY);
+        atomic_store(&shared->queued_ns, 0);
+        atomic_store(&shared->origin, NO_RANK);
         errors = ranks_run(&ranks, rank_play, &scene);
         if (errors && !is_strained(&scene))
             break;
@@ -301,7 +309,7 @@ static int kind_run(const struct kind *kind, const char *transport, bool threads
     return errors;
 }
 
-/* Each kind is taken by one worker, from the last one on: those that end by a deadline, which last
+/* Each kind is taken by one worker, from the last one on: kinds that end by a deadline, which take
  * longest, are the last in the table. */
 static int worker_run(_Atomic int *left, char **args, const char *only) {
     int errors = 0;
@@ -312,7 +320,7 @@ static int worker_run(_Atomic int *left, char **args, const char *only) {
     return errors;
 }
 
-/* Mostly they wait, for what ranks wait before they say who is missing: some work side by side. */
+/* The workers mostly wait, until ranks report a missing one: so several run at a time. */
 static int workers_run(char **args, const char *only) {
     int failed = 0;
     _Atomic int *left = shared_memory(sizeof(*left));

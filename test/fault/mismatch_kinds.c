@@ -15,7 +15,7 @@
 #define BAR                                                                                        \
     { .what = BARRIER }
 
-/* RCM_FLOAT32 and RCM_SUM are not 0, so an action says which numbers they are; see action_dtype. */
+/* RCM_FLOAT32 and RCM_SUM are not 0, so an action gives their numbers; see action_dtype. */
 const struct kind kinds[KINDS] = {
     {"collective",
      RCM_ERR_MISMATCH,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ranks call in mismatch.c: of each kind of mismatch what the odd rank calls, what the others
- * do, and what the error says. */
+/* The kinds of mismatch for mismatch.c: for each the call of the odd rank, the calls of the others,
+ * and the error. */
 #ifndef TEST_FAULT_MISMATCH_KINDS_H
 #define TEST_FAULT_MISMATCH_KINDS_H
 
@@ -39,9 +39,9 @@ struct action {
 
 struct kind {
     const char *name;
-    rcm_status status; /* of every rank; a timeout is one of late_ms */
+    rcm_status status; /* of every rank; for a timeout, the deadline is late_ms */
     struct action usual[CALLS], odd[CALLS];
-    const char *words[3]; /* of the error; %d is the odd rank */
+    const char *words[3]; /* in the error; %d is the odd rank */
 };
 
 extern const struct kind kinds[KINDS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The random numbers of the fault tests: few, the same everywhere for the same seed, so that a
- * round can be played again. Not for secrets.
+ * The random numbers of the fault tests: few, and the same everywhere for the same seed, so that a
+ * round can be replayed. Not for secrets.
  *
  * Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
  */

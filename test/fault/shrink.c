@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that die, and the rest of which goes on:
+ * Ranks that die, while the rest continues:
  *
  *   shrink [--transport shm|tcp] [--ranks N] [--seed S] [--rounds N] [PLAN...]
  *
- * A plan is what happens, step by step: "3+5" kills ranks 3 and 5 at once in a loop of operations,
- * "0,4" kills rank 0 and, when some rank is in rcm_comm_shrink, rank 4. After each step the living
- * must come to a communicator of all of them, and no other, on which 100 operations are right. They
- * are of one kind on a communicator, and all_reduces now and then; the kind turns with the seed and
- * the number of ranks.
- * Without a plan, rounds of random ones, seeds printed. Processes; the store has its own, which
- * is killed when all have met, so that nothing can lean on it. At the end nothing is left.
+ * A plan is a list of steps: "3+5" kills ranks 3 and 5 at once in a loop of operations; "0,4" kills
+ * rank 0 and, when some rank is in rcm_comm_shrink, rank 4. After each step the survivors must get
+ * a communicator of exactly all of them, on which 100 operations succeed. Each communicator has one
+ * kind of operation, and all_reduces at times; the kind depends on the seed and the number of
+ * ranks.
+ *
+ * Without a plan the rounds have random ones, and the seeds are printed. Ranks are processes; the
+ * store has its own, which is killed when all have met, so that nothing can depend on it. At the
+ * end nothing is left.
  */
 #include "../count.h"
 #include "random.h"
@@ -34,14 +36,14 @@
 #define RANKS_MAX 16
 #define COUNT     ((size_t)3000)
 #define GOOD      100 /* operations */
-#define SUM_EVERY 8   /* of them one is an all_reduce */
+#define SUM_EVERY 8   /* one of so many is an all_reduce */
 #define SECOND    INT64_C(1000000000)
 #define HANG_NS   (60 * SECOND)
 
 struct seen {
-    _Atomic int size;      /* of the communicator at work */
-    _Atomic int good;      /* right operations on it */
-    _Atomic int shrinking; /* 1 in rcm_comm_shrink */
+    _Atomic int size;      /* of the current communicator */
+    _Atomic int good;      /* correct operations on it */
+    _Atomic int shrinking; /* 1: in rcm_comm_shrink */
     _Atomic int shrinks;
     char problem[400];
 };
@@ -98,12 +100,12 @@ static int count_maps(void) {
     return n;
 }
 
-/* What the rank that was `world` at first gives in round i. */
+/* The input in round i of the rank that was `world` at first. */
 static int64_t value(int world, int i, size_t at) {
     return (int64_t)(world + 1) * 1000003 + (int64_t)(at % 97) * (world + 7) + i;
 }
 
-/* One all_reduce; its last element tells whether some rank was told to stop. */
+/* One all_reduce; its last element is set if some rank must stop. */
 static rcm_status reduce(struct rank *rank, int i, bool *ret_stop) {
     const int n = rcm_size(rank->comm);
     for (size_t k = 0; k < COUNT; k++)
@@ -127,7 +129,7 @@ static rcm_status reduce(struct rank *rank, int i, bool *ret_stop) {
     return RCM_OK;
 }
 
-/* An operation of the kind that the communicator has. */
+/* An operation of the communicator's kind. */
 static rcm_status operate(struct rank *rank, int i) {
     struct workload *w = &rank->load;
     w->comm = rank->comm;
@@ -138,7 +140,7 @@ static rcm_status operate(struct rank *rank, int i) {
     return rank->seen->problem[0] ? RCM_ERR_INTERNAL : status;
 }
 
-/* Works until an error (false) or until told to stop. */
+/* Works until an error (false) or until it must stop. */
 static bool work(struct rank *rank, rcm_status *ret_status) {
     bool stop = false;
     for (int i = 0; !stop; i++) {
@@ -155,9 +157,9 @@ static bool end_old(struct rank *rank) {
         rcm_comm *old = rank->old[--rank->nold];
         const int64_t began = now_ns();
         if (rcm_destroy(old) == RCM_OK)
-            return complain(rank->seen, "destroying the old communicator is no error");
+            return complain(rank->seen, "rcm_destroy of the old communicator returned RCM_OK");
         if (now_ns() - began > 10 * SECOND)
-            return complain(rank->seen, "destroying the old communicator took %.1f s",
+            return complain(rank->seen, "rcm_destroy of the old communicator took %.1f s",
                             (double)(now_ns() - began) / 1e9);
     }
     return true;
@@ -178,7 +180,7 @@ static bool shrink(struct rank *rank) {
     rank->old[rank->nold++] = rank->comm;
     rank->comm = comm;
     if (rcm_world_rank(comm, rcm_rank(comm)) != rank->world)
-        return complain(rank->seen, "this is rank %d, and not %d as before",
+        return complain(rank->seen, "this rank is %d, not %d as before",
                         rcm_world_rank(comm, rcm_rank(comm)), rank->world);
     for (int r = 1; r < rcm_size(comm); r++)
         if (rcm_world_rank(comm, r) <= rcm_world_rank(comm, r - 1))
@@ -188,7 +190,7 @@ static bool shrink(struct rank *rank) {
     return rank->board->late || end_old(rank);
 }
 
-/* Whoever is named as lost was killed. */
+/* A rank that is named as lost must have been killed. */
 static bool names_right(struct rank *rank) {
     struct rcm_error error = RCM_ERROR_INIT;
     if (rcm_comm_error(rank->comm, &error) != RCM_ERR_PEER)
@@ -196,7 +198,7 @@ static bool names_right(struct rank *rank) {
     const int world = rcm_world_rank(rank->comm, error.origin);
     if (world >= 0 && atomic_load(&rank->board->killed[world]))
         return true;
-    return complain(rank->seen, "rank %d, of the world %d, is named, and lives: %.200s",
+    return complain(rank->seen, "rank %d, of the world %d, is named, but alive: %.200s",
                     error.origin, world, error.text);
 }
 
@@ -295,7 +297,7 @@ static bool start_store(struct round *round) {
             pause();
     }
     close(fds[1]);
-    got = read(fds[0], round->url, sizeof(round->url)); /* less than PIPE_BUF: whole */
+    got = read(fds[0], round->url, sizeof(round->url)); /* less than PIPE_BUF: read at once */
     close(fds[0]);
     return got == (ssize_t)sizeof(round->url);
 }
@@ -316,7 +318,7 @@ static bool rank_is_well(struct round *round, int r) {
                 round->board->seen[r].problem);
 }
 
-/* Until all that live work on a communicator of just them, and it is right. */
+/* Waits until all survivors work on a communicator of exactly them, with correct results. */
 static bool wait_good(struct round *round) {
     const int64_t end = now_ns() + HANG_NS;
     const int alive = count_alive(round);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The mix of operations. Every result of an operation that says RCM_OK is checked. Blocks and
+/* The mix of operations. The result of every operation that returns RCM_OK is checked. Blocks and
  * bytes: workload_blocks.c. */
 #include "workload.h"
 #include <stdio.h>
@@ -96,7 +96,7 @@ static void check_bytes(struct workload *w, uint64_t i, size_t bytes, int from) 
             workload_wrong(w, "message", i, at);
 }
 
-/* Waits for it in any case; the first error stays. */
+/* Waits for the work in any case; the first error counts. */
 static rcm_status finish(rcm_work *work, rcm_status status) {
     if (!work)
         return status;
@@ -150,7 +150,7 @@ static rcm_status step_async(struct workload *w, uint64_t i, size_t count) {
             status = reduce_floats(w, i + (uint64_t)k, pieces[k], &works[k]);
     }
     if (i % 2)
-        usleep(500); /* the library's own thread goes on */
+        usleep(500); /* the library's own thread continues */
     for (int k = WORKS - 1; k >= 0; k--)
         status = finish(works[k], status);
     for (int k = 0; status == RCM_OK && k < WORKS; k++)
@@ -162,7 +162,7 @@ enum { FIRST_BLOCKS = 16, FIRST_UNEVEN = 24 }; /* kinds */
 
 /* ---- The mix -------------------------------------------------------------------------------- */
 
-/* All ranks learn whether any of them wants to stop. */
+/* All ranks agree on whether one of them must stop. */
 static rcm_status step_agree(struct workload *w, bool stop, bool *ret_stop) {
     int64_t mine = stop, any = 0;
     rcm_status status = rcm_all_reduce(w->comm, &mine, &any, 1, RCM_INT64, RCM_MAX, &w->call, NULL);
@@ -228,7 +228,7 @@ rcm_status workload_step(struct workload *w, uint64_t i, bool stop, bool *ret_st
     const uint64_t kind = random_next(&state) % WORKLOAD_KINDS;
     const size_t size = (size_t)(random_next(&state) % 60000) + 1;
     if (kind % 5 == (uint64_t)w->rank % 5)
-        usleep((useconds_t)(random_next(&state) % 1500)); /* is not there yet */
+        usleep((useconds_t)(random_next(&state) % 1500)); /* this rank comes late */
     if (i % 4 == 3)
         return step_agree(w, stop, ret_stop);
     return workload_do(w, kind, i, size);
@@ -248,7 +248,7 @@ static int every_once(struct workload *w, uint64_t kind, uint64_t i) {
     return 1;
 }
 
-/* By its algorithms, where it is of blocks of one length. */
+/* With each algorithm, if its blocks have one length. */
 static int every_way(struct workload *w, uint64_t kind) {
     struct rcm_algorithm_info info;
     int errors = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of the mix of operations those that move blocks, of one length or each of its own, or bytes whose
+/* The operations of the mix that move blocks, of one length or of different lengths, or bytes whose
  * lengths the library exchanges. */
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 /* ---- Blocks --------------------------------------------------------------------------------- */
 
-/* A collective that moves blocks of int64, or reduces to a root or the ranks after each. */
+/* A collective that moves blocks of int64, or reduces to a root or to the next rank. */
 struct blocks {
     enum rcm_collective collective;
     size_t count;
@@ -30,7 +30,7 @@ static size_t blocks_out(const struct workload *w, const struct blocks *b) {
     return many ? (size_t)w->n * b->count : b->count;
 }
 
-/* Ranks 0..n-1 contribute to a sum of this rank: n. */
+/* The number of ranks, from 0 on, that contribute to this rank's sum. */
 static int blocks_contributors(const struct workload *w, const struct blocks *b) {
     return b->collective == RCM_SCAN ? w->rank + 1 : b->collective == RCM_EXSCAN ? w->rank : w->n;
 }
@@ -98,12 +98,12 @@ enum { UNEVEN_RANKS = 64 };
 
 struct uneven {
     enum rcm_collective collective;
-    size_t most; /* elements of a block */
+    size_t most; /* most elements of a block */
     int root;
     size_t in[UNEVEN_RANKS], out[UNEVEN_RANKS]; /* counts */
 };
 
-/* What goes from a rank to another one; from == to: the block of that rank. */
+/* Elements from one rank to another; from == to: that rank's own block. */
 static size_t uneven_count(const struct uneven *u, uint64_t i, int from, int to) {
     return (i * 31 + (uint64_t)from * 7919 + (uint64_t)to * 104729) % (u->most + 1);
 }
@@ -116,7 +116,7 @@ static void uneven_counts(const struct workload *w, uint64_t i, struct uneven *u
     }
 }
 
-/* Does the rank send, or receive, a block for each rank, one, or nothing? */
+/* The number of blocks that the rank sends or receives: one per rank, one, or none. */
 static int uneven_blocks(const struct workload *w, const struct uneven *u, bool out) {
     const bool root = w->rank == u->root;
     switch (u->collective) {
@@ -240,7 +240,7 @@ static rcm_status bytes_call(struct workload *w, const struct bytes *b, uint64_t
     }
 }
 
-/* Blocks that the rank gets. */
+/* The number of blocks that the rank receives. */
 static int bytes_blocks(const struct workload *w, const struct bytes *b) {
     const bool root = w->rank == b->root;
     switch (b->collective) {

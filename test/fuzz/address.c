@@ -20,7 +20,7 @@ static void check_address(const struct rcmi_address *a) {
     (void)rcmi_list_has(a->transports, "shm");
 }
 
-/* What was read and is written reads back as the same. */
+/* An address that was parsed and written parses to the same. */
 static void check_again(const struct rcmi_address *a) {
     static uint8_t blob[2 * RCMI_ADDRESS_MAX];
     struct rcmi_address again;
@@ -35,12 +35,12 @@ static void check_again(const struct rcmi_address *a) {
                      strcmp(again.unix_name, a->unix_name) == 0 &&
                      strcmp(again.hostname, a->hostname) == 0 &&
                      (!again.lacks[0] || strcmp(again.lacks, a->lacks) == 0),
-                 "it says the same again");
+                 "it is the same again");
 }
 
 static void check_rows(const uint8_t *data, size_t size) {
-    struct rcmi_address_rows rows;
-    if (rcmi_address_rows(data, size, &rows) != RCM_OK)
+    struct rcmi_address_summary rows;
+    if (rcmi_address_summary(data, size, &rows) != RCM_OK)
         return;
     const char *const texts[] = {rows.host_id, rows.transports, rows.lacks};
     for (size_t i = 0; i < 3; i++) {
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (rcmi_address_process(data, size, &pid, &text) == RCM_OK)
         fuzz_require(pid >= 0 && memchr(text, 0, size - (size_t)((const uint8_t *)text - data)),
                      "a host name lies in the blob");
-    (void)rcmi_address_look(data, size); /* only looks */
+    (void)rcmi_address_look(data, size); /* reads only */
     check_rows(data, size);
     const struct rcmi_transport *memory = rcmi_address_memory(data, size);
     fuzz_require(!memory || memory->multicast, "memory is shared by a transport with multicast");

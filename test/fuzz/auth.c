@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: the proof of the secret (base/auth.c). First byte: bit 0 we begin, bit 1 the peer
- * hangs up at the end, the rest the size of the pieces in which its bytes come. Our nonce is always
- * the same here, so that the corpus can hold proofs that are right.
+ * Fuzz target: the proof of the secret (base/auth.c). First byte: bit 0: we start; bit 1: the peer
+ * closes at the end; the other bits: the size of the pieces in which its bytes come. Our nonce is
+ * constant here, so that the corpus can contain valid proofs.
  */
 #include "fuzz.h"
 #include <string.h>
@@ -22,16 +22,16 @@ static rcm_status feed(struct rcmi_auth *auth, const int fds[2], struct fuzz_inp
     return status;
 }
 
-/* Proved means: the right bytes came, and not one more was read. */
+/* Proved: the right bytes came, and none beyond them was read. */
 static void check_proved(const struct rcmi_auth *auth, int fd, size_t left) {
     uint8_t mac[RCMI_AUTH_MAC], rest;
     fuzz_require(auth->in_done == RCMI_AUTH_TOTAL && auth->out_done == RCMI_AUTH_TOTAL,
-                 "both have said all");
+                 "both sides have sent everything");
     fuzz_require(rcmi_auth_proof(auth->secret, auth->in, auth->out, mac) == RCM_OK &&
                      memcmp(mac, auth->in + RCMI_AUTH_HELLO, sizeof mac) == 0,
                  "who is proved knows the secret");
     fuzz_require(auth->in[RCMI_AUTH_ROLE] != auth->out[RCMI_AUTH_ROLE],
-                 "nobody is let in by our own words");
+                 "our own bytes, sent back, prove nothing");
     bool more = recv(fd, &rest, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
     fuzz_require(more || left == 0, "what follows is not touched");
 }
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == RCM_AGAIN && flags & 2) {
         shutdown(fds[1], SHUT_WR);
         status = rcmi_auth_step(&auth, fds[0]);
-        fuzz_require(status < 0, "who leaves is not proved");
+        fuzz_require(status < 0, "a peer that closes has not proved the secret");
     }
     fuzz_judge(status);
     if (status == RCM_OK)

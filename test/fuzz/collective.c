@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what peers send to a collective that runs (algorithms/exec/exec_step.h,
- * exec_message.c, exec_beside.c), on channels and a device that are played here: this file stands
- * in the place of links and nodes. Rank 0 of three runs one collective, or two; each step of the
- * script is a message from one of the others on one of their channels: as it should be, of another
- * length or call, or an announcement of a payload that comes beside it, or does not.
+ * Fuzz target: what peers send to a running collective (algorithms/exec/exec_step.h,
+ * exec_message.c, exec_out_of_band.c), on fake channels and a fake device: this file replaces links
+ * and nodes. Rank 0 of three runs one collective, or two. Each step of the script is a message from
+ * another rank on one of its channels: a correct one, one of another length or call, or the
+ * announcement of an out-of-band payload, which comes or not.
  *
- *   byte 0     1: this rank's memory is a device's; 2: rank 2 is on another host; 4: there is a
- *              second run, of another call; 8 and 16: which collective
+ *   byte 0     1: this rank's memory is on a device; 2: rank 2 is on another host; 4: a second
+ *              run follows, of another call; 8 and 16: which collective
  *   bytes 1-3  elements of the block from and to each rank
  *   then       a script, see step()
  *
- * All buffers are as long as they have to be, so that a look beyond them is seen.
+ * Buffers have exactly the necessary length, so that accesses beyond them are found.
  */
 #include "fuzz.h"
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "error.h"
 #include "exec.h"
 #include "operation.h"
-#include "row.h"
+#include "backend.h"
 
 enum { RANKS = 3, SLOT_BYTES = 256, SLOTS = 4, STEPS = 100, NO_RANK = RANKS };
 enum { FLAG_DEVICE = 1, FLAG_TWO_HOSTS = 2, FLAG_TWO_RUNS = 4, FLAG_COLLECTIVE = 8 };
@@ -44,7 +44,7 @@ static void device_explain(int code, char *text, size_t cap) {
 static const struct rcmi_mem_row device_row = {
     .name = "device memory", .begin = device_begin, .explain = device_explain};
 
-/* False: there was nothing to be done. */
+/* False: nothing to do. */
 static bool device_run(void) {
     struct rcmi_operation *o = begun;
     if (!o)
@@ -60,27 +60,27 @@ static bool device_run(void) {
 /* ---- Channels -------------------------------------------------------------------------------- */
 
 struct message {
-    uint8_t *bytes; /* NULL: it is to be got */
+    uint8_t *bytes; /* NULL: it must be fetched with a get */
     size_t len;
     uint64_t meta;
 };
 
-struct played {
+struct fake_channel {
     struct rcmi_channel base;
-    struct played *next;
+    struct fake_channel *next;
     int peer;
-    void *reserved; /* a writer's */
+    void *reserved; /* of a writer */
     size_t room;
-    struct message queue[SLOTS]; /* a reader's, oldest first */
+    struct message queue[SLOTS]; /* of a reader, oldest first */
     int n;
 };
-static struct played *channels;
-static bool announcing;           /* what goes by channels of a device */
-static uint64_t announced[RANKS]; /* by this rank, and the payload has not been sent yet */
+static struct fake_channel *channels;
+static bool announcing;           /* the payload goes by a channel of device memory */
+static uint64_t announced[RANKS]; /* by this rank, and not sent yet */
 
-static rcm_status play_reserve(struct rcmi_channel *channel, size_t len,
+static rcm_status fake_reserve(struct rcmi_channel *channel, size_t len,
                                struct rcmi_reserved *ret_reserved) {
-    struct played *out = (struct played *)channel;
+    struct fake_channel *out = (struct fake_channel *)channel;
     fuzz_require(len <= channel->slot_bytes, "what is reserved fits a slot");
     free(out->reserved);
     out->reserved = malloc(len ? len : 1);
@@ -90,31 +90,31 @@ static rcm_status play_reserve(struct rcmi_channel *channel, size_t len,
     return RCM_OK;
 }
 
-/* What is announced on the one channel comes by the other, and nothing else does. */
-static void check_sent(const struct played *out, size_t len, uint64_t meta) {
-    const bool beside = out->base.transport->kind == RCMI_MEM_DEVICE;
+/* Payloads announced on one channel go by the other, and no other data do. */
+static void check_sent(const struct fake_channel *out, size_t len, uint64_t meta) {
+    const bool out_of_band = out->base.transport->kind == RCMI_MEM_DEVICE;
     if (meta & RCMI_META_ELSEWHERE) {
-        fuzz_require(announcing && !beside && len == sizeof(uint64_t),
+        fuzz_require(announcing && !out_of_band && len == sizeof(uint64_t),
                      "an announcement is a length");
         fuzz_require(announced[out->peer] == 0, "one message is announced at a time");
         memcpy(&announced[out->peer], out->reserved, sizeof(uint64_t));
         fuzz_require(announced[out->peer] > 0, "and has a payload");
-    } else if (announcing && beside) {
+    } else if (announcing && out_of_band) {
         fuzz_require(announced[out->peer] == len, "a payload is as it was announced");
         announced[out->peer] = 0;
     }
 }
 
-static void play_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
-    struct played *out = (struct played *)channel;
+static void fake_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
+    struct fake_channel *out = (struct fake_channel *)channel;
     fuzz_require(out->reserved && len <= out->room, "what is committed was reserved");
     check_sent(out, len, meta);
     free(out->reserved);
     out->reserved = NULL;
 }
 
-static rcm_status play_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
-    const struct played *in = (const struct played *)channel;
+static rcm_status fake_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
+    const struct fake_channel *in = (const struct fake_channel *)channel;
     if (in->n == 0)
         return RCM_AGAIN;
     const struct message *first = &in->queue[0];
@@ -122,49 +122,49 @@ static rcm_status play_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_
     return RCM_OK;
 }
 
-static void play_release(struct rcmi_channel *channel) {
-    struct played *in = (struct played *)channel;
+static void fake_release(struct rcmi_channel *channel) {
+    struct fake_channel *in = (struct fake_channel *)channel;
     fuzz_require(in->n > 0, "what is released was there");
     free(in->queue[0].bytes);
     memmove(&in->queue[0], &in->queue[1], (size_t)--in->n * sizeof in->queue[0]);
 }
 
-static rcm_status play_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+static rcm_status fake_no_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                     uint64_t meta, bool may_get) {
     (void)channel;
     (void)mem;
     (void)meta;
     (void)may_get;
-    return RCM_ERR_UNSUPPORTED; /* no sentence: slots will do */
+    return RCM_ERR_UNSUPPORTED; /* no error text: the caller uses slots */
 }
 
-#define PLAYED_ROW                                                                                 \
-    .shared_slots = true, .bulk_scale = 1, .reserve = play_reserve, .commit = play_commit,         \
-    .send_zero_copy = play_no_zero_copy, .completed = rcmi_always_taken,                           \
-    .taken = rcmi_always_taken, .peek = play_peek, .release = play_release,                        \
+#define FAKE_FUNCTIONS                                                                             \
+    .shared_slots = true, .bulk_scale = 1, .reserve = fake_reserve, .commit = fake_commit,         \
+    .send_zero_copy = fake_no_zero_copy, .completed = rcmi_always_taken,                           \
+    .taken = rcmi_always_taken, .peek = fake_peek, .release = fake_release,                        \
     .post_receive = rcmi_no_post_receive, .get = rcmi_no_get, .help = rcmi_no_help
-static const struct rcmi_transport host_play = {.name = "play", PLAYED_ROW};
-static const struct rcmi_transport device_play = {
-    .name = "play_device", .kind = RCMI_MEM_DEVICE, PLAYED_ROW};
+static const struct rcmi_transport fake_host = {.name = "fake", FAKE_FUNCTIONS};
+static const struct rcmi_transport fake_device = {
+    .name = "fake_device", .kind = RCMI_MEM_DEVICE, FAKE_FUNCTIONS};
 
 static rcm_status channel_new(int peer, uint32_t id, bool writer,
                               struct rcmi_channel **ret_channel) {
-    const bool beside = id & RCMI_ID_DEVICE;
-    struct played *played = calloc(1, sizeof *played);
-    fuzz_require(played != NULL, "there is memory");
-    *played = (struct played){.next = channels, .peer = peer};
-    played->base.transport = beside ? &device_play : &host_play;
-    played->base.slot_bytes = SLOT_BYTES * (beside ? RCMI_DEVICE_SLOT_SCALE : 1);
-    played->base.slots = SLOTS;
-    played->base.id = id;
-    played->base.is_writer = writer;
-    atomic_store(&played->base.state, RCM_OK);
-    channels = played;
-    *ret_channel = &played->base;
+    const bool out_of_band = id & RCMI_ID_DEVICE;
+    struct fake_channel *fake = calloc(1, sizeof *fake);
+    fuzz_require(fake != NULL, "there is memory");
+    *fake = (struct fake_channel){.next = channels, .peer = peer};
+    fake->base.transport = out_of_band ? &fake_device : &fake_host;
+    fake->base.slot_bytes = SLOT_BYTES * (out_of_band ? RCMI_DEVICE_SLOT_SCALE : 1);
+    fake->base.slots = SLOTS;
+    fake->base.id = id;
+    fake->base.is_writer = writer;
+    atomic_store(&fake->base.state, RCM_OK);
+    channels = fake;
+    *ret_channel = &fake->base;
     return RCM_OK;
 }
 
-/* ---- In the place of transport/ -------------------------------------------------------------- */
+/* ---- Replacements of transport/ -------------------------------------------------------------- */
 
 rcm_status rcmi_channel_open_writer(struct rcmi_node *node, uint64_t epoch, uint32_t id,
                                     const int *readers, int nreaders,
@@ -182,15 +182,15 @@ rcm_status rcmi_channel_open_reader(struct rcmi_node *node, uint64_t epoch, uint
 }
 
 void rcmi_channel_close(struct rcmi_channel *channel) {
-    struct played **at = &channels;
+    struct fake_channel **at = &channels;
     while (&(*at)->base != channel)
         at = &(*at)->next;
-    struct played *played = *at;
-    *at = played->next;
-    for (int i = 0; i < played->n; i++)
-        free(played->queue[i].bytes);
-    free(played->reserved);
-    free(played);
+    struct fake_channel *fake = *at;
+    *at = fake->next;
+    for (int i = 0; i < fake->n; i++)
+        free(fake->queue[i].bytes);
+    free(fake->reserved);
+    free(fake);
 }
 
 rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
@@ -224,7 +224,7 @@ void rcmi_node_ring(struct rcmi_node *node) {
     (void)node;
 }
 
-/* Not started: what is called on it runs at once. */
+/* Not started: calls on it run at once. */
 struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
     static struct rcmi_loop *loop;
     (void)node;
@@ -235,8 +235,8 @@ struct rcmi_loop *rcmi_node_loop(struct rcmi_node *node) {
 
 /* ---- A collective ---------------------------------------------------------------------------- */
 
-/* Each as its `direct` algorithm does it; of the last one all blocks are of one length, and nothing
- * may be announced. */
+/* The `direct` algorithm of each; the last collective has blocks of one length, and nothing may be
+ * announced. */
 static const struct {
     enum rcm_collective id;
     int root;
@@ -252,9 +252,10 @@ struct job {
     struct rcmi_bind bind;
     struct rcmi_plan *plan;
     struct rcmi_exec *exec;
-    struct rcmi_run *run; /* NULL: none runs */
-    /* Bytes of each rank's block that have come, and that were announced, as the script counts. */
-    size_t come[RANKS], told[RANKS];
+    struct rcmi_run *run; /* NULL: none */
+    /* Bytes of each rank's block that have arrived, and that were announced, counted by the
+     * script. */
+    size_t come[RANKS], announced_bytes[RANKS];
     bool failed;
 };
 
@@ -291,7 +292,7 @@ static void blocks_make(struct job *job) {
 
 static void buffers_make(struct job *job) {
     const struct rcmi_plan *plan = job->plan;
-    job->bind.count = job->bind.told = job->count[0];
+    job->bind.count = job->bind.reported_count = job->count[0];
     job->count[1] = job->count[2] = job->count[0];
     job->bind.in = mem_new(job, plan->in.n * job->bind.count * sizeof(int64_t));
     job->bind.out = mem_new(job, plan->out.n * job->bind.count * sizeof(int64_t));
@@ -300,7 +301,7 @@ static void buffers_make(struct job *job) {
 static void run_start(struct job *job) {
     job->bind.meta++;
     memset(job->come, 0, sizeof job->come);
-    memset(job->told, 0, sizeof job->told);
+    memset(job->announced_bytes, 0, sizeof job->announced_bytes);
     fuzz_require(rcmi_run_start(job->exec, &job->bind, &job->run) == RCM_OK, "a run begins");
 }
 
@@ -354,7 +355,7 @@ static void job_end(struct job *job) {
     memset(announced, 0, sizeof announced);
 }
 
-/* Of what others send each byte is their letter. */
+/* Each byte that another rank sends is the rank's letter. */
 static void check_block(const struct rcmi_mem *mem, size_t at, size_t len, int from) {
     const uint8_t *bytes = mem->bytes;
     for (size_t i = 0; i < len && from != 0; i++)
@@ -390,7 +391,7 @@ static void progress(struct job *job) {
         fuzz_require(status == RCM_ERR_PROTOCOL || status == RCM_ERR_MISMATCH,
                      "what a peer sends is wrong, or of another call");
         fuzz_require(error->origin == 1 || error->origin == 2, "and it is that peer's");
-        fuzz_require(error->text[0] != '\0', "which a sentence says");
+        fuzz_require(error->text[0] != '\0', "an error has a text");
         job->failed = true;
     } else if (status == RCM_OK) {
         check_results(job);
@@ -403,24 +404,24 @@ static void progress(struct job *job) {
 
 enum {
     TO_PEER_2 = 1,
-    TO_DEVICE = 2, /* on the channel beside the other */
+    TO_DEVICE = 2, /* on the channel of device memory */
     OF_OTHER_CALL = 4,
     OF_OTHER_KIND = 8,
-    NOT_LAST = 16, /* or the last, where it should not be */
+    NOT_LAST = 16, /* or the last, at the wrong place */
     ANNOUNCES = 32,
-    ELSEWHERE = 64, /* says so, whether it is an announcement or not */
+    ELSEWHERE = 64, /* flagged as an announcement, even if it is none */
     IS_FAR = 128,
 };
 
-static struct played *reader_of(int peer, bool beside) {
-    struct played *played = channels;
-    while (played && (played->base.is_writer || played->peer != peer ||
-                      (played->base.transport->kind == RCMI_MEM_DEVICE) != beside))
-        played = played->next;
-    return played;
+static struct fake_channel *reader_of(int peer, bool out_of_band) {
+    struct fake_channel *fake = channels;
+    while (fake && (fake->base.is_writer || fake->peer != peer ||
+                    (fake->base.transport->kind == RCMI_MEM_DEVICE) != out_of_band))
+        fake = fake->next;
+    return fake;
 }
 
-/* What is left of the peer's block, or as much of it as one message has. */
+/* The rest of the peer's block, limited to one message. */
 static size_t next_length(const struct job *job, int peer, size_t before) {
     const bool by_device = job->kind == RCMI_MEM_DEVICE && job->shape.nhosts == 1;
     const size_t most = SLOT_BYTES * (by_device ? RCMI_DEVICE_SLOT_SCALE : 1);
@@ -428,7 +429,7 @@ static size_t next_length(const struct job *job, int peer, size_t before) {
     return left < most ? left : most;
 }
 
-/* 0: the right one; else how it is wrong. */
+/* 0: the right length; else the kind of error. */
 static uint64_t wrong_length(struct fuzz_input *in, uint64_t right) {
     const uint8_t how = fuzz_u8(in);
     const uint64_t lengths[] = {right,     0,         UINT64_MAX, right + 1,
@@ -445,12 +446,12 @@ static void message_fill(struct message *message, size_t len, int peer, const ui
         memcpy(message->bytes, length, len < sizeof *length ? len : sizeof *length);
 }
 
-/* Of a message, or an announcement and so many bytes of it, if these are not to be 8. */
+/* A message, or an announcement of the given size, 8 bytes unless changed. */
 static void step(struct job *job, struct fuzz_input *in) {
     const uint8_t op = fuzz_u8(in);
     const int peer = op & TO_PEER_2 ? 2 : 1;
-    struct played *reader = reader_of(peer, op & TO_DEVICE);
-    size_t *before = op & ANNOUNCES ? &job->told[peer] : &job->come[peer];
+    struct fake_channel *reader = reader_of(peer, op & TO_DEVICE);
+    size_t *before = op & ANNOUNCES ? &job->announced_bytes[peer] : &job->come[peer];
     const size_t right = next_length(job, peer, *before);
     const uint64_t length = wrong_length(in, right);
     const uint8_t odd = op & ANNOUNCES ? fuzz_u8(in) : 0;
@@ -473,7 +474,7 @@ static void step(struct job *job, struct fuzz_input *in) {
     }
     *before += right;
     if (!(op & (ANNOUNCES | TO_DEVICE)))
-        job->told[peer] += right;
+        job->announced_bytes[peer] += right;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -495,7 +496,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             progress(&job);
         }
     }
-    fuzz_verdict = job.failed ? FUZZ_REFUSED : job.run ? FUZZ_UNTOLD : FUZZ_ACCEPTED;
+    fuzz_verdict = job.failed ? FUZZ_REFUSED : job.run ? FUZZ_UNKNOWN : FUZZ_ACCEPTED;
     job_end(&job);
     return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what a peer says on a control stream, while we open, use and close channels
- * (transport/link/control.c, opening.c, channel.c, link.c, and what shm and tcp take from offers).
+ * Fuzz target: what a peer sends on a control stream while we open, use and close channels
+ * (transport/link/control.c, opening.c, channel.c, link.c, and the parts of shm and tcp that read
+ * offers).
  *
- *   byte 0   bit 0: by tcp, else shm; bit 1: we do not make the peer's offer, the script does
- *   then     a script, see step(); what it writes into the peer's shared memory is in `segment`
+ *   byte 0   bit 0: tcp, else shm; bit 1: the script makes the peer's offer
+ *   then     a script, see step(); its writes to the peer's shared memory are in `segment`
  */
 #include "node.h"
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 
 enum { STEPS = 100, CHANNELS = 6, SEGMENT = SHM_HEAD_BYTES + 16384, EPOCH = 1 };
 
-/* What the peer may send along: its memory as it should be; too small; not sealed; an eventfd as it
- * should be; one that blocks; no memory at all. */
+/* Descriptors that the peer may send: valid memory; too small; not sealed; a valid eventfd; a
+ * blocking one; no memory. */
 enum { FD_SEGMENT, FD_SMALL, FD_UNSEALED, FD_EVENT, FD_BLOCKING, FD_NULL, FDS };
 static int fds[FDS];
 static uint8_t *segment;
@@ -67,7 +68,7 @@ static void open_channel(struct side *side, bool writer, uint8_t which) {
         (void)!rcmi_channel_open_reader(side->node, EPOCH, id, FUZZ_PEER, slot);
 }
 
-/* A piece of a message that is to be got. */
+/* A piece of a message that must be fetched. */
 static void get_message(struct rcmi_channel *channel, const struct rcmi_slot *slot) {
     static uint8_t place[RCMI_GET_MAX];
     bool moved = false;
@@ -77,7 +78,7 @@ static void get_message(struct rcmi_channel *channel, const struct rcmi_slot *sl
         rcmi_channel_release(channel);
 }
 
-/* What arrived lies in memory that we may read, and is no longer than a slot. */
+/* An arrived message is in readable memory, and no longer than a slot. */
 static void use_channel(struct rcmi_channel *channel, uint8_t what) {
     struct rcmi_slot slot;
     struct rcmi_reserved reserved;
@@ -112,7 +113,7 @@ static void send_frame(struct side *side, struct fuzz_input *in) {
     fuzz_frame(side->control, type, body, n, with, side->tcp ? 0 : nfds);
 }
 
-/* Someone who dials the data connection. */
+/* Dials the data connection. */
 static void send_data_hello(struct side *side) {
     const struct rcmi_hello hello = fuzz_hello(RCMI_HELLO_DATA, side->tcp ? "tcp" : "shm");
     int fd = fuzz_node_accept(side->node, !side->tcp);
@@ -163,12 +164,12 @@ static void step(struct side *side, struct fuzz_input *in) {
     case 8:
         send_data_hello(side);
         break;
-    case 9: /* we say something */
+    case 9: /* we send something */
         (void)!rcmi_node_send(side->node, FUZZ_PEER, "hello", 5);
         break;
     case 10: /* we leave */
         side->node->leaving = true;
-        rcmi_link_say_bye(fuzz_node_link(side->node));
+        rcmi_link_send_bye(fuzz_node_link(side->node));
         break;
     default:
         break;
@@ -179,10 +180,10 @@ static void step(struct side *side, struct fuzz_input *in) {
         fuzz_drain(side->data);
 }
 
-/* The peer's offer, its data connection and that it is ready, as they should be. */
+/* The peer's offer, data connection and ready message, all valid. */
 static void set_up(struct side *side) {
     const uint32_t streams = 1;
-    static const uint64_t self[3]; /* where its head is, its process: nowhere */
+    static const uint64_t self[3]; /* head and process: nowhere */
     const int with[2] = {fds[FD_SEGMENT], fds[FD_EVENT]};
     if (side->tcp)
         fuzz_frame(side->control, RCMI_FRAME_OFFER, &streams, sizeof streams, NULL, 0);
@@ -209,7 +210,7 @@ static void judge(const struct side *side) {
         fuzz_verdict = FUZZ_REFUSED;
         break;
     default:
-        fuzz_verdict = FUZZ_UNTOLD;
+        fuzz_verdict = FUZZ_UNKNOWN;
     }
 }
 

@@ -17,7 +17,7 @@ static bool take_failure(const uint8_t *data, size_t size) {
     struct rcm_error error, error_again;
     if (!rcmi_failure_decode(data, size, &failure, &error))
         return false;
-    fuzz_require(memchr(error.text, 0, sizeof error.text), "the sentence ends");
+    fuzz_require(memchr(error.text, 0, sizeof error.text), "the text ends");
     fuzz_require(memchr(error.operation, 0, sizeof error.operation), "the operation ends");
     fuzz_require(is_shown(error.text) && is_shown(error.operation), "nothing moves the cursor");
     fuzz_require(error.status < 0, "a failure is an error");
@@ -38,7 +38,7 @@ static bool take_failure(const uint8_t *data, size_t size) {
                      error_again.status == error.status && error_again.origin == error.origin &&
                      strcmp(error_again.text, error.text) == 0 &&
                      memcmp(&failure.missing, &missing, sizeof missing) == 0,
-                 "what is told on says the same");
+                 "a forwarded message is the same");
     return true;
 }
 
@@ -64,7 +64,7 @@ static bool take_record(const uint8_t *data, size_t size) {
     return true;
 }
 
-/* Of the ranks up to the end of the last byte. */
+/* Whether the set contains only ranks below nranks, up to the end of the last byte. */
 static bool is_within(const uint8_t *set, uint32_t nranks) {
     for (uint32_t r = nranks; r % 8 != 0; r++)
         if (set[r / 8] >> r % 8 & 1)

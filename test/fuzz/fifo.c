@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: both ends of a queue in shared memory against another side that writes what it likes
- * when it likes (transport/channel/fifo.h), and what shm does with messages that are to be got
- * (get.c, help.c, zero_copy.c). The input is a script: pieces of it are written anywhere into the
- * queue, between and, by a second thread that changes a header without pause, during our own looks
- * at it.
+ * Fuzz target: both ends of a queue in shared memory, with another side that writes anything at any
+ * time (transport/channel/fifo.h), and shm's handling of messages that must be fetched (get.c,
+ * help.c, zero_copy.c). The input is a script: pieces of it are written anywhere into the queue,
+ * between our own accesses and during them, by a second thread that changes a header continuously.
  *
  *   byte 0   bit 0: the queue has one reader, and so posted receives and a get request; else two
  *   then     a script, see step()
  *
- * The other side is no process, so nothing is read from or written to it by the kernel: what is got
- * comes by the slot.
+ * The other side is no process, so the kernel copies nothing from or to it: fetched data come
+ * through the slot.
  */
 #include "fuzz.h"
 #include <errno.h>
@@ -35,14 +34,14 @@ enum {
 static struct rcmi_fifo_shape shape;
 static uint8_t *memory;
 
-/* ---- The thread that never stops ----------------------------------------------------------- */
+/* ---- The thread that writes continuously --------------------------------------------------- */
 
 static struct {
-    /* All relaxed but `line`, whose release store publishes the others to the thread. */
-    _Atomic(struct rcmi_fifo_header *) line; /* NULL: rest */
+    /* All relaxed except `line`, whose release store publishes the others to the thread. */
+    _Atomic(struct rcmi_fifo_header *) line; /* NULL: pause */
     _Atomic uint64_t seq[2], len[2];
-    /* Posted to let the thread begin, and by it when it is calm. It rests asleep: who yields
-     * beside other fuzzers gives away a whole slice each time. */
+    /* Posted to start the thread, and by the thread when it has stopped. It pauses asleep: a yield
+     * next to other fuzzers loses a whole time slice. */
     sem_t go, calm;
 } wild;
 
@@ -72,7 +71,7 @@ static void *wild_run(void *arg) {
     return NULL;
 }
 
-/* The thread writes to the line until calm. */
+/* The thread writes to the line until it is stopped. */
 static void wild_start(struct rcmi_fifo_header *line, struct fuzz_input *in) {
     static pthread_t thread;
     static bool started;
@@ -103,11 +102,11 @@ static struct {
     struct shm_channel reading, writing;
     struct rcmi_fifo_reader *reader;
     struct rcmi_fifo_writer *writer;
-    /* A message that is being got: its bytes go there. */
+    /* The message being fetched: destination of its bytes. */
     uint8_t *dest;
-    bool failed; /* a get: nothing more is read */
+    bool failed; /* a get has failed: nothing more is read */
     size_t len;
-    /* What was sent to be got, and how much of that the user has back. */
+    /* Messages sent for a get, and how many of them the user owns again. */
     struct {
         uint8_t *bytes;
         size_t len;
@@ -144,8 +143,8 @@ static void own_begin(int nreaders) {
     rcmi_fifo_writer_init(own.writer, memory, &shape);
 }
 
-/* The user has back what was sent, and writes something else there. (It is not freed: the library's
- * copies are nothing that a sanitizer sees.) */
+/* The user owns the sent memory again and overwrites it. (It is not freed: a sanitizer does not see
+ * the accesses of library copies.) */
 static void sent_reuse(void) {
     for (; own.nback < own.nsent; own.nback++)
         memset(own.sent[own.nback].bytes, OTHERS, own.sent[own.nback].len);
@@ -169,7 +168,7 @@ static void read_payload(const uint8_t *bytes, uint64_t len) {
         own.sum += ((const volatile uint8_t *)bytes)[i];
 }
 
-/* What was peeked at lies in the queue, all of it, or is to be got. */
+/* A peeked message is completely in the queue, or must be fetched. */
 static bool look(struct rcmi_slot *ret_slot) {
     const rcm_status status = shm_peek(&own.reading.base, ret_slot);
     own.refused = own.refused || status < 0;
@@ -187,11 +186,11 @@ static bool look(struct rcmi_slot *ret_slot) {
     return true;
 }
 
-/* A piece of the message that is being got. */
+/* A piece of the message being fetched. */
 static void get(void) {
     struct rcmi_slot slot;
     bool moved = false;
-    /* Its length is looked at anew each time, as collectives do it. */
+    /* Its length is read again each time, as collectives do. */
     const bool fits = look(&slot) && !slot.bytes && slot.len <= own.len;
     const struct rcmi_mem mem = rcmi_mem_host(own.dest, fits ? slot.len : 0);
     const rcm_status status =
@@ -245,7 +244,7 @@ static void write_message(size_t len) {
                  "no more is written than was read");
 }
 
-/* A message that is to be got. It may be longer than a slot. */
+/* A message that must be fetched. It may be longer than a slot. */
 static void send_far(size_t len) {
     if (own.nsent == SENT)
         return;
@@ -264,7 +263,7 @@ static void send_far(size_t len) {
     own.sent[own.nsent++].len = len;
 }
 
-/* The reader says what it wants, by its process's memory or by the slot; we help it. */
+/* The reader requests data, by its process's memory or through the slot; we help. */
 static void help(struct fuzz_input *in, uint8_t how) {
     struct rcmi_fifo_request *request = rcmi_fifo_request(memory, &shape);
     const uint64_t number = fuzz_u8(in), a = fuzz_u8(in);
@@ -282,8 +281,7 @@ static void help(struct fuzz_input *in, uint8_t how) {
                      "what completed is not read any more");
 }
 
-/* The writer says that it brought the piece that was wanted, or a part in the get; or that it has
- * the channel open. */
+/* The writer reports the requested piece, or a part of the get, or that it has the channel open. */
 static void answer(struct fuzz_input *in, uint8_t how) {
     struct rcmi_fifo_request *request = rcmi_fifo_request(memory, &shape);
     const uint8_t off = fuzz_u8(in);
@@ -297,7 +295,7 @@ static void answer(struct fuzz_input *in, uint8_t how) {
         atomic_store(rcmi_fifo_open(memory, &shape), off);
 }
 
-/* A header as it should be, of a message in its slot or elsewhere. */
+/* A valid header, of a message in its slot or elsewhere. */
 static void arrive(struct fuzz_input *in, uint8_t how) {
     static const uint64_t flags[4] = {0, RCMI_FIFO_GET, RCMI_FIFO_MAPPED, RCMI_FIFO_PUT};
     const uint64_t len = fuzz_u16(in), scale = how / 4 % 2 ? 1 << 8 : 1;
@@ -325,7 +323,7 @@ static void step(struct fuzz_input *in) {
     case 3:
         write_message(fuzz_u8(in) % (SLOT_BYTES + 1));
         break;
-    case 4: /* the counters of a reader of ours */
+    case 4: /* the counters of one of our readers */
         if (how / READERS % 2)
             atomic_store(rcmi_fifo_emptied(memory, how % shape.nreaders),
                          own.writer->filled - fuzz_u8(in) % (SLOTS + 2));
@@ -333,7 +331,7 @@ static void step(struct fuzz_input *in) {
             atomic_store(rcmi_fifo_counter(memory, how % shape.nreaders),
                          own.writer->produced - fuzz_u8(in) % (RCMI_FIFO_HEADERS + 2));
         break;
-    case 5: /* as bad as it gets */
+    case 5: /* the worst values */
         wild_start(own.reader->header, in);
         for (int i = 0; i < LOOKS; i++)
             (void)look(&slot);
@@ -348,7 +346,7 @@ static void step(struct fuzz_input *in) {
     case 8:
         answer(in, how);
         break;
-    default: /* the user asks whether its memory is its own again */
+    default: /* checks whether the sent memory is owned by the user again */
         if (shm_completed(&own.writing.base, own.writing.fifo.writer.produced))
             sent_reuse();
         break;

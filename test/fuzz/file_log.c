@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: the log of a file store (rendezvous/store/file_log.c), which anybody with access to
- * the file may have written. The first byte says where the file is cut: the part before it is read
- * first, and the rest appears later, as when another process writes. Then a store is opened on it.
+ * Fuzz target: the log of a file store (rendezvous/store/file_log.c), written by anyone with access
+ * to the file. The first byte is the position of a cut: the part before it is read first, the rest
+ * appears later, like the writes of another process. Then a store is opened on it.
  */
 #include "fuzz.h"
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool maps_equal(const struct rcmi_map *a, const struct rcmi_map *b) {
     return c.equal;
 }
 
-/* One more record, by us. */
+/* Appends one more record. */
 static void append(struct rcmi_file_log *log) {
     const struct rcmi_bytes key = {"/own", 4}, value = {"value", 5};
     struct rcmi_buffer batch = {0};
@@ -45,7 +45,7 @@ static void append(struct rcmi_file_log *log) {
     rcmi_fd_close(&fd);
 }
 
-/* Whoever read in pieces and whoever reads all at once see the same. */
+/* Reading in pieces and reading at once give the same. */
 static void check_whole(const struct rcmi_file_log *log, const char *path) {
     struct rcmi_file_log whole;
     rcmi_file_log_init(&whole, strdup(path));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the fuzz targets share: see fuzz.h. */
+/* Shared by the fuzz targets: see fuzz.h. */
 #include "fuzz.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum fuzz_verdict fuzz_verdict;
 
-/* The library warns of strangers; a million times a minute nobody wants to read it. */
+/* Silences the library's warnings about bad peers, which would come a million times a minute. */
 __attribute__((constructor)) static void fuzz_quiet(void) {
     setenv("RINGCOMM_LOG", "error", 1);
 }
@@ -25,7 +25,7 @@ void fuzz_require(bool holds, const char *what) {
 void fuzz_judge(rcm_status status) {
     fuzz_require(strcmp(rcm_status_name(status), "RCM_?") != 0, "a status is one of ours");
     fuzz_require(status >= 0 || rcm_last_error()[0] != '\0', "an error has a sentence");
-    fuzz_verdict = status == RCM_OK ? FUZZ_ACCEPTED : status < 0 ? FUZZ_REFUSED : FUZZ_UNTOLD;
+    fuzz_verdict = status == RCM_OK ? FUZZ_ACCEPTED : status < 0 ? FUZZ_REFUSED : FUZZ_UNKNOWN;
 }
 
 /* ---- Scripts ------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ uint16_t fuzz_u16(struct fuzz_input *in) {
     return (uint16_t)(low | fuzz_u8(in) << 8);
 }
 
-/* strndup would do, but for a strict address sanitizer, which wants a zero in what is copied. */
+/* Not strndup: a strict address sanitizer requires a zero in its source. */
 char *fuzz_text(const uint8_t *data, size_t size) {
     char *text = malloc(size + 1);
     fuzz_require(text != NULL, "there is memory");

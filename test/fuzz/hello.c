@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: connections until both sides know each other (transport/net/connection.c, dial.c,
- * link.c). Byte 0: bit 0 we dialled, bit 1 over a Unix socket, bit 2 there is a secret, bit 3 the
- * stranger hangs up at the end, the rest the size of the pieces in which its bytes come.
+ * Fuzz target: connections until both sides have identified themselves (transport/net/connection.c,
+ * dial.c, link.c). Byte 0: bit 0: we dialled; bit 1: over a Unix socket; bit 2: there is a secret;
+ * bit 3: the peer closes at the end; the other bits: the size of the pieces in which its bytes
+ * come.
  */
 #include "node.h"
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 static int listener = -1;
 
-/* The node dials the Unix name that the peer's address tells, where we listen. */
+/* The node dials the Unix name in the peer's address, where we listen. */
 static int dial(struct rcmi_node *node) {
     static uint8_t blob[RCMI_ADDRESS_MAX];
     static size_t len;
@@ -31,7 +32,7 @@ static int dial(struct rcmi_node *node) {
     return fd;
 }
 
-/* Some rank is taken to be at the other end. */
+/* Whether some rank is accepted as the other end. */
 static bool let_in(struct rcmi_node *node) {
     for (int i = 0; i < FUZZ_RANKS; i++) {
         const struct rcmi_link *link = rcmi_node_link(node, i);
@@ -59,12 +60,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (flags & 8) {
         shutdown(fd, SHUT_RDWR);
         fuzz_node_turn(node);
-        fuzz_require(!node->conns || flags & 1, "who leaves is gone");
+        fuzz_require(!node->conns || flags & 1, "a closed connection is removed");
     }
     bool in_now = let_in(node);
-    /* With a secret not one byte may have an effect before the proof. */
-    fuzz_require(!secret || !in_now, "nobody gets past a secret");
-    fuzz_verdict = in_now ? FUZZ_ACCEPTED : node->conns ? FUZZ_UNTOLD : FUZZ_REFUSED;
+    /* With a secret, no byte may have an effect before the proof. */
+    fuzz_require(!secret || !in_now, "a peer without the secret is rejected");
+    fuzz_verdict = in_now ? FUZZ_ACCEPTED : node->conns ? FUZZ_UNKNOWN : FUZZ_REFUSED;
     close(fd);
     fuzz_node_turn(node);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzz target: the IDX reader of the examples, plain and gzip. First byte: how many dimensions. */
+/* Fuzz target: the IDX reader of the examples, plain and gzip. First byte: number of dimensions. */
 #include "fuzz.h"
 #include <string.h>
 #include "idx.h"

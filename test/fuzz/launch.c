@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: the environment of launchers (rendezvous/launch/launch.c). The input is lines
- * NAME=VALUE. Only names that launchers use are set, and none that leads to descriptors, sockets or
- * libraries: those are other programs' words, not a stranger's.
+ * Fuzz target: the environment of launchers (rendezvous/launch/launch.c). The input consists of
+ * lines NAME=VALUE. Only variables of launchers are set, except those that refer to descriptors,
+ * sockets or libraries, whose contents come from elsewhere.
  */
 #include "fuzz.h"
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static bool name_allowed(const char *name) {
     return false;
 }
 
-/* Sets what the lines say; *ret_names are to be unset again. */
+/* Sets the variables of the lines; the caller unsets *ret_names. */
 static int set_lines(char *text, char *ret_names[LINES_MAX]) {
     char *save = NULL;
     int count = 0;
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_require(launch.local_size == 0 || launch.local_rank < launch.local_size,
                      "a local rank is below the local size");
         fuzz_require(launch.attempt >= 0, "attempts are counted");
-        fuzz_require(launch.origin != NULL, "it is said where all this is from");
+        fuzz_require(launch.origin != NULL, "there is an origin");
         rcmi_launch_fini(&launch);
     }
     for (int i = 0; i < count; i++)

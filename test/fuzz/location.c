@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: locations in a peer's segment, as they stand beside messages sent from there and
- * in posted locations (transport/shm/blocks.c). Whatever is let through can be read and written
- * from its first to its last byte, and what was found before still can.
+ * Fuzz target: locations in a peer's segment, as sent with messages and in posted locations
+ * (transport/shm/blocks.c). An accepted location can be read and written from its first to its last
+ * byte, and earlier ones still can.
  */
 #include "fuzz.h"
 #include <string.h>
@@ -30,8 +30,7 @@ static void touch(uint8_t *bytes, size_t len) {
     bytes[len - 1] = (uint8_t)(bytes[len - 1] + 1);
 }
 
-/* 24 bytes of location, 4 of length; the lowest bit of the first byte says which channel end
- * asks. */
+/* 24 bytes of location, 4 of length; the lowest bit of the first byte selects the channel end. */
 static rcm_status step(struct fuzz_input *in, struct shm_window *windows[2]) {
     struct shm_location location = {.block_at = 0};
     const int which = fuzz_u8(in) & 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzz target: what ranks write about themselves into a store (rendezvous/join/member.c). */
+/* Fuzz target: the entries of ranks in a store (rendezvous/join/member.c). */
 #include "fuzz.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,16 +18,16 @@ static void check_member(const struct rcmi_member *member) {
                      again.process.start == member->process.start &&
                      strcmp(again.process.host, member->process.host) == 0 &&
                      strcmp(again.job_id, member->job_id) == 0 && again.wire == member->wire,
-                 "and says the same");
+                 "and is the same");
     fuzz_require(member->generation > 0 && member->world_size > 0, "numbers are in range");
     fuzz_require(strlen(rcmi_member_people(member, 0, people)) > 0, "there is a sentence");
-    (void)rcmi_process_look(&member->process); /* only looks */
+    (void)rcmi_process_look(&member->process); /* reads only */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct rcmi_member member;
     uint64_t number;
-    char *copy = malloc(size + 1); /* values have a NUL behind them */
+    char *copy = malloc(size + 1); /* a NUL follows the values */
     if (size > 0)
         memcpy(copy, data, size);
     copy[size] = '\0';

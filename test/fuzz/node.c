@@ -50,7 +50,7 @@ static void wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     fuzz_require(peer >= 0 && peer < FUZZ_RANKS, "who wants a channel is a rank");
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Lifetime ------------------------------------------------------------------------------ */
 
 static struct rcmi_node *node_make(const char *secret) {
     struct rcmi_node *node = NULL;
@@ -77,7 +77,7 @@ static struct rcmi_node *node_make(const char *secret) {
     return node;
 }
 
-/* Back to how it was made, as rcmi_node_destroy does it. */
+/* Resets the node to its state after creation, like rcmi_node_destroy. */
 static void node_reset(struct rcmi_node *node) {
     rcmi_channels_free(node);
     for (int i = 0; i < FUZZ_RANKS; i++) {
@@ -101,7 +101,7 @@ struct rcmi_node *fuzz_node(const char *secret) {
     struct rcmi_node **node = &nodes[secret != NULL];
     if (*node)
         node_reset(*node);
-    /* What a node keeps until its end, as the memory that peers offered, shall not pile up. */
+    /* Resources that a node keeps until its end, like peers' memory, must not accumulate. */
     if (*node && ++inputs[secret != NULL] % INPUTS_PER_NODE == 0) {
         rcmi_node_destroy(*node);
         *node = NULL;
@@ -126,7 +126,7 @@ int fuzz_node_accept(struct rcmi_node *node, bool same_host) {
 
 static void conns_ready(struct rcmi_node *node) {
     struct rcmi_conn *next;
-    /* A connection that comes through or fails may take others with it: begin anew then. */
+    /* A connection that succeeds or fails may remove others: start again then. */
     for (struct rcmi_conn *conn = node->conns; conn; conn = next) {
         const struct rcmi_conn *before = conn->next;
         conn->watch.ready(conn->watch.arg, conn->events);
@@ -147,14 +147,14 @@ void fuzz_node_turn(struct rcmi_node *node) {
         any = rcmi_links_take_changed(node) || any;
         any = rcmi_outbox_flush(node) || any;
         any = rcmi_control_loopback(node) || any;
-        any = rcmi_links_tell_lost(node) || any;
+        any = rcmi_links_report_lost(node) || any;
         any = rcmi_node_progress(node) || any;
         if (!any)
             return;
     }
 }
 
-/* ---- An orderly peer ----------------------------------------------------------------------- */
+/* ---- A valid peer -------------------------------------------------------------------------- */
 
 struct rcmi_hello fuzz_hello(enum rcmi_hello_kind kind, const char *transport) {
     struct rcmi_hello hello = {

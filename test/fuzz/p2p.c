@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what peers send point to point (api/p2p, api/p2p/endpoint.h), on channels that are
- * played here. The
- * input is a script: receives and sends are posted, and messages of every kind arrive from two
- * peers, in and out of order, with numbers as they should be and not. Transfers and their buffers
- * are freed as soon as they complete, so that a late touch is seen.
+ * Fuzz target: point-to-point messages from peers (api/p2p, api/p2p/endpoint.h), on fake channels.
+ * The input is a script: receives and sends are posted, and messages of every kind arrive from two
+ * peers, in and out of order, with valid and invalid numbers. Transfers and their buffers are freed
+ * as soon as they complete, so that late accesses are found.
  */
 #include "fuzz.h"
 #include <stdlib.h>
@@ -19,9 +18,9 @@ enum {
     OFTEN = 250,
     DEVICE = 249,
     MANY = 100,
-    GETTABLE = 300,    /* where a peer's memory begins, */
-    UNGETTABLE = 2000, /* where it ends, */
-    BROKEN = 4000,     /* and where the link breaks */
+    GETTABLE = 300,    /* start of a peer's memory, */
+    UNGETTABLE = 2000, /* its end, */
+    BROKEN = 4000,     /* and the address at which the link fails */
     GET_PIECE = 700,
     ZERO_COPIES = 64,
     BARE_MIN = 300,
@@ -33,37 +32,37 @@ static struct rcmi_protocol protocol;
 
 /* ---- Channels ------------------------------------------------------------------------------ */
 
-struct played {
+struct fake_channel {
     struct rcmi_channel base;
     bool open;
 
-    /* A writer's. */
+    /* Of a writer. */
     struct rcmi_reserved reserved;
-    size_t room;                            /* there */
-    struct rcmi_mem zero_copy[ZERO_COPIES]; /* still needed */
+    size_t room;                            /* in it */
+    struct rcmi_mem zero_copy[ZERO_COPIES]; /* not completed yet */
     int nzero_copy;
 
-    /* A reader's. */
+    /* Of a reader. */
     bool full;
-    uint8_t *slot;     /* what arrived */
-    const void *bytes; /* it is there, or where it was posted */
+    uint8_t *slot;     /* the arrived message */
+    const void *bytes; /* the arrived bytes, in the slot or in posted memory */
     size_t len;
     uint64_t meta;
-    struct rcmi_posted posted; /* no bytes: nothing is */
-    void *getting;             /* there */
+    struct rcmi_posted posted; /* no bytes: nothing is posted */
+    void *getting;             /* where the payload is fetched to */
     size_t got;
 };
 
-static struct played in_of[RANKS], out_of[RANKS];
+static struct fake_channel in_of[RANKS], out_of[RANKS];
 static struct rcmi_messaging messaging;
 static struct rcmi_p2p *p2p;
 static int unfinished;
 static bool failed, zero_copying, posting, filling, draining, placing, helping;
-static unsigned asked; /* how often a channel was asked whether it can go on */
+static unsigned calls; /* number of calls that may return RCM_AGAIN */
 
-/* Now and then there is no free slot, or what was sent is still needed. */
+/* At times there is no free slot, or a send has not completed. */
 static bool not_now(bool often) {
-    return often && asked++ % 3 != 2;
+    return often && calls++ % 3 != 2;
 }
 
 static void read_all(const void *bytes, size_t len, const char *what) {
@@ -73,21 +72,21 @@ static void read_all(const void *bytes, size_t len, const char *what) {
     fuzz_require(sum <= 255 * len, what);
 }
 
-/* A target has room for what was reserved and not for more, be it a slot or memory that the reader
+/* A reserved target has exactly the reserved size, in a slot or in memory that the reader
  * posted. */
-static rcm_status play_reserve(struct rcmi_channel *channel, size_t len,
+static rcm_status fake_reserve(struct rcmi_channel *channel, size_t len,
                                struct rcmi_reserved *ret_reserved) {
-    struct played *out = (struct played *)channel;
+    struct fake_channel *out = (struct fake_channel *)channel;
     fuzz_require(len <= SLOT_BYTES, "what is reserved fits a slot");
     if (not_now(filling))
         return RCM_AGAIN;
     free(out->reserved.bytes);
     out->reserved = (struct rcmi_reserved){.bytes = malloc(len ? len : 1),
-                                           .stores = (enum rcmi_stores)(asked % 3),
-                                           .posted = placing && asked % 2};
+                                           .stores = (enum rcmi_stores)(calls % 3),
+                                           .posted = placing && calls % 2};
     fuzz_require(out->reserved.bytes != NULL, "there is memory");
     out->room = len;
-    asked += placing;
+    calls += placing;
     *ret_reserved = out->reserved;
     return RCM_OK;
 }
@@ -102,21 +101,22 @@ static void check_sent(size_t len, uint64_t meta) {
                  "and has a kind");
 }
 
-/* The peer may read now what the RTS names. */
-static void check_rts(const struct played *out, size_t len) {
-    struct rts said;
-    fuzz_require(len == sizeof said, "an RTS is whole");
-    memcpy(&said, out->reserved.bytes, sizeof said);
-    fuzz_require(!said.device, "no memory is a device's");
-    if (!said.from)
+/* The peer may now read the memory that the RTS names. */
+static void check_rts(const struct fake_channel *out, size_t len) {
+    struct rts body;
+    fuzz_require(len == sizeof body, "an RTS is whole");
+    memcpy(&body, out->reserved.bytes, sizeof body);
+    fuzz_require(!body.device, "no memory is a device's");
+    if (!body.from)
         return;
     fuzz_require(out->base.transport->shared_slots,
-                 "only who shares memory may be told where a message lies");
-    read_all((const void *)(uintptr_t)said.from, said.header.total, "what is told can be read");
+                 "only a peer with shared memory gets an address");
+    read_all((const void *)(uintptr_t)body.from, body.header.total,
+             "the announced memory can be read");
 }
 
-static void play_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
-    struct played *out = (struct played *)channel;
+static void fake_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
+    struct fake_channel *out = (struct fake_channel *)channel;
     fuzz_require(out->reserved.bytes != NULL, "what is committed was reserved");
     fuzz_require(out->reserved.posted ? len == out->room : len <= out->room,
                  "as much is committed as was reserved");
@@ -128,16 +128,16 @@ static void play_commit(struct rcmi_channel *channel, size_t len, uint64_t meta)
     out->reserved.bytes = NULL;
 }
 
-/* Reads all that the user may not have back yet. */
-static void read_zero_copies(struct played *out) {
+/* Reads all memory that the user does not own yet. */
+static void read_zero_copies(struct fake_channel *out) {
     for (int i = 0; i < out->nzero_copy; i++)
         read_all(out->zero_copy[i].bytes, out->zero_copy[i].len, "what is sent can be read");
 }
 
-static rcm_status play_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+static rcm_status fake_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                       uint64_t meta, bool may_get) {
-    struct played *out = (struct played *)channel;
-    fuzz_require(!may_get, "an RTS tells of a message that is got");
+    struct fake_channel *out = (struct fake_channel *)channel;
+    fuzz_require(!may_get, "a message to be fetched is announced by an RTS");
     if (!zero_copying)
         return RCM_ERR_UNSUPPORTED;
     if (not_now(filling))
@@ -151,9 +151,9 @@ static rcm_status play_send_zero_copy(struct rcmi_channel *channel, const struct
     return RCM_OK;
 }
 
-static bool play_completed(struct rcmi_channel *channel, uint64_t number) {
+static bool fake_completed(struct rcmi_channel *channel, uint64_t number) {
     (void)number;
-    struct played *out = (struct played *)channel;
+    struct fake_channel *out = (struct fake_channel *)channel;
     read_zero_copies(out);
     if (not_now(draining))
         return false;
@@ -161,26 +161,26 @@ static bool play_completed(struct rcmi_channel *channel, uint64_t number) {
     return true;
 }
 
-static bool play_taken(struct rcmi_channel *channel, uint64_t number) {
+static bool fake_taken(struct rcmi_channel *channel, uint64_t number) {
     fuzz_require(number <= channel->sent, "what is waited for was sent");
     return number == 0 || !not_now(draining);
 }
 
-static bool play_help(struct rcmi_channel *channel) {
+static bool fake_help(struct rcmi_channel *channel) {
     (void)channel;
     return helping && !not_now(true);
 }
 
-static rcm_status play_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
-    const struct played *in = (const struct played *)channel;
+static rcm_status fake_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
+    const struct fake_channel *in = (const struct fake_channel *)channel;
     if (!in->full)
         return RCM_AGAIN;
     *ret_slot = (struct rcmi_slot){.bytes = in->bytes, .len = in->len, .meta = in->meta};
     return RCM_OK;
 }
 
-static void play_release(struct rcmi_channel *channel) {
-    struct played *in = (struct played *)channel;
+static void fake_release(struct rcmi_channel *channel) {
+    struct fake_channel *in = (struct fake_channel *)channel;
     fuzz_require(in->full, "what is released was there");
     free(in->slot);
     in->slot = NULL;
@@ -188,9 +188,9 @@ static void play_release(struct rcmi_channel *channel) {
     in->full = false;
 }
 
-/* Contents that may be lost are lost. */
-static bool play_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
-    struct played *in = (struct played *)channel;
+/* Overwrites memory whose contents may be lost. */
+static bool fake_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
+    struct fake_channel *in = (struct fake_channel *)channel;
     if (!posted) {
         in->posted.mem.bytes = NULL;
         return false;
@@ -205,8 +205,8 @@ static bool play_post_receive(struct rcmi_channel *channel, const struct rcmi_po
     return true;
 }
 
-/* Where the message goes that has just come. */
-static void play_arrive(struct played *in) {
+/* The destination of the message that has just arrived. */
+static void fake_arrive(struct fake_channel *in) {
     const struct rcmi_posted *posted = &in->posted;
     in->bytes = in->slot;
     in->full = true;
@@ -217,11 +217,10 @@ static void play_arrive(struct played *in) {
     in->bytes = posted->mem.bytes;
 }
 
-/* The input says where the peer's memory is, and how much of it can be read: a piece for each
- * call. */
-static rcm_status play_get(struct rcmi_channel *channel, const struct rcmi_mem *mem,
+/* The input gives the address of the peer's memory and its readable size, one piece per call. */
+static rcm_status fake_get(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                            uint64_t remote, bool helped, bool *moved) {
-    struct played *in = (struct played *)channel;
+    struct fake_channel *in = (struct fake_channel *)channel;
     void *place = mem->bytes;
     const size_t left = mem->len - in->got, piece = left < GET_PIECE ? left : GET_PIECE;
     (void)helped;
@@ -243,18 +242,18 @@ static rcm_status play_get(struct rcmi_channel *channel, const struct rcmi_mem *
 }
 
 static struct rcmi_transport play = {.name = "play",
-                                     .reserve = play_reserve,
-                                     .commit = play_commit,
-                                     .send_zero_copy = play_send_zero_copy,
-                                     .completed = play_completed,
-                                     .taken = play_taken,
-                                     .peek = play_peek,
-                                     .release = play_release,
-                                     .post_receive = play_post_receive,
-                                     .get = play_get,
-                                     .help = play_help};
+                                     .reserve = fake_reserve,
+                                     .commit = fake_commit,
+                                     .send_zero_copy = fake_send_zero_copy,
+                                     .completed = fake_completed,
+                                     .taken = fake_taken,
+                                     .peek = fake_peek,
+                                     .release = fake_release,
+                                     .post_receive = fake_post_receive,
+                                     .get = fake_get,
+                                     .help = fake_help};
 
-static rcm_status play_open(struct played *channel, struct rcmi_channel **ret_channel) {
+static rcm_status fake_open(struct fake_channel *channel, struct rcmi_channel **ret_channel) {
     fuzz_require(!channel->open, "a channel is opened once");
     channel->open = true;
     channel->base.transport = &play;
@@ -269,23 +268,23 @@ static rcm_status fuzz_open(void *arg, int peer, enum rcmi_mem_kind kind, bool w
                             struct rcmi_channel **ret_channel) {
     (void)arg;
     fuzz_require(kind == RCMI_MEM_HOST, "data of the host's memory need no channel of devices");
-    return play_open(writer ? &out_of[peer] : &in_of[peer], ret_channel);
+    return fake_open(writer ? &out_of[peer] : &in_of[peer], ret_channel);
 }
 
 static void fuzz_close(struct rcmi_channel *channel) {
-    struct played *played = (struct played *)channel;
-    if (!played)
+    struct fake_channel *fake = (struct fake_channel *)channel;
+    if (!fake)
         return;
-    fuzz_require(!played->posted.mem.bytes, "what was posted is withdrawn before the end");
-    read_zero_copies(played);
-    free(played->reserved.bytes);
-    free(played->slot);
-    memset(played, 0, sizeof *played);
+    fuzz_require(!fake->posted.mem.bytes, "what was posted is withdrawn before the end");
+    read_zero_copies(fake);
+    free(fake->reserved.bytes);
+    free(fake->slot);
+    memset(fake, 0, sizeof *fake);
 }
 
 /* ---- Transfers ------------------------------------------------------------------------------- */
 
-/* Nothing may still be written to memory that the user has back. */
+/* Memory that the user owns again must not be posted. */
 static void check_unposted(const struct rcmi_transfer *t) {
     for (int r = 0; r < RANKS; r++) {
         const char *at = in_of[r].posted.mem.bytes;
@@ -295,7 +294,7 @@ static void check_unposted(const struct rcmi_transfer *t) {
     }
 }
 
-/* One that is posted here: first, so that it is found by its transfer. */
+/* A posted transfer; the first member, so that it is found from its transfer. */
 struct posted {
     struct rcmi_transfer transfer;
     bool sends;
@@ -338,12 +337,12 @@ static void post(struct fuzz_input *in, int peer, bool sends) {
 
 static void arrive(int peer, uint64_t meta, const void *head, size_t head_len, const void *bytes,
                    size_t len) {
-    struct played *in = &in_of[peer];
-    if (!in->open) { /* as the engine does when a peer opens its channel */
+    struct fake_channel *in = &in_of[peer];
+    if (!in->open) { /* like the engine when a peer opens its channel */
         rcmi_p2p_wanted(p2p, peer);
         failed = rcmi_p2p_progress(p2p, &(bool){false}) < 0 || failed;
     }
-    if (head_len + len > SLOT_BYTES) /* the transport sees to that */
+    if (head_len + len > SLOT_BYTES) /* the transport guarantees that */
         len = SLOT_BYTES - head_len;
     fuzz_require(!in->full, "one message arrives at a time");
     in->slot = malloc(head_len + len + 1);
@@ -354,7 +353,7 @@ static void arrive(int peer, uint64_t meta, const void *head, size_t head_len, c
         memcpy(in->slot + head_len, bytes, len);
     in->len = head_len + len;
     in->meta = meta;
-    play_arrive(in);
+    fake_arrive(in);
 }
 
 static void progress(void) {
@@ -367,23 +366,23 @@ static void progress(void) {
 }
 
 static void arrive_message(struct fuzz_input *in, int peer, bool rts) {
-    struct rts said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
-    struct header *header = &said.header;
+    struct rts body = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
+    struct header *header = &body.header;
     const uint8_t odd = fuzz_u8(in), id = fuzz_u8(in);
     size_t n = 0;
-    /* To be got, a piece for each step: three of 700 bytes can be read, or none. */
+    /* Fetched in pieces, one per step: three of 700 bytes can be read, or none. */
     static const uint64_t froms[4] = {0, UNGETTABLE, GETTABLE, BROKEN};
-    said.from = froms[id >> 5 & 3];
+    body.from = froms[id >> 5 & 3];
     const uint8_t *bytes = fuzz_bytes(in, rts ? 0 : header->total, &n);
-    said.device = odd == DEVICE ? 1 : odd == DEVICE - 1 ? 2 : 0;
+    body.device = odd == DEVICE ? 1 : odd == DEVICE - 1 ? 2 : 0;
     if (!rts)
         header->total = odd == 255 ? header->total : n;
     else if (odd > 250)
         header->total <<= 8 * (odd - 250);
-    /* The same many times: more eager ones than a sender may send. */
+    /* The same many times: more eager messages than a sender may send. */
     for (int i = odd == OFTEN ? 1 : MANY; i <= MANY && !failed; i++) {
-        arrive(peer, meta_of(rts ? KIND_RTS : KIND_EAGER, id & 31), &said,
-               rts ? sizeof said : sizeof *header, bytes, n);
+        arrive(peer, meta_of(rts ? KIND_RTS : KIND_EAGER, id & 31), &body,
+               rts ? sizeof body : sizeof *header, bytes, n);
         progress();
     }
 }
@@ -406,7 +405,7 @@ static void arrive_bare(struct fuzz_input *in, int peer) {
     arrive(peer, meta_of_bare(tag, n), NULL, 0, bytes, n);
 }
 
-/* A message whose payload is to be got, which nobody sends point to point. */
+/* A message whose payload must be fetched, which no point-to-point sender uses. */
 static void arrive_far(int peer, enum kind kind, uint8_t id, size_t len) {
     arrive(peer, meta_right(kind, id, len), NULL, 0, NULL, 0);
     in_of[peer].len = len;
@@ -422,7 +421,8 @@ static void arrive_anything(struct fuzz_input *in, int peer) {
     arrive(peer, meta, NULL, 0, bytes, n);
 }
 
-/* A blocking call that goes the short way if it can; a receive with a message that just came. */
+/* A blocking call that takes the short path if possible; a receive with a message that just
+ * arrived. */
 static void direct(struct fuzz_input *in, int peer, bool sends) {
     const size_t bytes = fuzz_u16(in) % SLOT_BYTES;
     uint64_t tag = fuzz_u8(in) % 8;
@@ -434,20 +434,20 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
     struct rcmi_endpoint *endpoint =
         sends ? rcmi_p2p_endpoint(p2p, peer) : rcmi_p2p_endpoint_for_receive(p2p, peer);
     if (!sends) {
-        struct rts said = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
-        struct header *header = &said.header;
+        struct rts body = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
+        struct header *header = &body.header;
         const uint8_t kind = fuzz_u8(in);
-        const size_t head = (kind & 7) == KIND_RTS ? sizeof said : sizeof *header;
+        const size_t head = (kind & 7) == KIND_RTS ? sizeof body : sizeof *header;
         size_t n = 0;
         const uint8_t *rest = fuzz_bytes(in, header->total, &n);
         header->total = kind & 128 ? header->total : n;
         if (kind & 32)
             arrive_far(peer, (enum kind)(kind & 7), kind >> 3 & 1, n);
-        else if (!(kind & 64)) /* else nothing has come yet */
-            arrive(peer, meta_right((enum kind)(kind & 7), kind >> 3 & 1, head + n), &said, head,
+        else if (!(kind & 64)) /* else no message has arrived yet */
+            arrive(peer, meta_right((enum kind)(kind & 7), kind >> 3 & 1, head + n), &body, head,
                    rest, n);
     }
-    /* It is for a rank that has nothing else to do. */
+    /* It is for a rank with no other transfer. */
     rcm_status status = RCM_AGAIN;
     if (unfinished == 0)
         tag = tag == 7 && !sends ? RCM_ANY_TAG : tag;
@@ -503,7 +503,7 @@ static void step(struct fuzz_input *in) {
     progress();
 }
 
-/* Which messages are got, which are sent eagerly, which are stored by non-temporal stores. */
+/* Selects the messages that are fetched, sent eagerly, or stored with non-temporal stores. */
 static void choose_protocol(uint8_t ways) {
     static const struct rcmi_range ranges[4] = {{1, 0}, {0, SIZE_MAX}, {300, SIZE_MAX}, {0, 600}};
     protocol.get = ranges[ways & 3];
@@ -511,7 +511,7 @@ static void choose_protocol(uint8_t ways) {
     protocol.copy_non_temporal = ranges[ways >> 6 & 1];
 }
 
-/* Slots are small here, so that short inputs have long messages. */
+/* Slots are small here, so that short inputs make long messages. */
 static rcm_status create(bool oversubscribed, bool narrow) {
     rcmi_messaging_init(&messaging, &protocol, oversubscribed, RANKS);
     messaging.open = fuzz_open;
@@ -521,7 +521,7 @@ static rcm_status create(bool oversubscribed, bool narrow) {
     messaging.zero_copy_min = ZERO_COPY_MIN;
     messaging.piece_min = PIECE_MIN;
     if (narrow)
-        messaging.budget = 4 * SLOT_BYTES; /* so that credits are given */
+        messaging.budget = 4 * SLOT_BYTES; /* so that credits are sent */
     return rcmi_p2p_create(&messaging, RANKS, &p2p);
 }
 
@@ -530,7 +530,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t flags = fuzz_u8(&in), ways = fuzz_u8(&in);
     unfinished = 0;
     failed = false;
-    asked = 0;
+    calls = 0;
     zero_copying = flags & 1;
     posting = flags & 2;
     play.shared_slots = flags & 8;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: status pages (api/diagnosis/page.c), and what is told to people of them
- * (diagnosis/hang.c). The input is several pages one after the other, as ranks of one job may have
- * them, whatever is in them; the first byte says how many.
+ * Fuzz target: status pages (api/diagnosis/status_page.c), and their report for users
+ * (diagnosis/hang.c). The input is several pages in sequence, like those of the ranks of one job,
+ * with any contents; the first byte is their number.
  */
 #include "fuzz.h"
 #include <string.h>
-#include "page.h"
+#include "status_page.h"
 #include "hang.h"
 
 enum { RANKS_MAX = 48, NOW_S = 1000000 };
@@ -17,7 +17,7 @@ static void require_readable(const char *text, size_t cap, const char *what) {
         fuzz_require((*c >= ' ' && *c <= '~') || *c == '\n', what);
 }
 
-/* A row as inquiry.c and tools/info/live.c make them, of the first communicator. */
+/* A row as inquiry.c and tools/info/live.c make it, of the first communicator. */
 static bool row_read(const void *page, struct rcmi_hang_row *row) {
     const int64_t now_ns = (int64_t)NOW_S * 1000000000;
     struct rcmi_page_owner owner = {0};

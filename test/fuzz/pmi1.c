@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: the client of PMI-1 against a process manager that answers what it likes
- * (rendezvous/launch/pmi1.c). The input is all that it says before it hangs up.
+ * Fuzz target: the client of PMI-1 with a process manager that sends anything
+ * (rendezvous/launch/pmi1.c). The input is everything that it sends before it closes.
  */
 #include "fuzz.h"
 #include <string.h>

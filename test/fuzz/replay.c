@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs a fuzz target without libFuzzer: `replay DIRECTORY` gives it each file there, then each cut
- * short and changed in a few hundred ways (always the same ones); `replay FILE...` only the files.
+ * Runs a fuzz target without libFuzzer. `replay DIRECTORY` runs it on each file there, then on each
+ * file cut short and changed in a few hundred ways, always the same ones; `replay FILE...` only on
+ * the files.
  *
- * The target must have accepted a file named valid-*, and refused one named bad-*; of others, and
- * of what was changed, it may think what it likes as long as nothing breaks. The input at which it
- * broke is left in the file fuzz-TARGET.failed.
+ * The target must accept files named valid-* and reject those named bad-*. For other files and for
+ * changed ones any verdict is fine. An input that breaks the target is saved as fuzz-TARGET.failed.
  */
 #include "fuzz.h"
 #include <dirent.h>
@@ -22,7 +22,7 @@ static uint8_t input[INPUT_MAX];
 static size_t input_len;
 static const char *target = "replay";
 
-/* ---- When it breaks ------------------------------------------------------------------------ */
+/* ---- Failures ------------------------------------------------------------------------------ */
 
 static void save_input(void) {
     char path[256];
@@ -36,7 +36,7 @@ static void save_input(void) {
 }
 
 static void on_signal(int number) {
-    save_input(); /* not safe in a handler, but we are lost anyway */
+    save_input(); /* not safe in a handler, but the process is lost anyway */
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -54,7 +54,7 @@ static void watch_death(void) {
 
 /* ---- One input ----------------------------------------------------------------------------- */
 
-/* From an exact piece of the heap, so that a read past the end is seen. */
+/* In an allocation of the exact size, so that reads past the end are found. */
 static void run(const uint8_t *bytes, size_t len) {
     uint8_t *copy = malloc(len ? len : 1);
     if (!copy)
@@ -62,7 +62,7 @@ static void run(const uint8_t *bytes, size_t len) {
     memcpy(copy, bytes, len);
     memmove(input, bytes, len);
     input_len = len;
-    fuzz_verdict = FUZZ_UNTOLD;
+    fuzz_verdict = FUZZ_UNKNOWN;
     (void)LLVMFuzzerTestOneInput(copy, len);
     free(copy);
 }
@@ -85,9 +85,9 @@ static bool check(const char *name, const uint8_t *bytes, size_t len) {
     static const char *const words[] = {"has no opinion of", "accepts", "refuses"};
     enum fuzz_verdict wanted = strncmp(name, "valid-", 6) == 0 ? FUZZ_ACCEPTED
                                : strncmp(name, "bad-", 4) == 0 ? FUZZ_REFUSED
-                                                               : FUZZ_UNTOLD;
+                                                               : FUZZ_UNKNOWN;
     run(bytes, len);
-    if (wanted == FUZZ_UNTOLD || fuzz_verdict == wanted)
+    if (wanted == FUZZ_UNKNOWN || fuzz_verdict == wanted)
         return true;
     fprintf(stderr, "%s %s %s: %s\n", target, words[fuzz_verdict], name, rcm_last_error());
     return false;
@@ -166,7 +166,7 @@ static int replay_directory(const char *dir) {
     free(names);
     printf("%s: %d seeds, %d of them valid and %d bad; %d failed\n", target, tally.seeds,
            tally.valid, tally.bad, tally.failed);
-    /* Without both kinds nothing shows that the target reaches its decoder at all. */
+    /* Without both kinds nothing shows that the target reaches its decoder. */
     if (tally.valid == 0 || tally.bad == 0)
         fprintf(stderr, "%s needs at least one valid and one bad seed\n", dir);
     return tally.failed > 0 || tally.valid == 0 || tally.bad == 0;

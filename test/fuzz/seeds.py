@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the seeds of the fuzz targets: seeds.py FOLDER [FINDING...]
 
-FOLDER gets a folder for each target, in which nothing else stays. A FINDING is a file
-corpus/TARGET/found-NAME, of which the folder of its target gets a copy.
+FOLDER gets a folder for each target, without other contents. A FINDING is a file
+corpus/TARGET/found-NAME, which is copied to the folder of its target.
 
-What is named valid-* the decoder must accept, what is named bad-* it must refuse (replay.c). Files
-found-* came from the fuzzers, with the bug they show. Numbers are in the byte
-order of x86-64, as everywhere on our wires.
+The decoder must accept files named valid-* and reject those named bad-* (replay.c). Files found-*
+come from the fuzzers, with the bug that they show. Numbers are in the byte order of x86-64, like
+everywhere in our protocols.
 """
 import gzip
 import hashlib
@@ -83,7 +83,7 @@ def launch():
         'RANK=0\nWORLD_SIZE=2\nTORCHELASTIC_RESTART_COUNT=-1\nMASTER_ADDR=a\nMASTER_PORT=1\n',
     ]
     seeds = texts(valid, bad)
-    # Launchers of clusters, whatever is made of them.
+    # Launchers of clusters, whatever the result.
     for name, lines in {
         'ompi': 'OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_LOCAL_RANK=1\n'
                 'OMPI_COMM_WORLD_LOCAL_SIZE=2\nMASTER_ADDR=127.0.0.1\nMASTER_PORT=1\n',
@@ -478,40 +478,40 @@ def store_server():
 
 
 def store_client():
-    def says(which, data, features=0):
+    def sends(which, data, features=0):
         return u8(which) + u8(features) + data
     ping, greeted, old = u32(1), u32(0x800001), 2
     return {
-        'valid-greet': says(0, greeted + u8(0)),
-        'valid-greet-torch': says(0, greeted + u8(1)),
-        'valid-old-add': says(2, u64(36), old), 'bad-old-append': says(3, ping, old),
-        'valid-old-count': says(4, u8(0) + u64(3), old), 'valid-old-wait': says(5, u8(0), old),
-        'valid-old-multi-set': says(7, u8(0), old), 'bad-old-multi-set': says(7, u8(1), old),
-        'valid-old-compare': says(10, u8(0) + value(b'value') + value(b'value'), old),
-        'valid-old-look': says(11, u8(0) + value(b'v'), old),
-        'valid-old-look-missing': says(11, u8(1), old),
-        'valid-old-multi-get': says(12, value(b'x') + value(b'') + value(b'y' * 300), old),
-        'valid-add': says(2, u64(36)), 'valid-add-ours': says(2, u8(0) + u64(36), 1),
-        'valid-append': says(3, ping), 'valid-append-ours': says(3, u8(1), 1),
-        'valid-count': says(4, u8(0) + u64(3)), 'valid-wait': says(5, u8(0)),
-        'valid-wait-ours': says(5, u8(0), 1), 'valid-wait-longer': says(5, u8(1) + u8(0)),
-        'valid-old-wait-longer': says(5, u8(1) + u8(0), old),
-        'valid-present': says(6, b'\0\1\2'), 'valid-multi-set': says(7, ping),
-        'valid-value': says(8, value(b'hello')), 'valid-value-empty': says(8, value(b'')),
-        'valid-compare-ours': says(9, u8(1) + value(b'w'), 1),
-        'valid-compare-foreign': says(10, u8(0) + value(b'value') + value(b'value')),
-        'valid-look': says(11, u8(0) + value(b'v')), 'valid-look-missing': says(11, u8(1)),
-        'valid-look-ours': says(11, u8(1) + value(b''), 1),
-        'valid-multi-get': says(12, value(b'x') + value(b'') + value(b'y' * 300)),
-        'bad-ping': says(0, u32(2) + value(b'1')), 'bad-greet-cut': says(0, greeted),
-        'bad-proof': says(1, b'RCMAUTH1A' + b'\0' * 64), 'bad-proof-role': says(1, b'RCMAUTH1I'),
-        'bad-proof-text': says(1, b'HTTP/1.1 400 Bad Request\r\n'),
-        'bad-count': says(4, u8(0) + u64(0)), 'bad-count-negative': says(4, u8(1) + u64(-5)),
-        'bad-count-least': says(4, u8(0) + u64(-2**63)),
-        'bad-wait': says(5, u8(1) + u8(7)), 'bad-wait-ours': says(5, u8(7), 1), 'bad-silent': says(5, b''),
-        'bad-length': says(8, u64(64 * 2**20 + 1)), 'bad-length-absurd': says(8, u64(U64_MAX)),
-        'bad-length-cut': says(8, u64(2**20) + b'x'), 'bad-compare': says(9, u8(3), 1),
-        'bad-multi-get': says(12, value(b'x') + u64(U64_MAX)),
+        'valid-greet': sends(0, greeted + u8(0)),
+        'valid-greet-torch': sends(0, greeted + u8(1)),
+        'valid-old-add': sends(2, u64(36), old), 'bad-old-append': sends(3, ping, old),
+        'valid-old-count': sends(4, u8(0) + u64(3), old), 'valid-old-wait': sends(5, u8(0), old),
+        'valid-old-multi-set': sends(7, u8(0), old), 'bad-old-multi-set': sends(7, u8(1), old),
+        'valid-old-compare': sends(10, u8(0) + value(b'value') + value(b'value'), old),
+        'valid-old-look': sends(11, u8(0) + value(b'v'), old),
+        'valid-old-look-missing': sends(11, u8(1), old),
+        'valid-old-multi-get': sends(12, value(b'x') + value(b'') + value(b'y' * 300), old),
+        'valid-add': sends(2, u64(36)), 'valid-add-ours': sends(2, u8(0) + u64(36), 1),
+        'valid-append': sends(3, ping), 'valid-append-ours': sends(3, u8(1), 1),
+        'valid-count': sends(4, u8(0) + u64(3)), 'valid-wait': sends(5, u8(0)),
+        'valid-wait-ours': sends(5, u8(0), 1), 'valid-wait-longer': sends(5, u8(1) + u8(0)),
+        'valid-old-wait-longer': sends(5, u8(1) + u8(0), old),
+        'valid-present': sends(6, b'\0\1\2'), 'valid-multi-set': sends(7, ping),
+        'valid-value': sends(8, value(b'hello')), 'valid-value-empty': sends(8, value(b'')),
+        'valid-compare-ours': sends(9, u8(1) + value(b'w'), 1),
+        'valid-compare-foreign': sends(10, u8(0) + value(b'value') + value(b'value')),
+        'valid-look': sends(11, u8(0) + value(b'v')), 'valid-look-missing': sends(11, u8(1)),
+        'valid-look-ours': sends(11, u8(1) + value(b''), 1),
+        'valid-multi-get': sends(12, value(b'x') + value(b'') + value(b'y' * 300)),
+        'bad-ping': sends(0, u32(2) + value(b'1')), 'bad-greet-cut': sends(0, greeted),
+        'bad-proof': sends(1, b'RCMAUTH1A' + b'\0' * 64), 'bad-proof-role': sends(1, b'RCMAUTH1I'),
+        'bad-proof-text': sends(1, b'HTTP/1.1 400 Bad Request\r\n'),
+        'bad-count': sends(4, u8(0) + u64(0)), 'bad-count-negative': sends(4, u8(1) + u64(-5)),
+        'bad-count-least': sends(4, u8(0) + u64(-2**63)),
+        'bad-wait': sends(5, u8(1) + u8(7)), 'bad-wait-ours': sends(5, u8(7), 1), 'bad-silent': sends(5, b''),
+        'bad-length': sends(8, u64(64 * 2**20 + 1)), 'bad-length-absurd': sends(8, u64(U64_MAX)),
+        'bad-length-cut': sends(8, u64(2**20) + b'x'), 'bad-compare': sends(9, u8(3), 1),
+        'bad-multi-get': sends(12, value(b'x') + u64(U64_MAX)),
     }
 
 
@@ -555,7 +555,7 @@ def fifo():
     bounced, helped, opened = u8(8) + u8(0), lambda n: u8(8 + 10) + u8(n), lambda n: u8(8 + 20) + u8(n)
     two, one = u8(0), u8(1)
     get, mapped, posted = 1, 2, 3
-    reader_line = 2 * 128  # the first header, behind two readers' counters
+    reader_line = 2 * 128  # the first header, after two readers' counters
     seeds = {
         'valid-messages': (line(0) + look + line(40) + look + line(104) + look + line(105) + look +
                            line(200) + look) * 3,
@@ -813,7 +813,7 @@ def control():
 
 
 def tcp_frames():
-    """Scripts: see step() in tcp_frames.c. End 0 of our table is the writer, 1 the reader."""
+    """Scripts: see step() in tcp_frames.c. Entry 0 of our table is the writer, 1 the reader."""
     data_kind, credit_kind = 0x52434d31, 0x52434d32
 
     def header(kind, index, length, meta):
@@ -977,8 +977,8 @@ def verbs():
 
 
 def collective():
-    """Scripts: see step() in collective.c. Rank 0 receives from rank 2 before it does from rank 1. Slots have 256 bytes, those of
-    channels of device memory 1024."""
+    """Scripts: see step() in collective.c. Rank 0 receives from rank 2 before rank 1. Slots have
+    256 bytes, those of channels of device memory 1024."""
     device, hosts, twice = 1, 2, 4
     gather, scatter, all_gather = 8, 16, 24
     to_device, other_call, other_kind, not_last, announces, elsewhere, far = 2, 4, 8, 16, 32, 64, 128
@@ -1020,7 +1020,7 @@ def collective():
         'valid-all-gather': begin(all_gather) + data(1) + data(2),
         'valid-all-gather-device': begin(all_gather | device) + payload(1) + payload(2),
         'valid-twice': begin(device | twice) + 2 * (two + beside(1)),
-        'valid-announced-beyond': here + announced(2) + two + beside(1),  # what is not looked at
+        'valid-announced-beyond': here + announced(2) + two + beside(1),  # not read
         'any-announced-alone': here + announced(2) + announced(1),
         'any-payload-alone': here + payload(2),
         'any-script': here + announced(2, 200) + bytes([9, 9]) + payload(1, 8) + u16(40),
@@ -1064,10 +1064,10 @@ def collective():
 def p2p():
     """Scripts: see step() in p2p.c. Slots have 1024 bytes; bit 7 of an operation is the peer."""
     def start(flags, get=0, eager=0, more=0):
-        """flags: 1 sends without a copy, 2 posted receives, 4 a small budget, 8 shared slots, 16 a
-        ranks_per_cpu, 32 full and 64 unread slots. get: 0 never, 1 always, 2 from 300 bytes, 3 up to 600;
-        eager: the other way about for 0 and 1. more: 16 posted targets, 32 help, 64 stores past
-        the caches."""
+        """flags: 1 zero-copy sends, 2 posted receives, 4 a small budget, 8 shared slots, 16
+        oversubscribed ranks, 32 full and 64 unread slots. get: 0 never, 1 always, 2 from 300 bytes,
+        3 up to 600; eager: 0 and 1 swapped. more: 16 posted targets, 32 help, 64 non-temporal
+        stores."""
         return u8(flags) + u8(get + (eager << 2) + more)
 
     def recv(n, tag=1):
@@ -1098,7 +1098,7 @@ def p2p():
         size = len(data) if total is None else total
         return u8(64) + u16(n) + u8(tag) + u8(came) + u16(size) + u8(kind) + data
 
-    def far(kind, n=16, ident=0):  # its payload is to be got
+    def far(kind, n=16, ident=0):  # its payload must be fetched
         return u8(67) + u8(kind) + u8(ident) + u16(n)
 
     def send_now(n, tag=1):
@@ -1113,7 +1113,8 @@ def p2p():
         'valid-expected': start(2) + recv(3000) + large, 'valid-any-tag': flags + recv(9, 7) + eager(b'a'),
         'valid-expected-else': start(2) + recv(3000) + announce(2500) + eager(b'z' * 900) +
         data(1024) + data(1024) + data(452),
-        # To be got, a piece of 700 for each step: with 64 three can be, with 32 none, with 96 not even asked.
+        # Fetched in pieces of 700 bytes, one per step: with 64 three can be, with 32 none, with 96
+        # the get is not tried.
         'valid-got': start(8) + recv(1000) + announce(1000, ident=64),
         'valid-got-late': start(8 + 32) + announce(1400, ident=65) + recv(3000) + eager(b'z') + recv(1),
         'valid-got-truncated': start(8) + recv(600) + announce(2500, ident=64) + recv(9, 7) + eager(b'a'),
@@ -1157,7 +1158,7 @@ def p2p():
         'bad-kind-zero': flags + anything(0), 'bad-damaged': flags + anything(1 + 16),
         'bad-tag-any': flags + anything(1, 0, b'\xff' * 8 + bytes(8)) + recv(1, 7),
         'bad-tag-any-rts': flags + recv(10, 7) + anything(2, 0, b'\xff' * 8 + bytes(24)),
-        # Between memory of devices, of which there is none here.
+        # Between device memory, which does not exist here.
         'valid-device-announced': flags + recv(3000) + announce(2500, odd=249) + data(1024) + data(1024) + data(452),
         'bad-device-announced': flags + recv(3000) + announce(2500, odd=248),
         'bad-device-announced-empty': flags + recv(3000) + announce(0, odd=249),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: sizes, numbers, durations and the secret's file (base/settings/settings.c). The
- * first byte chooses: a size as tools take it, a number or a duration from the environment, or a
+ * first byte selects: a size of a tool's option, a number or a duration from the environment, or a
  * file with a secret.
  */
 #include "fuzz.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: the TCP store's client against a server that answers what it likes
- * (rendezvous/store/tcp_conn.c, tcp_calls.c). Byte 0: which call; byte 1, bit 0: the server has our
- * own operations, bit 1: it is of the old dialect; then all that it says before it hangs up.
+ * Fuzz target: the TCP store's client with a server that sends anything
+ * (rendezvous/store/tcp_conn.c, tcp_calls.c). Byte 0: the call; byte 1, bit 0: the server has our
+ * own operations, bit 1: it uses the old dialect; then everything that it sends before it closes.
  */
 #include "fuzz.h"
 #include <stdlib.h>

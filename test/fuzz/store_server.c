@@ -3,11 +3,11 @@
  * Fuzz target: the TCP store's server, both dialects, with two clients that may wait for each other
  * (rendezvous/store/tcp_server.c, tcp_message.c, tcp_waiters.c).
  *
- *   byte 0    bit 0: the server has a secret; bit 1: and lets in who proves none
+ *   byte 0    bit 0: the server has a secret; bit 1: and accepts clients without proof
  *   then      op, and for pieces a uint16 length and bytes; bit 7 of op is the client, and the rest
- *             0..125 a piece it sends, 126 those that said nothing are dropped, 127 it hangs up
+ *             0..125 a piece it sends, 126 silent clients are closed, 127 it closes
  *
- * No thread: what the loop would call is called here.
+ * No thread: the target makes the calls of the loop.
  */
 #include "fuzz.h"
 #include <stdlib.h>
@@ -21,7 +21,7 @@ enum { STEPS = 300, ROUNDS = 50 };
 static char secret[] = "fuzz secret";
 static struct rcmi_server *server;
 static int peers[2]; /* our ends; -1: not connected */
-static int ends[2];  /* the server's; -1: it has dropped the client */
+static int ends[2];  /* the server's ends; -1: it has closed the client */
 static bool dropped;
 
 static void server_make(void) {
@@ -38,7 +38,7 @@ static struct rcmi_client *client_at(int end) {
     return NULL;
 }
 
-/* Descriptors are used again, so forget those that the server closed. */
+/* Descriptors are reused: removes those that the server has closed. */
 static void forget_dropped(void) {
     for (int i = 0; i < 2; i++) {
         if (ends[i] < 0 || client_at(ends[i]))
@@ -53,7 +53,7 @@ static void check_output(const struct rcmi_client *c) {
                  "the output of a client is bounded");
 }
 
-/* Lets the server read what client i sent, and reads its answers. */
+/* Lets the server read what client i has sent, and reads its answers. */
 static void serve(int i, uint32_t events) {
     struct rcmi_client *c = client_at(ends[i]);
     for (int round = 0; c && round < ROUNDS; round++) {
@@ -105,7 +105,7 @@ static void step(struct fuzz_input *in) {
         size_t want = fuzz_u16(in);
         const uint8_t *bytes = fuzz_bytes(in, want, &n);
         if (peers[i] >= 0 && ends[i] < 0)
-            return; /* it was dropped and does not know yet */
+            return; /* the server has closed it, which it has not seen yet */
         if (peers[i] < 0)
             come(i);
         fuzz_write(peers[i], bytes, n);
@@ -114,16 +114,16 @@ static void step(struct fuzz_input *in) {
     }
 }
 
-/* Nothing stays of clients that are gone but the keys they set. */
+/* Of closed clients, only the keys that they set may remain. */
 static void finish(void) {
     bool whole = true;
     for (const struct rcmi_client *c = server->clients; c; c = c->next)
         whole = whole && rcmi_buffer_len(&c->in) == 0 && c->state >= RCMI_CLIENT_NEW;
-    fuzz_verdict = dropped ? FUZZ_REFUSED : whole ? FUZZ_ACCEPTED : FUZZ_UNTOLD;
+    fuzz_verdict = dropped ? FUZZ_REFUSED : whole ? FUZZ_ACCEPTED : FUZZ_UNKNOWN;
     hang_up(0);
     hang_up(1);
     fuzz_require(!server->clients && !server->fresh && !server->dead, "no client stays");
-    fuzz_require(server->map.nentries == server->map.npresent, "nobody waits any more");
+    fuzz_require(server->map.nentries == server->map.npresent, "no waiter is left");
     fuzz_require(server->queues.nentries == server->queues.npresent, "queues are not empty");
     rcmi_loop_timer_stop(server->loop, &server->drop);
     rcmi_map_fini(&server->map);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what arrives on a data socket of the tcp transport (transport/tcp/rx.c), at a link
- * with a channel in each direction. The input is a script, see step(). Openings are reflected: what
- * we offer as a writer is what the peer offers and answers, so that this file does not know how
- * tcp writes it.
+ * Fuzz target: data that arrive on a data socket of the tcp transport (transport/tcp/rx.c), at a
+ * link with a channel in each direction. The input is a script, see step(). Openings are reflected:
+ * our offer as a writer is the peer's offer and answer, so that this file is independent of its
+ * format.
  */
 #include "node.h"
 #include <string.h>
@@ -16,10 +16,10 @@ struct side {
     int control, data; /* the peer's ends */
     struct rcmi_channel *writer, *reader;
     uint8_t zero_copy[FUZZ_SLOT_BYTES];
-    uint8_t place[256]; /* as much as a step can say that there is */
+    uint8_t place[256]; /* as much as a step can use */
 };
 
-/* Our OPEN, of which the transport's part is returned. */
+/* Our OPEN; returns the transport's part. */
 static size_t take_open(struct side *side, uint8_t *ret_blob) {
     uint8_t bytes[1024];
     size_t got = 0, at = 0;
@@ -113,7 +113,7 @@ static void step(struct side *side, struct fuzz_input *in) {
     case 2:
         transmit(side, fuzz_u8(in));
         break;
-    case 3: /* the place where we want the next message */
+    case 3: /* memory posted for the next message */
         if (side->reader)
             (void)rcmi_channel_post_receive(
                 side->reader,
@@ -151,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         step(&side, &in);
     bool up = rcmi_link_state(fuzz_node_link(side.node)) == RCMI_LINK_UP;
     fuzz_verdict = up ? FUZZ_ACCEPTED : FUZZ_REFUSED;
-    if (side.reader) /* the place is ours again */
+    if (side.reader) /* the memory is ours again */
         (void)rcmi_channel_post_receive(side.reader, NULL);
     rcmi_channel_close(side.reader);
     rcmi_channel_close(side.writer);

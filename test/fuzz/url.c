@@ -10,14 +10,14 @@ static void check_fields(const struct rcmi_url *url) {
     fuzz_require(url->rank >= -1 && url->world_size >= 0, "rank and size are counts");
     fuzz_require(url->rank < 0 || url->world_size == 0 || url->rank < url->world_size,
                  "a rank is below the size");
-    fuzz_require(url->server >= -1 && url->server <= 1, "server is yes, no or not said");
+    fuzz_require(url->server >= -1 && url->server <= 1, "server is yes, no or not given");
     fuzz_require((url->scheme == RCMI_SCHEME_TCP) == (url->host != NULL), "tcp has a host");
     bool path = url->scheme == RCMI_SCHEME_FILE || url->scheme == RCMI_SCHEME_HASH;
     fuzz_require(path == (url->path != NULL), "file and hash have a path");
 }
 
-/* What we write ourselves reads back as the same; hosts in which a bracket or a slash stands are
- * none, and are left to the resolver to refuse. */
+/* A URL that we write parses to the same. Hosts with a bracket or a slash are skipped: they are
+ * invalid, and only the resolver rejects them. */
 static void check_again(const struct rcmi_url *url) {
     struct rcmi_url again;
     if (url->scheme != RCMI_SCHEME_TCP || strpbrk(url->host, "[]/?"))
@@ -25,7 +25,7 @@ static void check_again(const struct rcmi_url *url) {
     char *text = rcmi_url_tcp(url->host, url->port);
     fuzz_require(text && rcmi_url_parse(text, &again) == RCM_OK, "our own URL is one");
     fuzz_require(strcmp(again.host, url->host) == 0 && again.port == url->port,
-                 "our own URL says the same");
+                 "our own URL is the same");
     rcmi_url_fini(&again);
     free(text);
 }

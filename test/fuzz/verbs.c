@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what a peer says to the verbs row (transport/verbs/): the offers of a link, and the
- * notices and completions that come by its queue pair, at a link with a channel in each direction.
- * The input's first byte says which; notices are a script, see step(). The device is only as much
- * as the row needs to post: nothing is carried anywhere, completions are the script's.
+ * Fuzz target: data from a peer for the verbs backend (transport/verbs/): the offers of a link, and
+ * the notices and completions of its queue pair, at a link with a channel in each direction. The
+ * input's first byte selects which; notices are a script, see step(). The fake device accepts posts
+ * and carries nothing; completions come from the script.
  *
- * Channels are reflected: the writer's offer is what the reader accepts, so that this file does not
- * know how the row writes it. Devices that carry what is posted are in test/verbs/.
+ * Channels are reflected: the reader accepts the writer's offer, so that this file is independent
+ * of its format. Devices that carry data are in test/verbs/.
  */
 #include "../../transport/verbs/verbs.h"
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { STEPS = 400, PORTS = 2, SENDS_MAX = 256 };
 
 static int objects; /* queue pairs and registrations; changed by one thread at a time */
 
-/* What was posted by the link's queue pair: the completions that were asked for, and receives. */
+/* Posts of the link's queue pair: requested completions, and receives. */
 static struct {
     uint64_t sends[SENDS_MAX];
     uint32_t nsends, posted, freed;
@@ -132,7 +132,7 @@ static void link_init(struct side *side) {
     domain->nranks = FUZZ_RANKS;
     domain->peer_timeout_ms = 1000;
     domain->links = side->links[0];
-    domain->armed = true; /* there is no loop */
+    domain->armed = true; /* no loop */
     domain->nports = PORTS;
     for (int i = 0; i < PORTS; i++)
         port_fill(side, i);
@@ -141,7 +141,7 @@ static void link_init(struct side *side) {
                  "there is a link");
 }
 
-/* What was to be connected is. */
+/* Takes the results of the connector. */
 static void link_connect(struct side *side) {
     verbs_connector_free(&side->domain);
     fuzz_require(verbs_connector_make(&side->domain) == RCM_OK, "there is a connector");
@@ -178,7 +178,7 @@ static void offer(struct side *side, bool initiator, struct fuzz_input *in) {
 
 /* ---- Notices --------------------------------------------------------------------------------- */
 
-/* The device tells of an end of work at the link's queue pair. */
+/* The device reports a completion at the link's queue pair. */
 static void completes(struct side *side, struct ibv_wc wc) {
     wc.qp_num = side->link.qp ? side->link.qp->qp_num : 0;
     (void)verbs_complete(&side->link, &wc);
@@ -228,7 +228,7 @@ static void channels_open(struct side *side) {
     side->numbers[1] = side->writer.end->number;
 }
 
-/* By a peer that offers our own ports, and greets. */
+/* A link to a peer that offers our own ports, and greets. */
 static void link_make(struct side *side) {
     const struct verbs_notice hello = {.kind = VERBS_HELLO};
     struct rcmi_blob blob = {.len = 0};
@@ -245,8 +245,8 @@ static void link_make(struct side *side) {
     channels_open(side);
 }
 
-/* kind, whose end (0: the reader's, 1: the writer's, else that number), length, receives, meta,
- * bytes of payload and these. */
+/* kind, end (0: the reader's, 1: the writer's, else that number), length, receives, meta, number of
+ * payload bytes, payload. */
 static void notice_step(struct side *side, struct fuzz_input *in) {
     struct verbs_notice notice = {.kind = fuzz_u8(in)};
     const uint8_t whose = fuzz_u8(in);
@@ -282,7 +282,7 @@ static void transmit(struct side *side, uint8_t len) {
     verbs_commit(&side->writer.base, len, len);
 }
 
-/* The reader has told of memory for its next message. */
+/* The reader has announced memory for its next message. */
 static void post(const struct side *side, uint8_t len) {
     static uint8_t memory[UINT8_MAX];
     struct verbs_end *end = side->reader.end;
@@ -290,7 +290,7 @@ static void post(const struct side *side, uint8_t len) {
     if (end && number >= atomic_load(&end->arrived))
         end->posts[number % end->slots] =
             (struct verbs_post){.live = true,
-                                .told = true,
+                                .announced = true,
                                 .is = {.number = number, .address = (uintptr_t)memory, .len = len}};
 }
 
@@ -303,7 +303,7 @@ static void step(struct side *side, struct fuzz_input *in) {
     case 0:
         notice_step(side, in);
         break;
-    case 1: /* as it is: length, bytes */
+    case 1: /* unchanged: length, bytes */
         n = fuzz_u8(in);
         bytes = fuzz_bytes(in, n, &n);
         notice_arrives(side, bytes, n);
@@ -320,13 +320,13 @@ static void step(struct side *side, struct fuzz_input *in) {
         else
             transmit(side, fuzz_u8(in));
         break;
-    case 5: /* what was left for the next progress */
+    case 5: /* work left for the next progress */
         (void)verbs_pay(&side->domain);
         break;
     case 6:
         channel_end(op & 8 ? &side->writer : &side->reader);
         break;
-    default: /* an error, or a send that there was not */
+    default: /* an error, or a completion without a send */
         wc.status = (enum ibv_wc_status)fuzz_u8(in);
         wc.wr_id = verbs_id(&side->link, fuzz_u16(in) + VERBS_FIRST_ENTRY + 1024u);
         completes(side, wc);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hosts_test.py CASE PROGRAM: ranks on several hosts, whose networks do what networks do.
+"""hosts_test.py CASE PROGRAM: ranks on several hosts, over networks with faults.
 
-PROGRAM is rank.c. Exit status 77, with a sentence, where no network namespaces can be made.
-Figures (how late, how long) are printed; what is asserted has room for a busy machine. After a cut
-that was survived the kernel says when it sends again, which nobody promises.
+PROGRAM is rank.c. Exit status 77, with a reason, where network namespaces cannot be created.
+Measured times are printed; the asserted limits leave room for a busy machine. After a cut the
+kernel chooses the time of its next transmission, for which there is no guarantee.
 """
 import os
 import re
@@ -15,12 +15,12 @@ import time
 
 import net
 
-LATE_S = 6  # a busy machine may be so late
+LATE_S = 6  # delay allowed on a busy machine
 STORE = 29500
 
 
 def environment(rank, size, url, host_id, more):
-    """Without what a launcher around the tests may have set."""
+    """Without the variables of a launcher that may run the tests."""
     other = re.compile(r'(RINGCOMM|OMPI|PMI|PMIX|SLURM|TORCHELASTIC|MASTER|MPI)_|'
                        r'(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$')
     env = {k: v for k, v in os.environ.items() if not other.match(k)}
@@ -33,7 +33,8 @@ def environment(rank, size, url, host_id, more):
 
 
 def start(hosts, words, url=None, host_ids=True, each=2, more=None, more_of=None):
-    """Ranks in blocks of `each` per host. more: environment of all, more_of: {host number: ...}."""
+    """Starts ranks in blocks of `each` per host. more: environment of all, more_of: {host number:
+    ...}."""
     job = net.Job()
     size = each * len(hosts)
     for rank in range(size):
@@ -70,7 +71,7 @@ def wait_ready(job):
         job.wait_line(rank, 'ready')
 
 
-# ---- Everything works ---------------------------------------------------------------------------
+# ---- No faults ----------------------------------------------------------------------------------
 
 def check_transports(outputs, each):
     for rank, (text, _) in enumerate(outputs):
@@ -88,14 +89,14 @@ def case_two():
 
 
 def case_three():
-    """Hosts that are told apart by their network namespace alone: the kernel is the same."""
+    """Hosts that differ in their network namespace only: the kernel is the same."""
     check_transports(all_good(start(net.star(3), ['work'], host_ids=False)), 2)
 
 
 # ---- Identities and clocks ----------------------------------------------------------------------
 
 def cloned(hosts, each, **more):
-    """All hosts have one identity, as machines that were cloned."""
+    """All hosts have one identity, like cloned machines."""
     return start(hosts, ['work'], each=each, host_ids=False,
                  more={'RINGCOMM_HOST_ID': 'cloned', 'RINGCOMM_TIMEOUT': '30', **more})
 
@@ -103,9 +104,9 @@ def cloned(hosts, each, **more):
 def case_cloned():
     outputs = all_good(cloned(net.star(2), 3))
     check_transports(outputs, 3)
-    told = [text for text, _ in outputs if 'planned as ranks of different hosts' in text]
-    check(len(told) == 1 and 'ranks of host id cloned share memory only in the sets 0, 1, 2 | 3, 4, 5'
-          in told[0] and 'RINGCOMM_HOST_ID' in told[0], f'one warning, not {told}')
+    warnings = [text for text, _ in outputs if 'planned as ranks of different hosts' in text]
+    check(len(warnings) == 1 and 'ranks of host id cloned share memory only in the sets 0, 1, 2 | 3, 4, 5'
+          in warnings[0] and 'RINGCOMM_HOST_ID' in warnings[0], f'one warning, not {warnings}')
 
 
 def case_cloned_singles():
@@ -113,7 +114,7 @@ def case_cloned_singles():
 
 
 def case_cloned_shm():
-    """With shared memory alone every rank gets one sentence."""
+    """With shared memory alone every rank gets the same error text."""
     texts = set()
     for rank, (text, status) in enumerate(cloned(net.star(2), 2, RINGCOMM_TRANSPORT='shm').finish()):
         check(status == 1 and 'status=RCM_ERR_UNSUPPORTED' in text, f'rank {rank}: {text}')
@@ -123,7 +124,7 @@ def case_cloned_shm():
 
 
 def shifted(words, offsets, late, more):
-    """Ranks on one host whose clocks are ahead by so many seconds; the last one comes late."""
+    """Ranks on one host whose clocks are ahead by so many seconds; the last one starts late."""
     host = net.star(1)[0]
     job = net.Job()
     for rank, offset in enumerate(offsets):
@@ -136,12 +137,12 @@ def shifted(words, offsets, late, more):
 
 
 def case_clocks():
-    """Namespaces of time: what one rank's clock says another's does not."""
+    """Time namespaces: the clocks of ranks differ."""
     check_transports(all_good(shifted(['work'], [0, 100000, 3000], 3, {})), 3)
 
 
 def case_clocks_report():
-    """Times on status pages are of their writer's clock."""
+    """Times on status pages are relative to the writer's clock."""
     job = shifted(['loop', '60', '1000'], [100000, 0, 0], 0,
                   {'RINGCOMM_WARN_AFTER': '2', 'RINGCOMM_TIMEOUT': '5'})
     wait_ready(job)
@@ -160,7 +161,7 @@ def case_ipv6():
 
 
 def case_names():
-    """A host's own name leads to 127.0.1.1 there, as Debian writes it into /etc/hosts."""
+    """A host's own name resolves to 127.0.1.1 there, as Debian writes it into /etc/hosts."""
     hosts = net.star(2)
     with tempfile.TemporaryDirectory(prefix='hosts-test-') as folder:
         hosts[0].set_hosts_file(folder, '127.0.0.1 localhost\n127.0.1.1 h0\n10.77.0.2 h1\n')
@@ -171,8 +172,8 @@ def case_names():
 
 
 def two_networks(apart):
-    """eth0 does not reach the other host, eth1 does. apart: eth0's networks look like different
-    ones; else both have the same number, so that only trying tells."""
+    """eth0 does not reach the other host, eth1 does. apart: eth0's networks have different numbers;
+    else they have the same one, so that only a connection attempt shows it."""
     hosts = [net.Host('h0'), net.Host('h1')]
     lan = net.bridge('lan')
     for i, host in enumerate(hosts):
@@ -190,12 +191,12 @@ def case_same_networks():
 
 
 def case_same_address():
-    """A bridge of containers: each host has it, with the same address."""
+    """A container bridge: each host has one, with the same address."""
     hosts = net.star(2)
     for i, host in enumerate(hosts):
         host.plug('br0', net.bridge(f'own{i}'), '10.17.0.1/24')
         host.call('ip', 'link', 'set', 'eth0', 'down')
-        host.call('ip', 'link', 'set', 'eth0', 'name', 'eth1')  # behind br0 in the list
+        host.call('ip', 'link', 'set', 'eth0', 'name', 'eth1')  # after br0 in the list
         host.call('ip', 'link', 'set', 'eth1', 'up')
     all_good(start(hosts, ['work']))
 
@@ -205,7 +206,7 @@ def received_bytes(host, iface):
 
 
 def case_iface():
-    """The store is reached over eth0, data go where they are told to."""
+    """The store is reached over eth0, data over the interface of the setting."""
     hosts = net.star(2)
     fast = net.bridge('fast')
     for i, host in enumerate(hosts):
@@ -214,11 +215,11 @@ def case_iface():
     all_good(start(hosts, ['work'], more={'RINGCOMM_IFACE': 'eth1'}))
     slow_bytes, fast_bytes = (received_bytes(hosts[1], name) for name in ('eth0', 'eth1'))
     print(f'eth0 received {slow_bytes} bytes, eth1 {fast_bytes}')
-    check(fast_bytes > 3e6 and slow_bytes < 1e6, 'data went another way')
+    check(fast_bytes > 3e6 and slow_bytes < 1e6, 'data used another interface')
 
 
 def listening_ports(host):
-    """Decimal ports of listening TCP sockets, of both families."""
+    """Returns the ports of listening TCP sockets of both families."""
     with open(f'/proc/{host.keeper.pid}/net/tcp', encoding='ascii') as v4, \
             open(f'/proc/{host.keeper.pid}/net/tcp6', encoding='ascii') as v6:
         rows = [line.split() for line in [*v4.readlines()[1:], *v6.readlines()[1:]]]
@@ -240,8 +241,8 @@ def case_ports():
         1: {'RINGCOMM_PORTS': '21000'}}, more={'RINGCOMM_TIMEOUT': '4'})
     texts = [text for text, _ in job.finish()]
     check(re.search('no port of RINGCOMM_PORTS .21000. is free', texts[2] + texts[3]),
-          'nobody says that there is no free port')
-    check(all('error when=init' in text for text in texts), 'a rank went on without the others')
+          'no rank reports that no port is free')
+    check(all('error when=init' in text for text in texts), 'a rank joined without the others')
 
 
 def case_slow():
@@ -255,7 +256,7 @@ def case_slow():
 # ---- Cuts ---------------------------------------------------------------------------------------
 
 def survive(hosts, cut, mend, seconds, more=None):
-    """all_reduces go on while the network is away for so long."""
+    """all_reduces continue while the network is cut for so long."""
     job = start(hosts, ['loop', seconds + 1.5, 500000], more=more)
     wait_ready(job)
     time.sleep(0.3)
@@ -268,7 +269,7 @@ def survive(hosts, cut, mend, seconds, more=None):
     late = [float(value_of(text, 'loop', 'to')) - mended for text, _ in outputs]
     longest = [float(value_of(text, 'loop', 'longest')) for text, _ in outputs]
     print(f'cut for {mended - cut_at:.2f} s; the operation went on {max(late):.2f} s after it')
-    check(min(longest) > 0.8 * seconds, 'the cut did not cut')
+    check(min(longest) > 0.8 * seconds, 'the cut had no effect')
 
 
 def case_cut_short():
@@ -282,21 +283,21 @@ def case_carrier():
 
 
 def case_down_up():
-    """The interface itself goes down and comes back."""
+    """The interface itself goes down and up again."""
     hosts = net.star(2)
     survive(hosts, lambda: hosts[1].call('ip', 'link', 'set', 'eth0', 'down'),
             lambda: hosts[1].call('ip', 'link', 'set', 'eth0', 'up'), 2)
 
 
 def case_cut_nearly():
-    """Almost as long as RINGCOMM_PEER_TIMEOUT allows."""
+    """Almost as long as RINGCOMM_PEER_TIMEOUT."""
     hosts = net.star(2)
     survive(hosts, lambda: hosts[1].cut('eth0'), lambda: hosts[1].mend('eth0'), 7.5,
             more={'RINGCOMM_PEER_TIMEOUT': '10'})
 
 
 def case_cut_init():
-    """Nobody reaches the store at first."""
+    """The store cannot be reached at first."""
     hosts = net.star(2)
     hosts[1].cut('eth0')
     job = start(hosts, ['work'])
@@ -307,21 +308,21 @@ def case_cut_init():
 
 
 def check_lost(outputs, cut_at, timeout, each=2, off=1, ranks=None):
-    """Every rank says that a rank beyond the cut is lost, and why, in time. off: the host that was
-    cut off from the others."""
+    """Every rank reports in time that a rank beyond the cut is lost, with the reason. off: the host
+    that was cut off from the others."""
     for rank, (text, _) in enumerate(outputs):
         if ranks and rank not in ranks:
             continue
         check(value_of(text, 'error', 'status') == 'RCM_ERR_PEER', f'rank {rank}: another status')
         origin = int(value_of(text, 'error', 'origin'))
         check((origin // each == off) != (rank // each == off), f'rank {rank} names rank {origin}')
-        said = re.search(r'^error .*text=(.*)$', text, re.M).group(1)
+        error = re.search(r'^error .*text=(.*)$', text, re.M).group(1)
         check(re.search(rf'rank {origin} \(pid \d+ on h{origin // each}\): no sign of life from its '
-                        rf'host for [\d.]+ s .RINGCOMM_PEER_TIMEOUT is {timeout} s', said),
-              f'rank {rank} does not say it: {said}')
+                        rf'host for [\d.]+ s .RINGCOMM_PEER_TIMEOUT is {timeout} s', error),
+              f'rank {rank} has another error: {error}')
         after = float(value_of(text, 'error', 'at')) - cut_at
-        print(f'rank {rank} was told after {after:.2f} s')
-        check(timeout / 2 < after < timeout + LATE_S, f'rank {rank} was told after {after:.2f} s')
+        print(f'rank {rank} got the error after {after:.2f} s')
+        check(timeout / 2 < after < timeout + LATE_S, f'rank {rank} got the error after {after:.2f} s')
         left = float(value_of(text, 'destroy', 'seconds'))
         check(left < LATE_S, f'rank {rank} took {left} s to leave')
 
@@ -341,17 +342,17 @@ def case_cut_long():
 
 
 def case_cut_idle():
-    """Nobody says or waits for anything."""
+    """No operation is active."""
     lose(['idle', 30])
 
 
 def case_cut_await():
-    """One rank waits for a message; its link carries nothing."""
+    """One rank waits for a message; its link carries no data."""
     lose(['await', 2, 1000])
 
 
 def case_cut_third():
-    """One host of three: the other two agree that it is that one."""
+    """One host of three is cut off: the other two agree that it is lost."""
     hosts = net.star(3)
     job = start(hosts, ['idle', 30], more={'RINGCOMM_PEER_TIMEOUT': '3'})
     wait_ready(job)
@@ -398,11 +399,11 @@ def two_switches(**families):
 
 
 def black_hole(hosts, probing=0):
-    """Packets of more than 1280 bytes are lost between the bridges, and no host is told. Without
-    probing kernels give a connection up after 4 attempts here."""
+    """Packets of more than 1280 bytes are lost between the bridges, without an ICMP message.
+    Without probing, kernels give a connection up after 4 attempts here."""
     retries = 15 if probing else 4
     for host in hosts:
-        host.call('ip', 'link', 'set', 'eth0', 'gso_max_segs', '1')  # longer ones would pass whole
+        host.call('ip', 'link', 'set', 'eth0', 'gso_max_segs', '1')  # longer ones pass whole
         host.call('sysctl', '-qw', f'net.ipv4.tcp_retries2={retries}',
                   f'net.ipv4.tcp_mtu_probing={probing}')
     for port in ('trunk0', 'trunk1'):
@@ -416,8 +417,8 @@ def lose_long(hosts, **more):
     for rank, (text, _) in enumerate(job.finish()):
         check(value_of(text, 'error', 'status') == 'RCM_ERR_PEER', f'rank {rank}: another status')
         check(re.search(r'^error .*short messages pass, long ones do not: .* rank \d failed: .*'
-                        rf'packets of 1\d\d\d bytes get no answer; {MTU}', text, re.M),
-              f'rank {rank} does not say it')
+                        rf'packets of 1\d\d\d bytes are not acknowledged; {MTU}', text, re.M),
+              f'rank {rank} has another error')
 
 
 def case_mtu():
@@ -429,25 +430,25 @@ def case_mtu_ipv6():
 
 
 def case_mtu_store():
-    """From the beginning: what the store answers is lost."""
+    """From the start: the store's answers are lost."""
     hosts = two_switches()
     black_hole(hosts)
     outputs = start(hosts, ['work'], each=1, more={'RINGCOMM_TIMEOUT': '4'}).finish()
-    check(re.search(rf'^error when=init .*store at .*(did not|get no answer); {MTU}', outputs[1][0],
-                    re.M), 'rank 1 does not say it')
+    check(re.search(rf'^error when=init .*store at .*(not its beginning|not acknowledged); {MTU}', outputs[1][0],
+                    re.M), 'rank 1 has another error')
 
 
 def case_mtu_probing():
-    """What the error advises helps."""
+    """The advice in the error works."""
     hosts = two_switches()
     black_hole(hosts, probing=1)
     all_good(start(hosts, ['work'], each=1))
 
 
-# ---- Nobody is lost -----------------------------------------------------------------------------
+# ---- No rank is lost ----------------------------------------------------------------------------
 
 def case_idle():
-    """Heartbeats cost next to nothing."""
+    """Heartbeats use almost no CPU time."""
     outputs = all_good(start(net.star(2), ['idle', 6], more={'RINGCOMM_PEER_TIMEOUT': '5'}))
     for rank, (text, _) in enumerate(outputs):
         cpu, wakes = float(value_of(text, 'idle', 'cpu')), int(value_of(text, 'idle', 'wakes'))
@@ -481,21 +482,21 @@ def stop(hosts_words, ranks, seconds, timeout):
 
 
 def case_stopped():
-    """In the midst of data, so that windows fill up."""
+    """During data transfers, so that windows fill up."""
     outputs = stop(['loop', 6, 2000000], [2], 4.5, 2)
     longest = float(value_of(outputs[0][0], 'loop', 'longest'))
     check(longest > 4, f'nothing was stopped: {longest} s')
 
 
 def case_stopped_all():
-    """The whole job stands still, as after Ctrl-Z: nobody answers and nobody asks."""
+    """The whole job stands still, as after Ctrl-Z: no rank answers and none probes."""
     stop(['idle', 6], [0, 1, 2, 3], 4.5, 2)
 
 
 # ---- Wrong settings -----------------------------------------------------------------------------
 
 def plug_apart(hosts):
-    """eth1 of each host leads to no other host."""
+    """eth1 of each host reaches no other host."""
     for i, host in enumerate(hosts):
         host.plug('eth1', net.bridge(f'own{i}'), f'10.99.{i}.1/24')
 
@@ -506,13 +507,13 @@ def wrong_iface(hosts, timeout=3):
     job = start(hosts, ['work', 0.5], more={'RINGCOMM_PEER_TIMEOUT': str(timeout),
                                             'RINGCOMM_IFACE': 'eth1'})
     for rank, (text, _) in enumerate(job.finish()):
-        said = re.search(r'^error when=run .*text=(.*)$', text, re.M)
-        check(said, f'rank {rank} noticed nothing')
-        check(re.search(r'10\.99\.\d\.1:\d+ \(eth1\): .*RINGCOMM_IFACE on h\d must', said.group(1)),
-              f'rank {rank} does not say it: {said.group(1)}')
+        error = re.search(r'^error when=run .*text=(.*)$', text, re.M)
+        check(error, f'rank {rank} got no error')
+        check(re.search(r'10\.99\.\d\.1:\d+ \(eth1\): .*RINGCOMM_IFACE on h\d must', error.group(1)),
+              f'rank {rank} has another error: {error.group(1)}')
         after = float(value_of(text, 'error', 'at')) - began
-        print(f'rank {rank} was told after {after:.2f} s')
-        check(after < timeout + LATE_S, f'rank {rank} was told after {after:.2f} s')
+        print(f'rank {rank} got the error after {after:.2f} s')
+        check(after < timeout + LATE_S, f'rank {rank} got the error after {after:.2f} s')
 
 
 def case_wrong_iface():
@@ -521,7 +522,7 @@ def case_wrong_iface():
 
 
 def case_wrong_iface_silent():
-    """The others have one, and it leads nowhere."""
+    """The others have a route, but packets are lost."""
     hosts = net.star(2)
     for host in hosts:
         host.call('ip', 'route', 'add', 'default', 'via', '10.77.0.99')
@@ -529,7 +530,7 @@ def case_wrong_iface_silent():
 
 
 def case_wrong_iface_one():
-    """Of one host only: its ranks cannot be reached, and reach the others."""
+    """On one host only: its ranks cannot be reached, but reach the others."""
     hosts = net.star(2)
     plug_apart(hosts)
     for late in (0, 0.5):
@@ -540,9 +541,9 @@ def case_no_iface():
     job = start(net.star(2), ['work'], each=1, more={'RINGCOMM_TIMEOUT': '4'},
                 more_of={1: {'RINGCOMM_IFACE': 'eth7'}})
     texts = [text for text, _ in job.finish()]
-    check(re.search("text=.*RINGCOMM_IFACE is 'eth7'", texts[1]), 'rank 1 does not say it')
+    check(re.search("text=.*RINGCOMM_IFACE is 'eth7'", texts[1]), 'rank 1 has another error')
     check(re.search("text=rank 1 could not join: RINGCOMM_IFACE is 'eth7'", texts[0]),
-          'rank 0 does not say who is missing, and why')
+          'rank 0 does not report the missing rank and the reason')
 
 
 cases = {name[5:].replace('_', '-'): function for name, function in sorted(globals().items())

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts made of network namespaces, joined by bridges: what the tests of this folder stand on.
+"""Hosts made of network namespaces, connected by bridges: the base of this folder's tests.
 
 Nothing has a name outside: enter() starts the program again in namespaces of its own (processes,
 network, mounts, host name), and each host is a process in that world with a network of its own.
-When the world's first process ends, however it ends, the kernel ends all others, and with them go
-hosts, bridges and addresses. So runs cannot collide and nothing can be left behind. Root is needed,
-or a kernel that lets users make namespaces.
+When the world's first process ends, in whatever way, the kernel ends all others and removes hosts,
+bridges and addresses. So runs cannot collide, and nothing is left behind. Needs root, or a kernel
+that lets users create namespaces.
 """
 import os
 import shutil
@@ -23,10 +23,10 @@ def skip(sentence):
 
 
 def enter():
-    """Returns inside the world; outside it does not return."""
+    """Returns inside the new namespaces; outside it does not return."""
     os.environ['PATH'] += ':/usr/sbin:/sbin'
     if os.environ.get(INSIDE):
-        # A first process gets only the signals that it asks for.
+        # The first process of a PID namespace gets only signals with a handler.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit('ended by SIGTERM'))
         return
     for name in ('ip', 'tc', 'unshare', 'nsenter'):
@@ -45,7 +45,7 @@ def enter():
 
 
 def call(*words):
-    """Runs a command of the set-up; what it says is shown if it fails."""
+    """Runs a command of the set-up; prints its output if it fails."""
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
@@ -54,12 +54,12 @@ def call(*words):
 
 
 class Host:
-    """A network namespace with a host name; its interfaces hang on bridges of the world."""
+    """A network namespace with a host name; its interfaces are ports of bridges."""
 
     def __init__(self, name):
         self.name = name
         self.ports = {}  # interface -> (port, bridge)
-        # Private mounts, so that /etc/hosts can be another one here.
+        # Private mounts, so that /etc/hosts can differ here.
         self.keeper = subprocess.Popen(['unshare', '--net', '--uts', '--mount', 'sleep', 'infinity'],
                                        stdin=subprocess.DEVNULL)
         self._wait_ready()
@@ -76,14 +76,14 @@ class Host:
         sys.exit(f'host {self.name} did not come up')
 
     def words(self, *command):
-        """The command, to be run on this host."""
+        """The command line that runs the command on this host."""
         return ['nsenter', '-t', str(self.keeper.pid), '--net', '--uts', '--mount', *command]
 
     def call(self, *command):
         return call(*self.words(*command))
 
     def plug(self, iface, bridge, *addresses):
-        """An interface with these addresses ('10.77.0.1/24', 'fd77::1/64') on a bridge."""
+        """Adds an interface with these addresses ('10.77.0.1/24', 'fd77::1/64') to a bridge."""
         port = f'{bridge}-{self.name}'
         call('ip', 'link', 'add', port, 'type', 'veth', 'peer', 'name', iface, 'netns',
              str(self.keeper.pid))
@@ -95,7 +95,7 @@ class Host:
         self.call('ip', 'link', 'set', iface, 'up')
 
     def cut(self, iface):
-        """From here on every packet is lost; the host itself notices nothing."""
+        """From here on every packet is lost; the host itself sees no change."""
         call('ip', 'link', 'set', self.ports[iface][0], 'nomaster')
 
     def mend(self, iface):
@@ -103,7 +103,7 @@ class Host:
         call('ip', 'link', 'set', port, 'master', bridge)
 
     def unplug(self, iface):
-        """The cable is out: the interface has no carrier."""
+        """Unplugs the cable: the interface has no carrier."""
         call('ip', 'link', 'set', self.ports[iface][0], 'down')
 
     def replug(self, iface):
@@ -114,8 +114,8 @@ class Host:
                   'latency', '50ms')
 
     def drop_tcp(self, iface, load, mask, value):
-        """A firewall: what leaves here over IPv4 and TCP is lost if these bits of its header, loaded
-        by this instruction of a packet filter, have that value."""
+        """A firewall: drops outgoing IPv4 TCP packets if these bits of the header, loaded by this
+        instruction of a packet filter, have that value."""
         steps = ['40 0 0 12', '21 0 7 2048', '48 0 0 23', '21 0 5 6', '177 0 0 14', load,
                  f'84 0 0 {mask}', f'21 0 1 {value}', '6 0 0 2', '6 0 0 0']
         self.call('tc', 'qdisc', 'add', 'dev', iface, 'clsact')
@@ -123,11 +123,11 @@ class Host:
                   'bpf', 'bytecode', f"{len(steps)},{','.join(steps)}", 'direct-action')
 
     def refuse_to_begin(self, iface):
-        """No connection can begin here, those of others come in: a SYN without ACK is lost."""
+        """Connections cannot start here, incoming ones work: a SYN without ACK is dropped."""
         self.drop_tcp(iface, '80 0 0 27', 0x12, 0x02)
 
     def drop_port(self, iface, port):
-        """Nothing leaves for this port, on connections that stand neither."""
+        """Nothing is sent to this port, on existing connections either."""
         self.drop_tcp(iface, '72 0 0 16', 0xffff, port)
 
     def set_hosts_file(self, folder, text):
@@ -144,7 +144,7 @@ def bridge(name):
 
 
 def star(n, ipv4=True, ipv6=False):
-    """n hosts on one bridge: host i is 10.77.0.(i+1) or fd77::(i+1) on eth0."""
+    """Returns n hosts on one bridge: host i is 10.77.0.(i+1) or fd77::(i+1) on eth0."""
     lan = bridge('lan')
     hosts = [Host(f'h{i}') for i in range(n)]
     for i, host in enumerate(hosts):
@@ -154,7 +154,7 @@ def star(n, ipv4=True, ipv6=False):
 
 
 class Job:
-    """Ranks of a program on hosts; their lines are kept with the time at which they came."""
+    """Ranks of a program on hosts; stores their output lines with the time of arrival."""
 
     def __init__(self):
         self.processes = []  # by rank
@@ -165,15 +165,15 @@ class Job:
             stderr=subprocess.STDOUT, text=True, bufsize=1))
 
     def wait_line(self, rank, text):
-        """Reads rank's output until a line that begins with text; ends the test if none comes."""
+        """Reads a rank's output until a line that starts with text; ends the test if none comes."""
         for line in self.processes[rank].stdout:
             print(f'[{rank}] {line}', end='', flush=True)
             if line.startswith(text):
                 return line
-        sys.exit(f'rank {rank} ended without saying "{text}"')
+        sys.exit(f'rank {rank} ended without printing "{text}"')
 
     def finish(self):
-        """The remaining lines and the exit status of each rank."""
+        """Returns the remaining lines and the exit status of each rank."""
         outputs = []
         for rank, process in enumerate(self.processes):
             text = process.stdout.read()
@@ -184,7 +184,7 @@ class Job:
 
 
 def limit(seconds):
-    """Ends the whole world after so many seconds."""
+    """Ends all processes after so many seconds."""
     def late(_number, _frame):
         sys.exit(f'not done after {seconds} s')
     signal.signal(signal.SIGALRM, late)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of a test over several hosts; the environment says which one. What it finds it prints, a
- * line each, "word key=value ..."; times are those of CLOCK_MONOTONIC in seconds. hosts_test.py
- * starts it and judges.
+ * A rank of a test over several hosts, set up by the environment. It prints its results, one per
+ * line, as "word key=value ..."; times are CLOCK_MONOTONIC in seconds. hosts_test.py starts it and
+ * judges.
  *
  *   rank work [LATER]      every kind of operation in a few sizes, results checked
- *   rank loop SECONDS N    all_reduce of N floats, checked, again and again for so long
- *   rank idle SECONDS      links are made, then nothing is done
+ *   rank loop SECONDS N    all_reduce of N floats, checked, repeated for so long
+ *   rank idle SECONDS      makes all links, then does nothing
  *   rank await PEER N      rank PEER - 1 receives N floats that PEER never sends
  *
- * Other words of the environment: RANK_ID_FILE=PATH: ranks meet by a unique id, which rank 0 puts
- * there. RANK_LATE=R:SECONDS: rank R begins its work so much later. RANK_NO_IPV6: the kernel makes
- * no IPv6 socket. RANK_LEAVE_AT=PATH: rcm_destroy waits until there is such a file.
+ * Other variables: RANK_ID_FILE=PATH: ranks meet by a unique id, which rank 0 writes there.
+ * RANK_LATE=R:SECONDS: rank R starts its work so much later. RANK_NO_IPV6: the kernel creates no
+ * IPv6 socket. RANK_LEAVE_AT=PATH: rcm_destroy waits until this file exists.
  */
 #include "ringcomm.h"
 #include <stdbool.h>
@@ -96,7 +96,7 @@ static rcm_status do_broadcast(size_t count, int root) {
     return status;
 }
 
-/* Around the ring of ranks, and from every rank to the one half-way round. */
+/* Around the ring of ranks, and from every rank to the one half-way around. */
 static rcm_status do_exchange(size_t count, int by) {
     const int to = (rank + by) % size, from = (rank + size - by) % size;
     float *send = room(count), *recv = room(count);
@@ -122,9 +122,9 @@ static rcm_status do_exchange(size_t count, int by) {
     return status;
 }
 
-/* ---- What a rank does ----------------------------------------------------------------------- */
+/* ---- The work of a rank --------------------------------------------------------------------- */
 
-/* The upper half begins later by so many seconds: the lower half dials. */
+/* The upper half starts so many seconds later, so the lower half dials. */
 static rcm_status run_work(double later) {
     static const size_t counts[] = {0, 1, 1000, 300001};
     rcm_status status = RCM_OK;
@@ -144,7 +144,7 @@ static rcm_status run_work(double later) {
     return status;
 }
 
-/* Rank 0 says when it is enough, or the ranks would not agree. */
+/* Rank 0 decides when to stop, so that all ranks agree. */
 static rcm_status agree(bool *enough) {
     int64_t mine = rank == 0 && *enough, any = 0;
     rcm_status status = rcm_all_reduce(comm, &mine, &any, 1, RCM_INT64, RCM_MAX, NULL, NULL);
@@ -158,7 +158,7 @@ static rcm_status run_loop(double seconds, size_t count) {
     bool enough = false;
     rcm_status status = do_all_reduce(count, 0);
     printf("ready\n");
-    const double until = now() + seconds; /* links are made by then, which takes long at times */
+    const double until = now() + seconds; /* all links exist by then, which may take long */
     while (status == RCM_OK && !enough) {
         const double began = now();
         status = do_all_reduce(count, ++rounds);
@@ -187,7 +187,7 @@ static long sleeps(void) {
     return usage.ru_nvcsw;
 }
 
-/* Everybody is linked with everybody. */
+/* Links each rank with each other one. */
 static rcm_status make_links(void) {
     rcm_status status = rcm_barrier(comm, NULL, NULL);
     for (int by = 1; status == RCM_OK && by <= size / 2; by++)
@@ -212,7 +212,7 @@ static rcm_status run_idle(double seconds) {
     return status;
 }
 
-/* Blocked in one operation: nothing is sent, nothing comes. Everybody else is idle. */
+/* Blocked in one operation: nothing is sent, nothing arrives. All other ranks are idle. */
 static rcm_status run_await(int peer, size_t count) {
     if (rank != peer - 1)
         return run_idle(60);
@@ -240,9 +240,9 @@ static rcm_status run(char **words) {
     return RCM_ERR_INVALID;
 }
 
-/* ---- What the environment asks for ----------------------------------------------------------- */
+/* ---- Settings of the environment ------------------------------------------------------------- */
 
-/* As of a kernel without IPv6. */
+/* Like a kernel without IPv6. */
 static void forbid_ipv6(void) {
     struct sock_filter steps[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -261,7 +261,7 @@ static void forbid_ipv6(void) {
     }
 }
 
-/* Rank 0 makes the id; the others wait for it. */
+/* Rank 0 creates the id; the others wait for it. */
 static rcm_status meet_by_id(const char *path, struct rcm_unique_id *id) {
     char part[300];
     if (strcmp(getenv("RINGCOMM_RANK"), "0") != 0) {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""libringcomm in the hands of a user: user_test.py SOURCE_ROOT VERSION MESON CMAKE COMPILER...
+"""The library as a user installs and links it: user_test.py SOURCE_ROOT VERSION MESON CMAKE COMPILER...
 
-Without root's rights (if it has them it gives them up), with README's own lines, in an empty folder:
-a Meson project with this one as a subproject; its installation into a folder; programs built there by
-pkg-config and CMake, with the shared and the static library; manual pages, completion, another place,
-uninstallation. Each function below is a step, in this order.
+Runs without root's rights (gives them up), in an empty folder, with the commands of README.md and
+tools/packaging/README.md: a Meson project with this one as a subproject; installation into a folder;
+programs built by pkg-config and CMake, with the shared and the static library; manual pages,
+completion, a moved folder, uninstallation. Each function below is a step, in this order.
 """
 import os
 import re
@@ -19,7 +19,8 @@ ROOT, VERSION, MESON, CMAKE, *CC = sys.argv[1:]
 HELP2MAN = shutil.which('help2man') is not None
 NOBODY = 65534
 COPIED = ('api', 'base', 'rendezvous', 'kernels', 'transport', 'algorithms', 'tools', 'examples',
-          'meson.build', 'meson_options.txt', 'README.md')  # all but the tests
+          'meson.build', 'meson_options.txt')  # all but the tests and documents
+DOCUMENTS = ('tools/packaging/README.md', 'README.md')
 
 
 class User:
@@ -35,7 +36,7 @@ class User:
         return os.path.join(self.folder, name)
 
     def run(self, *command, cwd=None, status=0, **env):
-        """What a command printed, stderr too; anything but the status ends the test."""
+        """The output of a command, with stderr; another exit status ends the test."""
         done = subprocess.run(command, cwd=cwd or self.folder, env={**self.env, **env}, check=False, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=800)
         if done.returncode != status:
@@ -48,7 +49,7 @@ class User:
             file.write(text)
 
     def installed(self, *names):
-        """Paths below the prefix that end so, of which there must be one each."""
+        """The path below the prefix of each name; there must be exactly one."""
         found = []
         for name in names:
             paths = [path for path in files_below(self.prefix) if path.endswith('/' + name)]
@@ -57,7 +58,7 @@ class User:
         return found if len(found) > 1 else found[0]
 
     def program(self, command, text):
-        """A program is built and prints what it shall."""
+        """A program is built and prints the text."""
         self.run('sh', '-ec', command)
         out = self.run('./program')
         check(text in out, f'{command}: prints {out!r}')
@@ -72,17 +73,32 @@ def files_below(folder):
     return [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names]
 
 
+def document(name):
+    with open(os.path.join(ROOT, name), encoding='utf-8') as file:
+        return file.read().split('\n')
+
+
 def readme(first):
-    """README's indented lines from that which begins so to the next that is not indented."""
-    with open(os.path.join(ROOT, 'README.md'), encoding='utf-8') as file:
-        lines = file.read().split('\n')
-    begin = next(i for i, line in enumerate(lines) if line.startswith('    ' + first))
-    end = next(i for i in range(begin, len(lines)) if lines[i] and not lines[i].startswith('    '))
-    return '\n'.join(line[4:] for line in lines[begin:end]).rstrip() + '\n'
+    """The first indented block of the documents that begins so, to the next line that is not indented."""
+    for lines in map(document, DOCUMENTS):
+        begins = [i for i, line in enumerate(lines) if line.startswith('    ' + first)]
+        if begins:
+            end = next(i for i in range(begins[0], len(lines)) if lines[i] and not lines[i].startswith('    '))
+            return '\n'.join(line[4:] for line in lines[begins[0]:end]).rstrip() + '\n'
+    sys.exit(f'no document has a line "{first}"')
+
+
+def documents_agree():
+    """README's lines for pkg-config, CMake and Meson are those of the longer document, which are run."""
+    wanted = [line for line in document('README.md')
+              if re.match(r'    (cc |find_package|target_link_libraries|ringcomm = )', line)]
+    check(len(wanted) == 4, f'README has {len(wanted)} lines to link')
+    for line in wanted:
+        check(line in document(DOCUMENTS[0]), f'{DOCUMENTS[0]} has no line "{line.strip()}"')
 
 
 def flags(first):
-    """What README gives to the compiler behind the program, from that on."""
+    """The flags of a compiler's command in the documents, from `first` on."""
     line = readme('cc first.c -o first ' + first).split('\n')[0]
     return line.removeprefix('cc first.c -o first ')
 
@@ -98,6 +114,7 @@ def give_up_root():
 
 def prepare(user):
     """A project of the user's with README's first program, and a copy of this project."""
+    documents_agree()
     copy = user.path('app/subprojects/ringcomm')
     os.makedirs(copy)
     for name in COPIED:
@@ -142,7 +159,7 @@ def install(user):
 
 
 def tools(user):
-    """They find their library, and man what they say of themselves."""
+    """They find their library and print their version."""
     run, store = user.installed('bin/ringcomm-run', 'bin/ringcomm-store')
     out = user.run(run, '-n', '2', '--bind', 'none', '--', store, '--version')
     check(out.count(f'ringcomm-store {VERSION}') == 2, out)
@@ -173,7 +190,7 @@ def moved(user):
 
 
 def cmake(user):
-    """README's lines, then both libraries by name, and what cannot be had."""
+    """The documents' lines, then both libraries by name, and requests that must fail."""
     if CMAKE == '-':
         return
     begin = ('cmake_minimum_required(VERSION 3.13)\nproject(app C)\n' +

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""wheel_test.py SOURCE: builds the wheel by tools/packaging/wheel, installs it in a new environment,
-and runs a job there. Exit status 77: the compiler cannot be had."""
+"""wheel_test.py SOURCE: builds the wheel with tools/packaging/wheel, installs it in a new
+environment, and runs a job there. Exit status 77: the compiler is not available."""
 import pathlib
 import subprocess
 import sys

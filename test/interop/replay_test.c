@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Conversations with real torchs, replayed: torch's client to our server, and our client to a
- * server that says what torch's said. The captures are record.py's, which needs torch; this does
- * not.
+ * Replays recorded conversations with torch: torch's client with our server, and our client with a
+ * server that sends what torch's sent. record_torch.py made the captures, which needs torch; this
+ * test does not.
  *
  *   replay_test CAPTURE...       replays them
- *   replay_test --talk PORT      our side of a conversation, for record.py
+ *   replay_test --talk PORT      the calls of our client, for record_torch.py
  */
 #include "../store/check.h"
 #include <fcntl.h>
@@ -17,12 +17,12 @@
 
 #define CONNECTIONS_MAX 8
 #define LINE_BYTES      65536
-#define LOOK_MS         10 /* a wait looks again after that: here not even once */
+#define LOOK_MS         10 /* interval at which a wait checks again: never reached here */
 
 /* ---- Captures ------------------------------------------------------------------------------ */
 
 struct event {
-    char what; /* + connected, > client says, < server says, - server hangs up */
+    char what; /* + connected, > client sends, < server sends, - server closes */
     int connection;
     unsigned char *data;
     size_t len;
@@ -88,7 +88,7 @@ static void client_replay(const struct capture *capture) {
         else if (e->what == '<')
             raw_expect(*fd, e->data, e->len);
     }
-    char *text = get_text(store, "key"); /* it is an ordinary key to us */
+    char *text = get_text(store, "key"); /* an ordinary key for our server */
     assert_string_equal(text, "value");
     free(text);
     for (int i = 0; i < CONNECTIONS_MAX; i++)
@@ -102,11 +102,11 @@ static void client_replay(const struct capture *capture) {
 struct player {
     const struct capture *capture;
     int listen_fd;
-    size_t at; /* events that went as they should */
+    size_t at; /* events that were as recorded */
 };
 
-/* Whether the client says exactly this. */
-static bool heard(int fd, const struct event *e) {
+/* Whether the client sends exactly this event. */
+static bool receives_event(int fd, const struct event *e) {
     unsigned char *got = malloc(e->len + 1);
     bool same =
         recv(fd, got, e->len, MSG_WAITALL) == (ssize_t)e->len && memcmp(got, e->data, e->len) == 0;
@@ -125,7 +125,7 @@ static void *player_main(void *arg) {
             *fd = accept(p->listen_fd, NULL, NULL);
             good = *fd >= 0;
         } else if (e->what == '>') {
-            good = heard(*fd, e);
+            good = receives_event(*fd, e);
         } else if (e->what == '<') {
             good = send(*fd, e->data, e->len, MSG_NOSIGNAL) == (ssize_t)e->len;
         } else if (*fd >= 0) {
@@ -133,7 +133,7 @@ static void *player_main(void *arg) {
             *fd = -1;
         }
     }
-    close(p->listen_fd); /* and everything: the client shall not wait */
+    close(p->listen_fd); /* closes everything: the client must not wait */
     for (int i = 0; i < CONNECTIONS_MAX; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -155,7 +155,7 @@ static void compare(rcm_store *store, const char *expected, const char *desired,
     free(got);
 }
 
-/* What every torch has, and only that: append and the like are new. */
+/* The operations that every torch has. Newer ones, such as append, are left out. */
 static void talk(int port) {
     const char *const keys[] = {"key", "n"}, *const never = "never";
     char url[64], *text;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A store for a script: commands on stdin, one a line, an answer line for each on stdout. Texts and
- * values are in hex, "-" is the empty one. The first word of an answer is the status's name, then
- * what came, or the error's sentence. torch_test.py is at the other end.
+ * A store controlled by a script: reads one command per line on stdin, prints one line per command.
+ * Texts and values are in hex; "-" is the empty one. An answer begins with the name of the status,
+ * followed by the result or the error text. torch_test.py is the script.
  *
  *   open URL MS | close | url
  *   set KEY VALUE | append KEY VALUE | multi_set KEY VALUE KEY VALUE ...
@@ -24,7 +24,7 @@ struct text {
     size_t len;
 };
 
-/* In place: the word is longer than what it says. */
+/* In place: the hex form is longer than the text. */
 static struct text unhex(char *word) {
     struct text text = {word, 0};
     if (strcmp(word, "-") == 0) {

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Our stores against torch's own, both directions: torch_test.py STORE_PEER RANKS
 
-STORE_PEER is store_peer.c, a store of ours that takes commands; RANKS is test/launch/again.c. Runs
-once in every Python that has torch: those named in RINGCOMM_TEST_PYTHONS (paths, with ":"), else
-python3. Exit status 77 where there is none.
+STORE_PEER is store_peer.c, which opens our store and takes commands; RANKS is
+test/launch/launched_rank.c. Runs once in every Python that has torch: those named in
+RINGCOMM_TEST_PYTHONS (paths, separated by ":"), else python3. Exit status 77 where there is none.
 
-Every case is given two users of one store, of which one or both are torch's or ours; so each case
-runs with torch serving and with us serving, over TCP, and over a shared file.
+Every case gets two users of one store, of which one or both are torch's or ours. So each case runs
+with torch serving and with our server, over TCP, and over a shared file.
 """
 import concurrent.futures
 import contextlib
@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 
 
 class Missed(Exception):
-    """A wait ended without the key."""
+    """A wait that ended without the key."""
 
 
 class Refused(Exception):
@@ -43,9 +43,9 @@ class Ours:
     def __init__(self, peer, url, **env):
         self.process = subprocess.Popen([peer], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=dict(clean_environment(), **env), text=True)
-        self.ask('open', url, '20000')
+        self.request('open', url, '20000')
 
-    def ask(self, *words):
+    def request(self, *words):
         self.process.stdin.write(' '.join(words) + '\n')
         self.process.stdin.flush()
         if not select.select([self.process.stdout], [], [], LIMIT_S)[0]:
@@ -66,58 +66,58 @@ class Ours:
         return b'' if word == '-' else bytes.fromhex(word)
 
     def url(self):
-        return self.ask('url')[0]
+        return self.request('url')[0]
 
     def set(self, key, value):
-        self.ask('set', self.hex(key), self.hex(value))
+        self.request('set', self.hex(key), self.hex(value))
 
     def get(self, key, seconds=10):
-        return self.unhex(self.ask('get', self.hex(key), str(int(seconds * 1000)))[0])
+        return self.unhex(self.request('get', self.hex(key), str(int(seconds * 1000)))[0])
 
     def wait(self, keys, seconds=10):
-        self.ask('wait', str(int(seconds * 1000)), *map(self.hex, keys))
+        self.request('wait', str(int(seconds * 1000)), *map(self.hex, keys))
 
     def check(self, key):
         try:
-            self.ask('try_get', self.hex(key))
+            self.request('try_get', self.hex(key))
             return True
         except Refused as e:
             assert 'RCM_ERR_NOT_FOUND' in str(e), e
             return False
 
     def add(self, key, number):
-        return int(self.ask('add', self.hex(key), str(number))[0])
+        return int(self.request('add', self.hex(key), str(number))[0])
 
     def compare_set(self, key, expected, desired):
-        """The value afterwards; what was expected if there is none, as torch has it."""
+        """Returns the value afterwards; for a missing key the expected value, like torch."""
         try:
-            return self.unhex(self.ask('compare_set', *map(self.hex, (key, expected, desired)))[0])
+            return self.unhex(self.request('compare_set', *map(self.hex, (key, expected, desired)))[0])
         except Refused as e:
             assert 'RCM_ERR_NOT_FOUND' in str(e), e
             return expected.encode()
 
     def delete(self, key):
-        return self.ask('delete', self.hex(key)) == ['1']
+        return self.request('delete', self.hex(key)) == ['1']
 
     def count(self):
-        return int(self.ask('count')[0])
+        return int(self.request('count')[0])
 
     def append(self, key, value):
-        self.ask('append', self.hex(key), self.hex(value))
+        self.request('append', self.hex(key), self.hex(value))
 
     def multi_set(self, keys, values):
-        self.ask('multi_set', *(self.hex(x) for pair in zip(keys, values) for x in pair))
+        self.request('multi_set', *(self.hex(x) for pair in zip(keys, values) for x in pair))
 
     def multi_get(self, keys):
-        return [*map(self.unhex, self.ask('multi_get', '10000', *map(self.hex, keys)))]
+        return [*map(self.unhex, self.request('multi_get', '10000', *map(self.hex, keys)))]
 
     def extended(self):
-        """Whether the store can append: torch's before 2.1 cannot."""
+        """Whether the store can append: torch before 2.1 cannot."""
         try:
             self.append('appended', b'')
             return True
         except Refused as e:
-            assert 'of a torch before 2.1' in str(e), e
+            assert 'torch is older than 2.1' in str(e), e
             return False
 
     def close(self):
@@ -128,7 +128,7 @@ class Ours:
 # ---- Torch's -------------------------------------------------------------------------------------
 
 class Torch:
-    """A store of torch with the same methods. hidden: the keys of its own that it counts."""
+    """A store of torch with the same methods. hidden: the internal keys that torch counts."""
     name = 'torch'
 
     def __init__(self, store):
@@ -138,7 +138,7 @@ class Torch:
     def patience(self, seconds):
         try:
             yield datetime.timedelta(seconds=seconds)
-        except RuntimeError as e:  # DistStoreError is one of them
+        except RuntimeError as e:  # DistStoreError is a RuntimeError
             if 'imeout' in str(e) or 'imed out' in str(e):
                 raise Missed(str(e)) from e
             raise Refused(str(e)) from e
@@ -149,7 +149,7 @@ class Torch:
             self.arrive()
 
     def arrive(self):
-        """torch does not wait until a value that it sets has arrived: others may ask first."""
+        """torch does not wait for the answer to a set: another client's get may arrive first."""
         self.store.num_keys()
 
     def get(self, key, seconds=10):
@@ -161,7 +161,7 @@ class Torch:
             self.store.wait(keys, t)
 
     def check(self, key):
-        """None: torch 1.13 has no such question."""
+        """None: torch 1.13 has no check."""
         return self.store.check([key]) if hasattr(self.store, 'check') else None
 
     def add(self, key, number):
@@ -200,7 +200,7 @@ def case_values(a, b):
     for key, value in (('k', b'value'), ('k', b'second'), ('empty', b''), ('', b'no name'),
                        ('zeros', bytes(range(256)) * 3), ('a/b "c" \u00e9', b'\n\r\0')):
         if b'\0' in value and isinstance(a, Torch) and not a.extended():
-            continue  # torch 1.13 takes texts only
+            continue  # torch 1.13 takes strings only
         a.set(key, value)
         assert b.get(key) == value, (key, b.get(key))
         assert a.get(key) == value, (key, a.get(key))
@@ -215,7 +215,8 @@ def case_large(a, b):
 
 
 def case_too_large(a, b):
-    """Ours and torch's on libuv take at most 8 MiB over TCP; torch's others know no such limit."""
+    """Ours and torch's libuv server take at most 8 MiB over TCP; torch's other servers have no such
+    limit."""
     value = b'0123456789' * MIB
     if isinstance(a, Torch) and not (a.extended() and getattr(a.store, 'libuvBackend', True)):
         a.set('large', value)
@@ -228,7 +229,7 @@ def case_too_large(a, b):
     else:
         assert isinstance(a, Torch) and 'FileStore' in str(type(a.store)), 'it was taken'
         return
-    b.set('small', b'x')  # nobody else is harmed
+    b.set('small', b'x')  # other users are not affected
     assert b.get('small') == b'x'
     assert not b.check('large')
 
@@ -255,7 +256,7 @@ def case_wait(a, b):
 
 
 def case_timeout(a, b):
-    for _ in range(2):  # and the store is as good as before
+    for _ in range(2):  # and the store still works
         start = time.monotonic()
         try:
             b.wait(['never'], TINY_S)
@@ -263,14 +264,14 @@ def case_timeout(a, b):
         except Missed:
             assert TINY_S * 0.9 < time.monotonic() - start < 20
         if isinstance(b, Torch) and not b.extended():
-            return  # torch 1.13 takes the late answer for that of its next question
+            return  # torch 1.13 takes the late answer for that of its next request
         assert b.add('count', 1) > 0
     a.set('never', b'after all')
     assert b.get('never') == b'after all'
 
 
 def case_compare_set(a, b):
-    assert a.compare_set('c', 'x', 'y') == b'x'  # there is none
+    assert a.compare_set('c', 'x', 'y') == b'x'  # the key is missing
     assert not b.check('c')
     assert a.compare_set('c', '', 'one') == b'one'
     assert b.compare_set('c', 'zwei', 'two') == b'one'
@@ -280,7 +281,7 @@ def case_compare_set(a, b):
 
 
 def case_compare_set_wakes(a, b):
-    """Ours at least: torch's own waiters hear of it from its server on libuv only."""
+    """At least ours returns: torch's waiters get an answer only from a libuv server."""
     if isinstance(b, Torch):
         return
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -289,7 +290,7 @@ def case_compare_set_wakes(a, b):
             time.sleep(0.2)
             assert a.compare_set(key, '', 'made') == b'made'
             assert waiting.result(30) == b'made'
-            a.set(key, b'again')  # which may wake who waits no longer
+            a.set(key, b'again')  # this may wake a client that waits no longer
             assert b.add('n', 1) > 0 and b.get(key) == b'again'
 
 
@@ -302,7 +303,7 @@ def case_delete_and_count(a, b):
     assert b.delete('d3')
     assert not a.check('d3') and not b.check('d3')
     assert a.count() == b.count() == before + 4
-    if not (isinstance(a, Torch) and 'FileStore' in str(type(a.store))):  # which always says true
+    if not (isinstance(a, Torch) and 'FileStore' in str(type(a.store))):  # it always returns true
         assert not a.delete('d3')
     a.set('d3', b'again')
     assert b.get('d3') == b'again'
@@ -322,7 +323,7 @@ def case_extended(a, b):
 
 
 def case_turns(a, b):
-    """A barrier as torch makes them: everybody adds, the last sets, all wait."""
+    """A barrier as torch makes them: every user adds, the last one sets, all wait."""
     for i in range(20):
         users = (a, b) if i % 2 else (b, a)
         for n, user in enumerate(users, 1):
@@ -351,7 +352,7 @@ def torch_tcp(port, serve=False, **more):
 
 
 def torch_plain_server():
-    """On threads and poll, as before torch 2.4, where there is a choice."""
+    """The server with threads and poll, as before torch 2.4, where torch offers the choice."""
     try:
         return torch_tcp(0, serve=True, use_libuv=False)
     except TypeError:
@@ -399,12 +400,12 @@ SETUPS = [(by_torch, ('server', 'ours')), (by_torch, ('ours', 'server')),
 
 
 def run_case(case, make, kinds, peer):
-    """Whether all is well."""
+    """Runs a case; returns whether it passed."""
     users = []
     with tempfile.TemporaryDirectory(prefix='ringcomm-interop-') as folder:
         try:
             users = make(peer, folder, kinds)
-            for user in users:  # torch counts keys of its own, differently from version to version
+            for user in users:  # torch counts internal keys, a different number in each version
                 if isinstance(user, Torch):
                     user.hidden = user.store.num_keys()
             case(*users[:2])
@@ -430,11 +431,11 @@ def run_cases(peer):
 
 # ---- Many at one file ----------------------------------------------------------------------------
 
-WRITERS, ROUNDS = 2, 100  # of each kind
+WRITERS, ROUNDS = 2, 100  # writers of each kind
 
 
 def writer(path, me):
-    """One of torch's, in a process of its own."""
+    """One of torch's writers, in a process of its own."""
     store = torch_file(path, 2 * WRITERS)
     write(store, f'torch{me}')
 
@@ -489,7 +490,7 @@ def end(process, want=''):
 
 
 def gloo_rank():
-    """A rank of torch.distributed, with what the environment says, as in any training script."""
+    """A rank of torch.distributed, set up by the environment as in any training script."""
     dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=30))
     t = torch.tensor([dist.get_rank() + 1])
     dist.all_reduce(t)
@@ -503,7 +504,7 @@ def gloo_rank():
 
 
 def gloo_by_us(peer):
-    """Two ranks of torch with Gloo, whose store is ours."""
+    """Two ranks of torch with Gloo, over our store."""
     server = Ours(peer, 'tcp://127.0.0.1:0?server=1')
     port = server.url().rsplit(':', 1)[1]
     ranks = [start(__file__, '--gloo-rank', RANK=str(r), WORLD_SIZE='2', MASTER_ADDR='127.0.0.1',
@@ -518,8 +519,8 @@ def gloo_by_us(peer):
 
 
 def ranks_by_torch(program):
-    """Three ranks of ours, whose store is torch's: as torchrun's agent serves it, where it outlives
-    a restart of the ranks, and at a URL."""
+    """Three ranks of ours over torch's store: as torchrun's agent serves it, where it outlives a
+    restart of the ranks, and at a URL."""
     for way in 'agent', 'url', 'plain url':
         server = torch_tcp(0, serve=True) if way != 'plain url' else torch_plain_server()
         port = str(server.store.port)

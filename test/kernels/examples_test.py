@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples, run as a user runs them, each with the check of its name:
+"""Runs the examples as a user does. Each has a check of the same name:
 examples_test.py RINGCOMM-RUN PROGRAM..."""
 import os
 import re
@@ -12,7 +12,7 @@ LAUNCHER = sys.argv[1]
 
 
 def run(ranks, *command, options=()):
-    """Exit status, output and error of a program on so many ranks."""
+    """Exit status, stdout and stderr of a program on `ranks` ranks."""
     done = subprocess.run([LAUNCHER, "-n", str(ranks), "--bind", "none", "--timeout", "60", *options,
                            "--", *command], capture_output=True, text=True, timeout=90)
     return done.returncode, done.stdout, done.stderr
@@ -79,8 +79,8 @@ def check_all_operations(program):
         expect(result[0] == 0, "all_operations", result)
         for rank in range(n):
             start = f"[{rank}] [Rank {rank}] "
-            said = [line[len(start):] for line in result[1].splitlines() if line.startswith(start)]
-            if said != list(all_operations(rank, n)):
+            printed = [line[len(start):] for line in result[1].splitlines() if line.startswith(start)]
+            if printed != list(all_operations(rank, n)):
                 expect(False, f"all_operations, rank {rank} of {n}", result)
 
 
@@ -132,7 +132,7 @@ def losses(program, ranks):
         path = os.path.join(folder, "losses")
         result = run(ranks, program, "--steps", "20", "--losses", path)
         expect(result[0] == 0 and os.path.exists(path), f"mnist_sgd on {ranks} ranks", result)
-        expect("first 8000 digits" in result[1], "mnist_sgd does not say what it trains on", result)
+        expect("first 8000 digits" in result[1], "mnist_sgd does not print its training data", result)
         with open(path, encoding="ascii") as file:
             return [float(line) for line in file]
 
@@ -148,14 +148,14 @@ def check_mnist(program):
     for arguments, words in ((("--data", "/nonexistent"), "/nonexistent/train-images-idx3-ubyte"),
                              (("--batch", "2"), "--batch 2 is less than the 3 ranks")):
         result = run(3, program, *arguments)
-        # One rank speaks for all; the launcher repeats it, indented, when it ends.
-        said = [line for line in result[2].splitlines() if line.startswith("[") and words in line]
-        expect(result[0] != 0 and len(said) == 1, f"mnist_sgd {arguments}", result)
+        # One rank prints the error. The launcher repeats it, indented, at the end.
+        printed = [line for line in result[2].splitlines() if line.startswith("[") and words in line]
+        expect(result[0] != 0 and len(printed) == 1, f"mnist_sgd {arguments}", result)
 
 
 def check_lines(name, result, expected):
-    said = sorted(re.sub(r"^\[\d+\] ", "", line, count=1) for line in result[1].splitlines())
-    expect(result[0] == 0 and said == sorted(expected), f"{name}, expected: {sorted(expected)}",
+    printed = sorted(re.sub(r"^\[\d+\] ", "", line, count=1) for line in result[1].splitlines())
+    expect(result[0] == 0 and printed == sorted(expected), f"{name}, expected: {sorted(expected)}",
            result)
 
 

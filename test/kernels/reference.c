@@ -38,7 +38,7 @@
         }                                                                                          \
     }
 
-/* Of two equal values (which may be zeros of both signs) min takes the negative one. */
+/* Of two equal values, which may be zeros of both signs, min returns the negative one. */
 #define REFERENCE_FLOAT(name, type, bits, nan_bits)                                                \
     static type canonical_##name(type r) {                                                         \
         const bits canonical = (nan_bits);                                                         \
@@ -73,7 +73,8 @@
         return r;                                                                                  \
     }
 
-/* 1 if a is before b where the least value is first, -1 if after, else 0: NaN, -0, +0. */
+/* Order with the smallest value first: 1 if a precedes b, -1 if it follows, else 0. NaN, then -0,
+ * then +0. */
 static int order(double a, double b) {
     if (isnan(a) || isnan(b))
         return isnan(a) && isnan(b) ? 0 : isnan(a) ? 1 : -1;
@@ -86,12 +87,12 @@ static int order_int(int64_t a, int64_t b) {
     return a == b ? 0 : a < b ? 1 : -1;
 }
 
-/* A NaN is first in both directions. */
+/* A NaN comes first in both directions. */
 static int turn(rcm_op op, int first, bool nan) {
     return op == RCM_MAXLOC && !nan ? -first : first;
 }
 
-/* Is it the second one that wins? */
+/* True if the second operand wins. */
 #define REFERENCE_LOCATION(name, type, order, is_nan, canonical)                                   \
     static bool combine_##name##_second(rcm_op op, struct type a, struct type b) {                 \
         const int first = turn(op, order(a.value, b.value), is_nan(a.value) || is_nan(b.value));   \
@@ -122,7 +123,7 @@ REFERENCE_LOCATION(FLOAT64_INT32, rcm_float64_int32, order, isnan, canonical_FLO
 REFERENCE_LOCATION(INT32_INT32, rcm_int32_int32, order_int, NEVER, SAME)
 REFERENCE_LOCATION(INT64_INT32, rcm_int64_int32, order_int, NEVER, SAME)
 
-/* sum, prod, min, max and so on mean something else for truth values. */
+/* Sum, product, min, max and others are logical operations on truth values. */
 static uint8_t combine_BOOL(rcm_op op, uint8_t a, uint8_t b) {
     if (op == RCM_SUM || op == RCM_MAX || op == RCM_BOR || op == RCM_LOR)
         return a || b;
@@ -139,7 +140,7 @@ static struct rcm_complex128 canonical_COMPLEX128(struct rcm_complex128 r) {
     return (struct rcm_complex128){canonical_FLOAT64(r.real), canonical_FLOAT64(r.imaginary)};
 }
 
-/* One element: value is what is kept from one source to the next, shown what is stored. */
+/* One element: `value` is kept from one source to the next, `shown` is stored. */
 #define REDUCE(type, combine, shown)                                                               \
     for (size_t i = 0; i < count; i++) {                                                           \
         type value = ((const type *)srcs[0])[i];                                                   \
@@ -153,7 +154,7 @@ static struct rcm_complex128 canonical_COMPLEX128(struct rcm_complex128 r) {
     }                                                                                              \
     return;
 
-/* The same of a pair: all bytes are those of the source that wins, but of a NaN. */
+/* The same for a pair: all bytes are those of the winning source, except for a NaN. */
 #define REDUCE_PAIR(type, combine)                                                                 \
     for (size_t i = 0; i < count; i++) {                                                           \
         type value = ((const type *)srcs[0])[i];                                                   \
@@ -183,7 +184,7 @@ static void code_put(rcm_dtype dtype, void *buffer, size_t i, uint32_t code) {
         ((uint8_t *)buffer)[i] = (uint8_t)code;
 }
 
-/* Kept as float32, rounded when stored. */
+/* Accumulated in float32, rounded when stored. */
 static void small_reduce(rcm_dtype dtype, rcm_op op, const void *const *srcs, void *const *results,
                          int n, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -223,7 +224,7 @@ void reference_reduce(rcm_dtype dtype, rcm_op op, const void *const *srcs, void 
         REDUCE_PAIR(struct rcm_int32_int32, combine_INT32_INT32)
     case RCM_INT64_INT32:
         REDUCE_PAIR(struct rcm_int64_int32, combine_INT64_INT32)
-    case RCM_OPAQUE: /* has no operator that is built in */
+    case RCM_OPAQUE: /* has no built-in operator */
         abort();
     case RCM_FLOAT16:
     case RCM_BFLOAT16:
@@ -239,7 +240,7 @@ static bool dtype_is_complex(rcm_dtype dtype) {
     return dtype == RCM_COMPLEX64 || dtype == RCM_COMPLEX128;
 }
 
-/* Parts of the i-th element: in float32 unless the type is longer. */
+/* Real and imaginary part of element i, in float32 unless the type is longer. */
 struct parts {
     double re, im;
 };
@@ -257,8 +258,8 @@ static struct parts parts_at(rcm_dtype dtype, const void *buffer, size_t i) {
     return (struct parts){(double)small_decode(dtype, code_at(dtype, buffer, i)), 0};
 }
 
-/* Twice as many bits and more are enough for one operation, rounded to float32 then, to give what
- * float32 gives. */
+/* One operation with more than twice as many bits, rounded to float32 afterwards, has the same
+ * result as in float32. */
 static double rounded(rcm_dtype dtype, double value) {
     const bool is_double = dtype == RCM_FLOAT64 || dtype == RCM_COMPLEX128;
     return is_double ? value : (double)(float)value;
@@ -275,7 +276,7 @@ static void part_put(rcm_dtype dtype, void *buffer, size_t i, double value) {
 
 static struct parts parts_scale(rcm_dtype dtype, struct parts v, const double *by) {
     const double re = rounded(dtype, by[0]), im = rounded(dtype, by[1]);
-    if (rcm_dtype_size(dtype) < 4) /* as it is stored */
+    if (rcm_dtype_size(dtype) < 4) /* rounded as stored */
         return (struct parts){(double)small_decode(dtype, small_encode(dtype, (float)(v.re * re))),
                               0};
     if (!dtype_is_complex(dtype))
@@ -344,7 +345,7 @@ void reference_scaled_sum(rcm_dtype dtype, const struct reference_scaling *scali
         float_scaled_sum(dtype, scaling, srcs, results, n, i);
 }
 
-/* ---- Which are defined ----------------------------------------------------------------------- */
+/* ---- Defined combinations -------------------------------------------------------------------- */
 
 bool reference_defines(rcm_dtype dtype, rcm_op op) {
     const bool sums = op == RCM_SUM || op == RCM_PROD, orders = op == RCM_MIN || op == RCM_MAX;
@@ -368,8 +369,8 @@ static uint64_t random_next(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* Zeros are frequent, or two would never meet at one place; the others are rare, or every result
- * of many sources would be a NaN. */
+/* Zeros are frequent, because two must meet at one position. Other specials are rare, or every
+ * result of many sources would be a NaN. */
 static double special_value(uint64_t random) {
     static const double rare[] = {INFINITY, -INFINITY, 1e-310, -1e-310, 1e-42, 3e38, -1e308};
     if (random % 4 != 0)
@@ -407,7 +408,7 @@ static void fill_bytes(uint8_t *buf, size_t len, uint64_t state) {
         buf[i] = (uint8_t)random_next(&state);
 }
 
-/* Numbers that do not all round away from each other. */
+/* Numbers that do not all round to the same result. */
 static void fill_small(rcm_dtype dtype, void *buf, size_t count, uint64_t state, int specials) {
     for (size_t i = 0; i < count; i++) {
         const uint64_t r = random_next(&state);
@@ -421,7 +422,7 @@ static void fill_small(rcm_dtype dtype, void *buf, size_t count, uint64_t state,
     }
 }
 
-/* Few values, so that equal ones meet. */
+/* Few different values, so that equal ones meet. */
 static double location_value(uint64_t r, int specials) {
     if (specials && r >> 56 == 0xff)
         return r & 1 ? NAN : -NAN;
@@ -463,7 +464,7 @@ void reference_fill(rcm_dtype dtype, void *buf, size_t count, unsigned seed, int
         FILL_LOCATION(INT64_INT32, rcm_int64_int32, (int64_t)location_value(r, 0))
     default:
         fill_bytes(buf, count * rcm_dtype_size(dtype), seed);
-        if (dtype == RCM_BOOL || specials) /* a zero now and then */
+        if (dtype == RCM_BOOL || specials) /* some zeros */
             for (size_t i = 0; i < count * rcm_dtype_size(dtype); i++)
                 ((uint8_t *)buf)[i] &= (uint8_t)(((uint8_t *)buf)[i] % 3 == 0 ? 0 : 0xff);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short floats without arithmetic on bits: of each type the values of all codes without a sign are
- * listed once, ascending as the codes do, and a value is looked up among them.
+ * Short floats without bit arithmetic. For each type the values of all unsigned codes are listed
+ * once. They ascend with the codes, so a value is found by search.
  */
 #include "reference_small.h"
 
@@ -61,7 +61,7 @@ float small_decode(rcm_dtype dtype, uint32_t code) {
     return (float)(code & sign ? -value : value);
 }
 
-/* The last code whose value is not above. */
+/* The last code whose value is not greater. */
 static uint32_t code_below(const struct small *small, double value) {
     uint32_t low = 0, high = small->numbers;
     while (high - low > 1) {
@@ -73,7 +73,7 @@ static uint32_t code_below(const struct small *small, double value) {
 
 static uint32_t code_near(const struct small *small, double value) {
     const uint32_t low = code_below(small, value);
-    const double next = number_of(small, low + 1); /* of the last one, where an infinity is */
+    const double next = number_of(small, low + 1); /* after the last number: infinity */
     const double down = value - small->values[low], up = next - value;
     const uint32_t code = down < up || (down == up && low % 2 == 0) ? low : low + 1;
     return code < small->numbers ? code : small->beyond;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What RINGCOMM_KERNELS does: meson.build runs this once per value, since the choice is made once
- * per process. A variant that this CPU lacks, and a name that is none, fall back to the best. */
+/* RINGCOMM_KERNELS. meson.build runs this once per value, because the choice is made once per
+ * process. A variant that this CPU lacks and an unknown name fall back to the best variant. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void test_unknown_numbers(void **state) {
 }
 
 #if defined(__x86_64__)
-/* The library reads the CPU itself; the compiler's runtime here must find the same. */
+/* The library detects the CPU itself, and must find the same as the compiler's runtime. */
 static void test_instructions(void **state) {
     (void)state;
     assert_int_equal(rcmi_cpu_has_avx2(), __builtin_cpu_supports("avx2") != 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The IDX reader of the examples: good files, plain and compressed, and every kind of bad one. Each
- * refusal must name the file and what is wrong, and leave the result alone. */
+/* The IDX reader of the examples: valid files, plain and compressed, and every kind of invalid
+ * file. Each error must contain the file and the reason, and leave the result unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void expect_refusal(int ndims, const char *reason) {
     assert_int_equal(idx_read(path, ndims, &idx, error, sizeof error), -1);
     assert_non_null(strstr(error, path));
     if (!strstr(error, reason))
-        fail_msg("\"%s\" does not say \"%s\"", error, reason);
+        fail_msg("\"%s\" does not contain \"%s\"", error, reason);
     assert_int_equal(idx.len, 77);
     assert_null(idx.data);
     files_forget();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every reduction kernel of every instruction set this CPU has, against scalar code, bit by bit:
- * each operator that a type has x 1..16 sources x sizes x misalignment x dst apart from or equal to
- * a source, plain, streaming, and with a second result. Bytes around dst must stay.
+ * Every reduction kernel of every instruction set of this CPU, compared bit by bit with scalar
+ * code: each operator of each type x 1..16 sources x sizes x misalignment x dst separate or equal
+ * to a source; plain, streaming, and with a second result. Bytes around dst must not change.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,20 +38,20 @@ struct buffer {
 
 struct fixture {
     struct buffer src[RCMI_REDUCE_MAX], dst, other;
-    uint8_t *pattern[RCMI_REDUCE_MAX]; /* what the sources hold */
+    uint8_t *pattern[RCMI_REDUCE_MAX]; /* contents of the sources */
     uint8_t *expected[RCMI_REDUCE_MAX + 1];
 };
 
-/* One case of the matrix. */
+/* One combination. */
 struct trial {
     const struct rcmi_kernel_table *table;
     rcm_dtype dtype;
     rcm_op op;
     int nsrcs;
     size_t count;
-    size_t shift; /* elements by which dst (once) and the sources (each differently) are moved */
+    size_t shift; /* misalignment in elements of dst (once) and of the sources (each differently) */
     const struct rcmi_reduce_context *context;
-    int alias;     /* source that dst is, or -1 */
+    int alias;     /* the source that equals dst, or -1 */
     int streaming; /* 2: with a second result, which is not aliased; 3: streaming too */
 };
 
@@ -142,7 +142,7 @@ static void trial_run(struct fixture *f, const struct trial *t) {
     guards_set(other, len);
     if (t->streaming < 2)
         fn(dst, srcs, t->nsrcs, t->count, t->context);
-    else /* either one may be a source */
+    else /* either result may equal a source */
         reduction->reduce_twice(t->count % 2 ? dst : other, t->count % 2 ? other : dst, srcs,
                                 t->nsrcs, t->count, (enum rcmi_twice)(t->streaming - 2),
                                 t->context);
@@ -158,7 +158,7 @@ static void trial_run(struct fixture *f, const struct trial *t) {
             trial_fail(t, "a source changed");
 }
 
-/* The shift and the source that dst is turn with the rest. */
+/* The shift and the source that equals dst vary with the rest. */
 static void trials_small(struct fixture *f, struct trial t) {
     static const size_t sizes[] = {0, 1, 2, 7, 15, 16, 17, 31, 63, 64, 65, 129, 255, 257};
     static const size_t shifts[SHIFTS] = {0, 1, 5};
@@ -203,7 +203,7 @@ static void trials_of_pair(struct fixture *f, rcm_dtype dtype, rcm_op op, int sp
     trials_of_variants(f, t);
 }
 
-/* Specials make no difference to how numbers are found, so each pair has them or not. */
+/* Each combination gets special values or not, because they do not affect how a kernel iterates. */
 static void test_matrix(void **state) {
     for (size_t d = 0; d < LENGTH(dtypes); d++)
         for (size_t o = 0; o < LENGTH(ops); o++)
@@ -230,7 +230,7 @@ static void trials_scaled(struct fixture *f, rcm_dtype dtype, rcm_op op,
     trials_of_variants(f, t);
 }
 
-/* avg of every type that has a sum but bool, premul_sum of floats and complex numbers. */
+/* avg of every type that has a sum, except bool; premul_sum of floats and complex numbers. */
 static void test_scaled(void **state) {
     const struct rcmi_reduce_context average = {.divisor = 7};
     const struct rcmi_reduce_context scale = {.scale = {-0.3, 1.7}, .scaled = 0x5a05, .divisor = 1};
@@ -243,7 +243,8 @@ static void test_scaled(void **state) {
     }
 }
 
-/* Every 16- and 8-bit float to float32 and back: the sum of it and -0 is it, or the NaN. */
+/* Every 16- and 8-bit float converted to float32 and back: its sum with -0 is itself, or the
+ * NaN. */
 static void test_all_codes(void **state) {
     static const rcm_dtype smalls[] = {RCM_FLOAT16, RCM_BFLOAT16, RCM_FLOAT8_E4M3FN,
                                        RCM_FLOAT8_E5M2};
@@ -270,7 +271,7 @@ static void test_all_codes(void **state) {
     }
 }
 
-/* Which are defined: as the header's table says. */
+/* The defined combinations are those of the header's table. */
 static void test_defined(void **state) {
     (void)state;
     for (size_t d = 0; d < LENGTH(dtypes); d++)
@@ -279,7 +280,7 @@ static void test_defined(void **state) {
                              reference_defines(dtypes[d], ops[o]) ? RCM_OK : RCM_ERR_INVALID);
 }
 
-/* What the header promises in words, written as literals, so that the reference is tested too. */
+/* The rules of the header, written as literals, so that the reference is tested too. */
 static void test_float_rules(void **state) {
     static const struct {
         rcm_op op;

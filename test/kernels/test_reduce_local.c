@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rcm_reduce_local against scalar code, bit by bit; more than 2^31 elements; what it refuses. */
+/* rcm_reduce_local compared bit by bit with scalar code; more than 2^31 elements; rejected
+ * arguments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@ static const rcm_op ops[] = {
 static uint8_t in[COUNT * 16 + 16], pattern[sizeof(in)], expected[sizeof(in)];
 static uint8_t memory[sizeof(in) + 2 * GUARD];
 
-/* The reference's left operand is its result, and ours is in. */
+/* The reference's left operand is its result; rcm_reduce_local's is `in`. */
 static void check_case(rcm_dtype dtype, rcm_op op, size_t count, size_t shift) {
     const size_t bytes = count * rcm_dtype_size(dtype), at = shift * rcm_dtype_size(dtype);
     uint8_t *inout = memory + GUARD + at;
@@ -52,7 +53,7 @@ static void test_results(void **state) {
                 check_case(dtypes[d], ops[o], counts[c], c % 2);
 }
 
-/* More addresses than memory: a page, then the same piece over and over, then a page. */
+/* More address space than memory: a page, then the same piece mapped repeatedly, then a page. */
 enum { PAGE = 4096, PIECE = 1 << 20, TIMES = (1 << 11) + 3, RANGE_LAST = PAGE - 5 };
 #define RANGE ((size_t)TIMES * PIECE + 2 * PAGE)
 
@@ -69,7 +70,7 @@ static uint8_t *range_map(void) {
     return range;
 }
 
-/* What is in the piece is added to once for each of its addresses. */
+/* Each mapping of the piece adds to it once. */
 static void test_beyond_32_bits(void **state) {
     const size_t count = RANGE - PAGE + RANGE_LAST;
     uint8_t *ones = range_map(), *sums = range_map(), *last = sums + RANGE - PAGE;
@@ -97,17 +98,18 @@ static void test_refused(void **state) {
     (void)state;
     expect_refused(rcm_reduce_local(NULL, b, 8, RCM_INT32, RCM_SUM), "in is NULL and count is 8");
     expect_refused(rcm_reduce_local(a, NULL, 8, RCM_INT32, RCM_SUM), "inout is NULL and count");
-    expect_refused(rcm_reduce_local(a, b, 8, (rcm_dtype)99, RCM_SUM), "dtype 99 is no type");
-    expect_refused(rcm_reduce_local(a, b, 8, RCM_INT32, (rcm_op)0), "op 0 is no operator");
+    expect_refused(rcm_reduce_local(a, b, 8, (rcm_dtype)99, RCM_SUM), "dtype 99 is not a type");
+    expect_refused(rcm_reduce_local(a, b, 8, RCM_INT32, (rcm_op)0), "op 0 is not an operator");
     expect_refused(rcm_reduce_local(a, b, 1, RCM_COMPLEX64, RCM_MAX),
                    "max of complex64 is not defined: complex numbers have no order");
     expect_refused(rcm_reduce_local(a, b, 1, RCM_FLOAT16, RCM_BXOR),
-                   "bxor of float16 is not defined: floats are no bits");
+                   "bxor of float16 is not defined: floats have no bit");
     expect_refused(rcm_reduce_local(a, b, 1, RCM_INT64_INT32, RCM_SUM),
                    "sum of int64_int32 is not defined: pairs have only");
     expect_refused(rcm_reduce_local(a, b, 1, RCM_INT32, RCM_MINLOC),
                    "minloc of int32 is not defined: they are for pairs");
-    expect_refused(rcm_reduce_local(a, b, 1, RCM_INT32, RCM_AVG), "avg has no meaning on one rank");
+    expect_refused(rcm_reduce_local(a, b, 1, RCM_INT32, RCM_AVG),
+                   "avg has no meaning on a single rank");
     expect_refused(rcm_reduce_local(a, b, SIZE_MAX / 4, RCM_INT32, RCM_SUM), "more than memory");
     expect_refused(rcm_reduce_local(a, a, 8, RCM_INT32, RCM_SUM), "overlap (32 bytes each)");
     expect_refused(rcm_reduce_local(a, a + 3, 4, RCM_INT32, RCM_SUM), "overlap (16 bytes each)");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The environments of Open MPI, Hydra and Slurm, as a table of environments and what must come of
- * them; torchrun's and our own are in test/store/launch_test.c. No launcher is needed. */
+/* The environments of Open MPI, Hydra and Slurm: a table of environments and their expected
+ * results. Those of torchrun and ringcomm-run: test/store/url_environment_test.c. Needs no
+ * launcher. */
 #include "../store/check.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -8,7 +9,7 @@
 #include "pmix_client.h"
 #include "rendezvous.h"
 
-/* "NAME=value NAME=value": these and no others. */
+/* "NAME=value NAME=value": sets these and no others. */
 static void environment(const char *text) {
     char *copy = strdup(text), *save = NULL;
     clearenv();
@@ -34,7 +35,8 @@ static void environment(const char *text) {
 
 struct row {
     const char *env;
-    /* What must come: URL or meeting (a part of it), or an error that names these. */
+    /* The expected result: the URL, or a part of the meeting point, or an error with these
+     * texts. */
     const char *url, *meeting, *error, *error2;
     int rank, size, local_rank, local_size;
 };
@@ -47,7 +49,7 @@ struct row {
     { env, NULL, NULL, error, error2, 0, 0, 0, 0 }
 
 static const struct row rows[] = {
-    /* Open MPI: across machines it must be told where */
+    /* Open MPI: across machines it needs an address */
     GOOD_URL(OMPI MASTER, "tcp://h:29500?rank=2&world_size=4&server=0", 2, 4, 0, 2),
     GOOD_URL(OMPI " RINGCOMM_URL=tcp://n:5", "tcp://n:5?rank=2&world_size=4&server=0", 2, 4, 0, 2),
     GOOD_URL(OMPI " RINGCOMM_URL=env://" MASTER, "tcp://h:29500?rank=2&world_size=4&server=0", 2, 4,
@@ -98,11 +100,11 @@ static const struct row rows[] = {
     BAD(SLURM " SLURM_STEP_NODELIST=a/b", "SLURM_STEP_NODELIST=a/b", "first node"),
     BAD(SLURM " SLURM_STEP_NODELIST=]a", "SLURM_STEP_NODELIST=]a", "first node"),
     BAD(SLURM " SLURM_PROCID=9", "rank 9 (SLURM_PROCID)", "5 (SLURM_STEP_NUM_TASKS)"),
-    /* a list that makes no sense tells nothing */
+    /* an invalid list is ignored */
     GOOD_MEETING(SLURM " SLURM_STEP_TASKS_PER_NODE=2(x", "tcp://node07:6", 4, 5, 0, 0),
     GOOD_MEETING(SLURM " SLURM_STEP_TASKS_PER_NODE=2;2", "tcp://node07:6", 4, 5, 0, 0),
 
-    /* precedence: ours, torchrun's, Open MPI's, PMI's, Slurm's */
+    /* precedence: our variables, torchrun's, Open MPI's, PMI's, Slurm's */
     GOOD_URL(OMPI " RINGCOMM_RANK=0 RINGCOMM_WORLD_SIZE=3 RINGCOMM_URL=tcp://n:5",
              "tcp://n:5?rank=0&world_size=3&server=1", 0, 3, -1, 0),
     GOOD_URL(OMPI " " PMI " " SLURM " RINGCOMM_RANK=0 RINGCOMM_WORLD_SIZE=3 RINGCOMM_URL=tcp://n:5",
@@ -112,7 +114,7 @@ static const struct row rows[] = {
     GOOD_URL(TORCH " " OMPI " TORCHELASTIC_RUN_ID=x", "tcp://h:29500?rank=1&world_size=4&server=0",
              1, 4, 1, 2), /* mpirun started one torchrun per machine */
     GOOD_URL("RANK=2 WORLD_SIZE=4" MASTER " " OMPI, "tcp://h:29500?rank=2&world_size=4&server=0", 2,
-             4, 0, 2), /* the same, said twice */
+             4, 0, 2), /* the same value twice */
     GOOD_URL(OMPI " " BATCH MASTER, "tcp://h:29500?rank=2&world_size=4&server=0", 2, 4, 0, 2),
     GOOD_MEETING(PMI " " SLURM, "pmi:9", 3, 6, 1, 2),
     GOOD_MEETING("WORLD_SIZE=6 RANK= " PMI, "pmi:9", 3, 6, 1, 2),
@@ -159,12 +161,12 @@ static void environments(void **state) {
         check_row(&rows[i]);
 }
 
-/* With a PMIx server of the launcher's own, and a library to speak to it, ranks meet there; a
- * server that the environment was inherited with does not count. */
+/* With a PMIx server of the launcher itself and a PMIx library, ranks meet there. A server in an
+ * inherited environment does not count. */
 static void pmix_rows(void **state) {
     static const char slurm[] = SLURM " PMIX_RANK=4 PMIX_NAMESPACE=slurm.pmix.12.";
     static const struct {
-        const char *env, *more, *meeting; /* NULL: not by PMIx */
+        const char *env, *more, *meeting; /* NULL: PMIx is not used */
     } all[] = {
         {OMPI, " PMIX_RANK=2 PMIX_NAMESPACE=job7", "pmix:job7"},
         {OMPI, " PMIX_RANK=2 PMIX_NAMESPACE=job7 RINGCOMM_URL=env://", "pmix:job7"},
@@ -184,7 +186,8 @@ static void pmix_rows(void **state) {
         struct rcmi_launch l = {0};
         snprintf(text, sizeof text, "%s%s", all[i].env, all[i].more);
         environment(text);
-        rcm_status status = rcmi_launch_resolve(NULL, &l); /* Open MPI's other means may not be */
+        /* Open MPI's other means may not exist. */
+        rcm_status status = rcmi_launch_resolve(NULL, &l);
         const bool met = status == RCM_OK && l.meeting && strncmp(l.meeting, "pmix:", 5) == 0;
         if (met != (usable && all[i].meeting))
             fail_msg("(%s): %s", text, status == RCM_OK ? l.origin : rcm_last_error());
@@ -195,7 +198,7 @@ static void pmix_rows(void **state) {
     }
 }
 
-/* Of which job, and who says so. */
+/* The job id, and the variable that sets it. */
 static void job_ids(void **state) {
     static const struct {
         const char *env, *id, *from; /* NULL: none */
@@ -207,14 +210,14 @@ static void job_ids(void **state) {
         {PMI MASTER " PMI_JOBID=12.3", "12.3", "PMI_JOBID"},
         {SLURM MASTER, "12.0", "SLURM_JOB_ID and SLURM_STEP_ID"},
         {SLURM MASTER " SLURM_RESTART_COUNT=2", "12.0", "SLURM_JOB_ID and SLURM_STEP_ID"},
-        /* the script of the step numbers its ranks by other names, or in another order */
+        /* the script of the step gives its ranks other names, or another order */
         {SLURM MASTER " RANK=4 WORLD_SIZE=5", "12.0", "SLURM_JOB_ID and SLURM_STEP_ID"},
         {SLURM MASTER " RINGCOMM_RANK=0 RINGCOMM_WORLD_SIZE=5", "12.0",
          "SLURM_JOB_ID and SLURM_STEP_ID"},
-        /* or starts several jobs, or is not of a step */
+        /* or it starts several jobs, or does not belong to a step */
         {SLURM MASTER " RANK=1 WORLD_SIZE=2", "", NULL},
         {"RANK=1 WORLD_SIZE=4 " BATCH MASTER, "", NULL},
-        /* torchrun's own, or none */
+        /* torchrun's id, or none */
         {TORCH " TORCHELASTIC_RUN_ID=run7", "run7", "TORCHELASTIC_RUN_ID"},
         {TORCH " TORCHELASTIC_RUN_ID=run7 TORCHELASTIC_RESTART_COUNT=3", "run7",
          "TORCHELASTIC_RUN_ID"},
@@ -222,7 +225,7 @@ static void job_ids(void **state) {
         {TORCH " TORCHELASTIC_RUN_ID=run7 RINGCOMM_JOB_ID=mine", "mine", "RINGCOMM_JOB_ID"},
         {SLURM MASTER " RINGCOMM_JOB_ID=mine", "mine", "RINGCOMM_JOB_ID"},
         {TORCH " RINGCOMM_JOB_ID=", "", NULL},
-        /* one that does not fit a word of 64 bytes is told apart all the same */
+        /* an id longer than 64 bits is still distinguished */
         {TORCH " RINGCOMM_JOB_ID=0123456789012345678901234567890123456789012345678901234567890123",
          "0123456789012345678901234567890123456789012345678901234567890123", "RINGCOMM_JOB_ID"},
         {TORCH " RINGCOMM_JOB_ID=01234567890123456789012345678901234567890123456789012345678901234",
@@ -244,13 +247,13 @@ static void job_ids(void **state) {
     }
 }
 
-/* ---- Worlds of options beside the environment's ---------------------------------------------- */
+/* ---- Worlds of options next to the environment's --------------------------------------------- */
 
 #define RINGRUN                                                                                    \
     "RINGCOMM_RANK=1 RINGCOMM_WORLD_SIZE=4 RINGCOMM_LOCAL_RANK=1 RINGCOMM_LOCAL_WORLD_SIZE=4 "     \
     "RINGCOMM_URL=tcp://127.0.0.1:7?server=0 RINGCOMM_JOB_ID=ours"
 
-/* Where options say to meet. */
+/* The meeting point that the options name. */
 enum at { AT_ENV, AT_URL, AT_MASTER, AT_STORE, AT_ID };
 
 static struct rcm_store *apart_store;
@@ -270,7 +273,7 @@ static void apart_resolve(const char *env, int rank, int size, enum at at, struc
     assert_int_equal(l->world_size, size);
 }
 
-/* A world of options under every launcher has none of the launcher's local numbers, ids and
+/* A world made by options under each launcher uses none of the launcher's local ranks, ids and
  * counts. */
 static void apart(void **state) {
     static const char *const launchers[] = {
@@ -287,7 +290,7 @@ static void apart(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
         for (size_t k = 0; k < 3; k++)
-            for (int size = 2; size <= 4; size += 2) { /* 4: as many as torchrun's */
+            for (int size = 2; size <= 4; size += 2) { /* 4: the size of torchrun's world */
                 struct rcmi_launch l = {0};
                 apart_resolve(launchers[i], 1, size, places[k], &l);
                 if (l.local_rank != -1 || l.local_size != 0 || l.attempt != 0)
@@ -299,7 +302,8 @@ static void apart(void **state) {
             }
 }
 
-/* What was set by hand counts there, and at the launcher's own place all that agrees does. */
+/* Values that the user set by hand count there; at the launcher's own meeting point all values that
+ * agree count. */
 static void not_apart(void **state) {
     static const struct {
         const char *env;
@@ -314,7 +318,7 @@ static void not_apart(void **state) {
         {TORCH " TORCHELASTIC_RUN_ID=r TORCHELASTIC_RESTART_COUNT=2", 1, 4, AT_MASTER, 1, 2, 2,
          "r"},
         {TORCH " LOCAL_WORLD_SIZE=4", 1, 2, AT_ENV, -1, 0, 0, ""},
-        {TORCH " LOCAL_WORLD_SIZE=4", 0, 4, AT_ENV, -1, 0, 0, ""}, /* ranks numbered anew */
+        {TORCH " LOCAL_WORLD_SIZE=4", 0, 4, AT_ENV, -1, 0, 0, ""}, /* ranks in another order */
         {OMPI MASTER, 2, 4, AT_ENV, -1, 0, 0, ""},
         {"LOCAL_RANK=3 LOCAL_WORLD_SIZE=4" MASTER, 1, 2, AT_ENV, -1, 0, 0, ""},
         {RINGRUN, 1, 4, AT_ENV, 1, 4, 0, "ours"},
@@ -344,13 +348,13 @@ static int apart_end(void **state) {
     return 0;
 }
 
-/* What is shown of it. */
+/* The report for users. */
 static void items(void **state) {
     static const struct rcm_launch_item want[] = {
         {"rank", "3", "PMI_RANK"},
         {"world_size", "6", "WORLD_SIZE"},
         {"local_rank", "1", "MPI_LOCALRANKID"},
-        {"local_world_size", "", "not told"},
+        {"local_world_size", "", "not set"},
         {"url", "tcp://h:29500", "MASTER_ADDR and MASTER_PORT"},
         {"job_id", "run7", "TORCHELASTIC_RUN_ID"},
     };
@@ -371,7 +375,7 @@ static void items(void **state) {
     check_error_names("WORLD_SIZE is not set");
 }
 
-/* Options and a given store need nothing that a launcher does not say. */
+/* Options and a given store need no launcher variable. */
 static void options_win(void **state) {
     struct rcm_init_options o = RCM_INIT_OPTIONS_INIT;
     struct rcmi_launch l;
@@ -382,7 +386,7 @@ static void options_win(void **state) {
     o.url = "tcp://n:5";
     check_ok(rcmi_launch_resolve(&o, &l));
     assert_string_equal(l.url, "tcp://n:5?rank=1&world_size=2&server=0");
-    assert_int_equal(l.local_rank, -1); /* Open MPI's is that of another rank */
+    assert_int_equal(l.local_rank, -1); /* Open MPI's is of another rank */
     assert_string_equal(l.origin, "rank from options.rank, world size from options.world_size, "
                                   "store from options.url");
     rcmi_launch_fini(&l);
@@ -398,7 +402,7 @@ static void options_win(void **state) {
     rcm_store_close(o.store);
 }
 
-/* A directory that others may write to is not believed. */
+/* A directory that other users can write to is rejected. */
 static void session_directory(void **state) {
     char *dir = fresh_path(), env[600];
     struct rcmi_launch l;
@@ -418,7 +422,7 @@ static void session_directory(void **state) {
     rcmi_launch_fini(&l);
     assert_int_equal(chmod(dir, 0777), 0);
     check_status(RCM_ERR_CONFIG, rcmi_launch_resolve(NULL, &l));
-    check_error_names("not this user's alone");
+    check_error_names("others can write to it");
     rmdir(dir);
     remove_path(dir);
 }

@@ -48,7 +48,7 @@ void *shared_memory(size_t bytes) {
 
 /* ---- Jobs ---------------------------------------------------------------------------------- */
 
-/* In a child, which is not to outlive a test that is killed. */
+/* Runs in a child, which must not outlive a killed test. */
 static void die_with_parent(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -57,7 +57,7 @@ static void die_with_parent(pid_t parent) {
 
 static _Atomic bool *goes; /* of this process, if it is a late rank */
 
-/* The library's. */
+/* Replaces the library's send. */
 ssize_t send(int fd, const void *bytes, size_t len, int flags) {
     while (goes && !*goes && memmem(bytes, len, "/rank/all", 9))
         usleep(1000);
@@ -66,7 +66,7 @@ ssize_t send(int fd, const void *bytes, size_t len, int flags) {
 
 static void rank_run(const struct job *job, int rank) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
-    struct told *told = &job->told[rank];
+    struct outcome *outcome = &job->outcome[rank];
     rcm_comm *comm = NULL;
     float mine = (float)job->number;
     options.rank = rank;
@@ -99,23 +99,23 @@ static void rank_run(const struct job *job, int rank) {
     usleep((useconds_t)job->pause_us[rank]);
     const double start = now();
     do {
-        told->tries++;
-        told->status = rcm_init(&options, &comm);
-    } while (job->again && told->status == RCM_ERR_TIMEOUT && now() - start < SOON_S);
-    told->seconds = now() - start;
-    snprintf(told->text, sizeof told->text, "%s", told->status ? rcm_last_error() : "");
-    told->joined = true;
+        outcome->tries++;
+        outcome->status = rcm_init(&options, &comm);
+    } while (job->again && outcome->status == RCM_ERR_TIMEOUT && now() - start < SOON_S);
+    outcome->seconds = now() - start;
+    snprintf(outcome->text, sizeof outcome->text, "%s", outcome->status ? rcm_last_error() : "");
+    outcome->joined = true;
     while (comm && job->hold && *job->hold)
         usleep(1000);
-    if (comm && rcm_all_reduce(comm, &mine, &told->sum, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL))
-        told->sum = -1;
+    if (comm && rcm_all_reduce(comm, &mine, &outcome->sum, 1, RCM_FLOAT32, RCM_SUM, NULL, NULL))
+        outcome->sum = -1;
     if (job->orphan)
         _exit(0);
-    told->destroyed = rcm_destroy(comm);
+    outcome->destroyed = rcm_destroy(comm);
     exit(0);
 }
 
-/* In the process that is the ranks' parent. */
+/* Runs in the process that is the ranks' parent. */
 static void ranks_fork(struct job *job, int first, int last) {
     const pid_t parent = getpid();
     for (int r = first; r <= last; r++) {
@@ -136,9 +136,9 @@ static void ranks_wait(struct job *job) {
 
 void job_start_some(struct job *job, int first, int last) {
     fflush(NULL);
-    if (!job->told)
-        job->told = shared_memory(sizeof(struct told) * RANKS_MAX);
-    memset(job->told, 0, sizeof(struct told) * RANKS_MAX);
+    if (!job->outcome)
+        job->outcome = shared_memory(sizeof(struct outcome) * RANKS_MAX);
+    memset(job->outcome, 0, sizeof(struct outcome) * RANKS_MAX);
     if (!job->apart) {
         ranks_fork(job, first, last);
         return;
@@ -165,14 +165,14 @@ void job_wait(struct job *job) {
 }
 
 void job_await_init(const struct job *job, int rank) {
-    while (!job->told[rank].joined)
+    while (!job->outcome[rank].joined)
         usleep(1000);
 }
 
 void job_refused(const struct job *job, int first, int last, const char *a, const char *b,
                  const char *c) {
     for (int r = first; r <= last; r++) {
-        const struct told *t = &job->told[r];
+        const struct outcome *t = &job->outcome[r];
         printf("  rank %d after %.2f s: %s %s\n", r, t->seconds,
                rcm_status_name((rcm_status)t->status), t->text);
         CHECK(t->status < 0, "rank %d was not refused", r);
@@ -184,10 +184,10 @@ void job_refused(const struct job *job, int first, int last, const char *a, cons
 
 void job_went_well(const struct job *job) {
     for (int r = 0; r < job->size; r++)
-        CHECK(job->told[r].status == RCM_OK && job->told[r].destroyed == RCM_OK &&
-                  job->told[r].sum == (float)(job->number * job->size),
-              "rank %d of job %d: %s, sum %g", r, job->number, job->told[r].text,
-              (double)job->told[r].sum);
+        CHECK(job->outcome[r].status == RCM_OK && job->outcome[r].destroyed == RCM_OK &&
+                  job->outcome[r].sum == (float)(job->number * job->size),
+              "rank %d of job %d: %s, sum %g", r, job->number, job->outcome[r].text,
+              (double)job->outcome[r].sum);
 }
 
 /* ---- Files --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs whose ranks are forked by a test, meet in a store, add up their jobs' numbers, and tell how
- * it went. For one thread of one process. */
+/* Jobs whose ranks are forked by a test, meet in a store, sum their jobs' numbers and report the
+ * outcome. For one thread of one process. */
 #ifndef TEST_LAUNCH_JOBS_H
 #define TEST_LAUNCH_JOBS_H
 
@@ -23,8 +23,8 @@ extern int errors;
         }                                                                                          \
     } while (0)
 
-/* Where the jobs of a case meet: set by the case, or by file_new: a file that is not there yet, in
- * a folder of its own, which file_remove removes. */
+/* The meeting point of a case's jobs: set by the case, or by file_new to a new file in a folder of
+ * its own, which file_remove removes. */
 extern char url[100], path[60];
 void file_new(void);
 void file_remove(void);
@@ -32,10 +32,10 @@ void file_remove(void);
 double now(void);
 void *shared_memory(size_t bytes);
 
-/* What a rank tells; in memory shared with the test. */
-struct told {
-    _Atomic bool joined; /* rcm_init is over, read while the rank still runs */
-    _Atomic int tries;   /* of rcm_init that have begun */
+/* The outcome of a rank; in memory shared with the test. */
+struct outcome {
+    _Atomic bool joined; /* rcm_init has returned; read while the rank still runs */
+    _Atomic int tries;   /* calls of rcm_init that have begun */
     int status;
     char text[512];
     double seconds;
@@ -46,24 +46,24 @@ struct told {
 struct job {
     const char *url;
     int number, size;
-    bool apart;         /* the ranks' parent is a process of their own */
+    bool apart;         /* the ranks' parent is a process of its own */
     bool orphan;        /* ends without rcm_destroy */
-    _Atomic bool *hold; /* the ranks go on when this is false; NULL: at once */
+    _Atomic bool *hold; /* the ranks continue when this is false; NULL: at once */
     const char *ports;  /* RINGCOMM_PORTS of rank 1 */
-    bool no_files;      /* rank 0 may make none: it has no shared memory, and no other transport */
-    const char *log;    /* file for its messages; NULL: as the test's */
-    int timeout_ms;     /* 0: a minute */
-    bool again;         /* a rank whose rcm_init timed out calls it again, for a minute */
+    bool no_files;      /* rank 0 cannot create files: no shared memory, no other transport */
+    const char *log;    /* file for its log; NULL: that of the test */
+    int timeout_ms;     /* 0: 60 s */
+    bool again;         /* a rank whose rcm_init timed out calls it again, for up to 60 s */
     const char *id;     /* RINGCOMM_JOB_ID; NULL: none */
-    int forgets;        /* this rank, if it is not 0, has no id */
-    int late; /* this rank, if it is not 0, has joined, and is slow to ask for the others: */
+    int forgets;        /* this rank, unless 0, has no id */
+    int late;           /* this rank, unless 0, has joined, and delays its look for the others: */
     _Atomic bool *late_goes; /* until this is true */
-    _Atomic int *turn;    /* a rank begins when this has reached its number below; NULL: at once */
-    int turns[RANKS_MAX]; /* 0: it does not come */
-    int pause_us[RANKS_MAX]; /* and after this */
-    int counts[RANKS_MAX];   /* TORCHELASTIC_RESTART_COUNT; 0: as the test's */
+    _Atomic int *turn;       /* a rank starts when this reaches its number below; NULL: at once */
+    int turns[RANKS_MAX];    /* 0: it does not start */
+    int pause_us[RANKS_MAX]; /* and waits so long */
+    int counts[RANKS_MAX];   /* TORCHELASTIC_RESTART_COUNT; 0: that of the test */
     pid_t pids[RANKS_MAX], parent;
-    struct told *told;
+    struct outcome *outcome;
 };
 
 void job_start(struct job *job);
@@ -71,17 +71,17 @@ void job_start_some(struct job *job, int first, int last);
 void job_wait(struct job *job);
 void job_await_init(const struct job *job, int rank);
 
-/* Everybody was refused, soon, with all of these words. */
+/* All these ranks were rejected soon, with an error that contains all of these texts. */
 void job_refused(const struct job *job, int first, int last, const char *a, const char *b,
                  const char *c);
 void job_went_well(const struct job *job);
 
-/* A listener on a free port of loopback, none that the kernel gives to connections: it has to be
- * free still when a job wants it. */
+/* A listener on a free loopback port, outside of the range of outgoing connections: the port must
+ * still be free when a job uses it. */
 int listener(int *ret_port);
-/* A free port, by the same rule. */
+/* A free port, chosen in the same way. */
 int free_port(void);
-/* A store of no job at that port, in a process of its own: to be killed. */
+/* Starts a store of no job at that port, in a process of its own, which the caller kills. */
 pid_t store_serve(int port);
 
 #endif

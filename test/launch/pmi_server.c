@@ -8,13 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void say(struct pmi_server *s, int i, const char *text) {
+static void send_line(struct pmi_server *s, int i, const char *text) {
     char bytes[16384];
     size_t len = strlen(text);
     assert(len < sizeof bytes);
     for (size_t k = 0; k <= len; k++)
         bytes[k] = text[k] == '\1' ? '\0' : text[k];
-    for (size_t k = 0; k < len;) { /* in two parts, as sockets may */
+    for (size_t k = 0; k < len;) { /* in two parts, as sockets may deliver it */
         size_t part = k == 0 && len > 5 ? 5 : len - k;
         ssize_t n = send(s->server_fd[i], bytes + k, part, MSG_NOSIGNAL);
         if (n <= 0)
@@ -29,7 +29,7 @@ static void hang_up(struct pmi_server *s, int i) {
     s->server_fd[i] = -1;
 }
 
-/* The value of name= in a line, without the blank behind it. */
+/* The value of name= in a line, without the following blank. */
 static void field(const char *line, const char *name, char *value, size_t cap) {
     const char *at = strstr(line, name);
     value[0] = '\0';
@@ -39,13 +39,13 @@ static void field(const char *line, const char *name, char *value, size_t cap) {
 
 static void put(struct pmi_server *s, int i, const char *line) {
     if (s->keys == PMI_KEYS) {
-        say(s, i, "cmd=put_result rc=-1 msg=full\n");
+        send_line(s, i, "cmd=put_result rc=-1 msg=full\n");
         return;
     }
     field(line, " key=", s->key[s->keys], sizeof s->key[0]);
     field(line, " value=", s->value[s->keys], sizeof s->value[0]);
     s->keys++;
-    say(s, i, "cmd=put_result rc=0 msg=success\n");
+    send_line(s, i, "cmd=put_result rc=0 msg=success\n");
 }
 
 static void get(struct pmi_server *s, int i, const char *line) {
@@ -55,10 +55,10 @@ static void get(struct pmi_server *s, int i, const char *line) {
         if (strcmp(s->key[k], key) == 0) {
             snprintf(answer, sizeof answer, "cmd=get_result rc=0 msg=success value=%s\n",
                      s->value[k]);
-            say(s, i, answer);
+            send_line(s, i, answer);
             return;
         }
-    say(s, i, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+    send_line(s, i, "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
 }
 
 static void barrier(struct pmi_server *s) {
@@ -66,14 +66,14 @@ static void barrier(struct pmi_server *s) {
         return;
     s->waiting = 0;
     for (int i = 0; i < s->n; i++)
-        say(s, i, "cmd=barrier_out\n");
+        send_line(s, i, "cmd=barrier_out\n");
 }
 
 static void fail_as_told(struct pmi_server *s, int i) {
     if (!s->fault.answer)
         return;
     if (s->fault.answer[0]) {
-        say(s, i, s->fault.answer);
+        send_line(s, i, s->fault.answer);
         return;
     }
     for (int k = 0; k < s->n; k++)
@@ -88,13 +88,13 @@ static void command(struct pmi_server *s, int i, const char *line) {
     if (s->fault.at && strcmp(cmd, s->fault.at) == 0) {
         fail_as_told(s, i);
     } else if (strcmp(cmd, "init") == 0) {
-        say(s, i, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+        send_line(s, i, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
     } else if (strcmp(cmd, "get_maxes") == 0) {
         snprintf(answer, sizeof answer, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=%s\n",
                  s->vallen_max);
-        say(s, i, answer);
+        send_line(s, i, answer);
     } else if (strcmp(cmd, "get_my_kvsname") == 0) {
-        say(s, i, "cmd=my_kvsname kvsname=kvs_1_0\n");
+        send_line(s, i, "cmd=my_kvsname kvsname=kvs_1_0\n");
     } else if (strcmp(cmd, "put") == 0) {
         put(s, i, line);
     } else if (strcmp(cmd, "get") == 0) {
@@ -102,10 +102,10 @@ static void command(struct pmi_server *s, int i, const char *line) {
     } else if (strcmp(cmd, "barrier_in") == 0) {
         barrier(s);
     } else if (strcmp(cmd, "finalize") == 0) {
-        say(s, i, "cmd=finalize_ack\n");
+        send_line(s, i, "cmd=finalize_ack\n");
         hang_up(s, i);
     } else {
-        say(s, i, "cmd=unknown\n");
+        send_line(s, i, "cmd=unknown\n");
     }
 }
 

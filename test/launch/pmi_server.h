@@ -8,10 +8,10 @@
 #define PMI_CLIENTS 8
 #define PMI_KEYS    16
 
-/* What it does wrong, and where: when it is asked `at`. */
+/* A fault of the server: it happens at the request `at`. */
 struct pmi_fault {
-    const char *at;     /* "barrier_in"; NULL: nothing is wrong */
-    const char *answer; /* sent instead, "\1" standing for a NUL; NULL: says nothing more and stays;
+    const char *at;     /* "barrier_in"; NULL: no fault */
+    const char *answer; /* sent instead, "\1" standing for a NUL; NULL: is silent from then on;
                            "": closes every connection */
 };
 
@@ -27,10 +27,10 @@ struct pmi_server {
     size_t have[PMI_CLIENTS];
 };
 
-/* The sockets first, so that children can be forked before there is a thread. */
+/* Opens the sockets first, so that children can be forked before there is a thread. */
 void pmi_server_open(struct pmi_server *s, int n, struct pmi_fault fault);
 void pmi_server_start(struct pmi_server *s);
-/* Waits until all clients have closed their ends, which the caller's copies are now. */
+/* Waits until all clients have closed their ends; the caller's copies are closed. */
 void pmi_server_stop(struct pmi_server *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client of PMI-1 against a process manager that answers, refuses, garbles, stays silent and
+/* The client of PMI-1 with a process manager that answers, rejects, sends garbage, is silent or
  * dies; then ranks that meet through it. */
 #include "../store/check.h"
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void put_and_get(void **state) {
     check_ok(rcmi_pmi1_get(&pmi, "long", soon(), value, sizeof value));
     assert_string_equal(value, longest);
 
-    /* too long for the server, for the caller, for the protocol: nothing is harmed */
+    /* too long for the server, for the caller, for the protocol: no other damage */
     memset(value, 'y', 1024);
     value[1024] = '\0';
     check_status(RCM_ERR_INVALID, rcmi_pmi1_put(&pmi, "k", value, soon()));
@@ -61,7 +61,7 @@ static void put_and_get(void **state) {
 
 static char endless[9001]; /* longer than any line */
 
-/* Goes through the calls in order and returns the first failure. */
+/* Makes all calls in order; returns the first failure. */
 static rcm_status whole_life(int fd, rcmi_deadline deadline, const char **ret_step) {
     struct rcmi_pmi1 pmi;
     char value[200];
@@ -89,7 +89,7 @@ static void faults(void **state) {
         rcm_status status;
         const char *text;
     } table[] = {
-        {{"init", "cmd=response_to_init rc=-1\n"}, "init", RCM_ERR_UNSUPPORTED, "no PMI 1.1"},
+        {{"init", "cmd=response_to_init rc=-1\n"}, "init", RCM_ERR_UNSUPPORTED, "support PMI 1.1"},
         {{"init", "cmd=init_ack\n"}, "init", RCM_ERR_PROTOCOL, "cmd=init_ack"},
         {{"init", "HTTP/1.0 400 Bad Request\r\n"}, "init", RCM_ERR_PROTOCOL, "HTTP/1.0"},
         {{"init", "\n"}, "init", RCM_ERR_PROTOCOL, "response_to_init"},
@@ -135,7 +135,8 @@ static void faults(void **state) {
     }
 }
 
-/* After a request without an answer, nothing is sent that its late answer would be taken for. */
+/* After a request without an answer the client sends no request that the late answer could
+ * match. */
 static void broken_stays_broken(void **state) {
     struct pmi_server s;
     struct rcmi_pmi1 pmi;
@@ -147,7 +148,7 @@ static void broken_stays_broken(void **state) {
     check_status(RCM_ERR_TIMEOUT, rcmi_pmi1_barrier(&pmi, rcmi_deadline_in(50)));
     check_status(RCM_ERR_PROTOCOL, rcmi_pmi1_get(&pmi, "k", soon(), value, sizeof value));
     check_error_names("earlier failure");
-    check_ok(rcmi_pmi1_finalize(&pmi, soon())); /* says goodbye, awaits nothing */
+    check_ok(rcmi_pmi1_finalize(&pmi, soon())); /* sends the end without waiting for an answer */
     pmi_server_stop(&s);
     assert_int_equal(s.finalized, 1);
 }
@@ -156,7 +157,7 @@ static void broken_stays_broken(void **state) {
 
 #define ROUNDS 2
 
-/* One rank's whole process: meets the others twice. Exit status 0 if all is well. */
+/* The whole process of a rank: meets the others twice. Exit status 0 on success. */
 static int rank_run(int rank, int size, int local_size, int fd, int64_t timeout_ms) {
     char text[24];
     const char *const names[] = {"PMI_RANK", "PMI_SIZE", "PMI_FD", "MPI_LOCALNRANKS"};
@@ -174,7 +175,7 @@ static int rank_run(int rank, int size, int local_size, int fd, int64_t timeout_
             return 2;
         status = rcmi_launch_open(&launch, NULL, timeout_ms, &store);
         rcmi_launch_fini(&launch);
-        if (status == RCM_OK) /* a store of the round before would count on */
+        if (status == RCM_OK) /* the counter would continue in a store of the earlier round */
             status = rcm_store_add(store, "arrived", 1, &arrived);
         const char *const all = "all";
         if (status == RCM_OK && arrived == size)
@@ -207,7 +208,7 @@ static int job_run(int n, int local_size, struct pmi_fault fault, int64_t timeou
     for (int r = 0; r < n; r++) {
         pid[r] = fork();
         if (pid[r] == 0) {
-            for (int k = 0; k < n; k++) { /* so that ends are seen when processes end */
+            for (int k = 0; k < n; k++) { /* so that the server sees the end of a process */
                 close(s.server_fd[k]);
                 if (k != r)
                     close(s.client_fd[k]);
@@ -230,7 +231,7 @@ static int job_run(int n, int local_size, struct pmi_fault fault, int64_t timeou
 static void ranks_meet(void **state) {
     static const struct {
         int n, local_size;
-    } table[] = {{2, 2}, {5, 5}, {4, 2}}; /* the last: as if on two machines */
+    } table[] = {{2, 2}, {5, 5}, {4, 2}}; /* the last one: as if on two machines */
     int finalized;
     (void)state;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -243,18 +244,18 @@ static void ranks_meet(void **state) {
 static void ranks_and_a_bad_manager(void **state) {
     int finalized;
     (void)state;
-    /* dies: all ranks learn it at once */
+    /* the server dies: all ranks fail at once */
     double start = seconds_now();
     assert_int_equal(job_run(3, 3, (struct pmi_fault){"barrier_in", ""}, 20000, 4, &finalized), 3);
     assert_true(seconds_now() - start < 10);
-    /* silent: all ranks give up at their deadline, and say goodbye all the same */
+    /* it is silent: all ranks fail at their deadline, and still send the end */
     start = seconds_now();
     assert_int_equal(job_run(3, 3, (struct pmi_fault){"barrier_in", NULL}, 500, 3, &finalized), 3);
     assert_true(seconds_now() - start < 10);
     assert_int_equal(finalized, 3);
 }
 
-/* PMI_FD that leads nowhere. */
+/* A PMI_FD that is no socket. */
 static void no_socket(void **state) {
     struct rcmi_launch launch;
     rcm_store *store;
@@ -269,7 +270,7 @@ static void no_socket(void **state) {
     setenv("PMI_FD", text, 1);
     check_ok(rcmi_launch_resolve(NULL, &launch));
     check_status(RCM_ERR_CONFIG, rcmi_launch_open(&launch, NULL, 1000, &store));
-    check_error_names("no open socket");
+    check_error_names("not an open socket");
     check_error_names("MASTER_ADDR");
     rcmi_launch_fini(&launch);
     close(pipes[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* That rendezvous/launch/pmix_abi.h restates the real header rightly; built only where there is
- * one. */
+/* Compares rendezvous/launch/pmix_abi.h with the real header; built only where that is
+ * installed. */
 #include <pmix.h>
 #include <stddef.h>
 #include <string.h>

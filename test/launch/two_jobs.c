@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two jobs of one parent that were told to meet at the same place, in every order that matters: no
- * rank of the one is ever in a world with a rank of the other.
+ * Two jobs of one parent with the same meeting point, in every order that matters: no rank of one
+ * job is ever in a world with a rank of the other.
  *     two_jobs CASE
  *     two_jobs rounds N
  */
@@ -27,7 +27,7 @@ struct pair {
     struct job job[2];
     _Atomic int *turn;
     _Atomic bool *hold, *goes;
-    rcm_store *store; /* in which they meet, once it is there; while ranks come */
+    rcm_store *store; /* their meeting point once it exists; kept while ranks start */
 };
 
 static void pair_init(struct pair *pair, int size_a, int size_b) {
@@ -44,7 +44,7 @@ static void pair_init(struct pair *pair, int size_a, int size_b) {
                                     .late_goes = pair->goes};
 }
 
-/* Everybody who comes has been told; then those that were not refused go on, and end. */
+/* Waits for the results of all started ranks; then those that joined continue and end. */
 static void pair_finish(struct pair *pair) {
     for (int i = 0; i < 2; i++)
         for (int r = 0; r < pair->job[i].size; r++)
@@ -55,12 +55,12 @@ static void pair_finish(struct pair *pair) {
         job_wait(&pair->job[i]);
 }
 
-/* Who has been let in is with its own, of whom all are there. */
+/* Each rank that joined is in a world of its own job, which is complete. */
 static void pair_not_mixed(const struct pair *pair) {
     for (int i = 0; i < 2; i++)
         for (int r = 0; r < pair->job[i].size; r++) {
             const struct job *job = &pair->job[i];
-            const struct told *t = &job->told[r];
+            const struct outcome *t = &job->outcome[r];
             CHECK(t->status != RCM_OK || job->turns[r] == 0 ||
                       t->sum == (float)(job->number * job->size),
                   "the jobs were mixed: rank %d of %c has sum %g", r, 'A' + i, (double)t->sum);
@@ -75,12 +75,11 @@ static bool is_claimed(rcm_store *store, int rank) {
     const rcm_status status = rcm_store_try_get(store, key, &value, &len);
     if (status == RCM_OK)
         free(value);
-    return status != RCM_ERR_NOT_FOUND; /* or the store has gone */
+    return status != RCM_ERR_NOT_FOUND; /* or the store is gone */
 }
 
-/* "A0", "B1!", "A2~": the rank that comes, "!": and hears that it cannot join before the next
- * comes,
- * "~": and is late, until the last one has heard that, and the others had time to. */
+/* "A0", "B1!", "A2~": job and rank to start. "!": its rejection comes before the next start. "~":
+ * it is late, until the last rank is rejected and the others had time. */
 static void step(struct pair *pair, const char *word) {
     const struct job *job = &pair->job[word[0] - 'A'];
     const int rank = word[1] - '0';
@@ -91,7 +90,7 @@ static void step(struct pair *pair, const char *word) {
         CHECK(rcm_store_open(client, INIT_MS, &pair->store) == RCM_OK, "%s: %s", client,
               rcm_last_error());
     }
-    while (!job->told[rank].joined && pair->store &&
+    while (!job->outcome[rank].joined && pair->store &&
            (word[2] == '!' || !is_claimed(pair->store, rank)))
         usleep(1000);
 }
@@ -110,7 +109,7 @@ static void let_late_go(struct pair *pair, const char *last) {
     *pair->goes = true;
 }
 
-/* Lets ranks come in this order. */
+/* Starts ranks in this order. */
 static void pair_run(struct pair *pair, const char *steps) {
     const char *last = steps;
     int turn = 0;
@@ -128,12 +127,12 @@ static void pair_run(struct pair *pair, const char *steps) {
 
 /* ---- Without ids --------------------------------------------------------------------------- */
 
-/* Everybody who came is told; of the well job nobody. */
+/* All started ranks are rejected; of the job `well` none is. */
 static void orders(void) {
     static const struct {
         const char *steps;
         int sizes[2];
-        char well; /* 0: neither */
+        char well; /* the job that succeeds; 0: neither */
     } rows[] = {
         {"A0 B1 A1", {2, 2}, 0},
         {"A0 B1 B0", {2, 2}, 0},
@@ -166,7 +165,7 @@ static void orders(void) {
 
 /* ---- With ids ------------------------------------------------------------------------------ */
 
-/* The job whose rank 0 came first goes on, as if the other had not been there. */
+/* The job whose rank 0 started first works, as if the other did not exist. */
 static void orders_with_ids(void) {
     static const struct {
         const char *steps;
@@ -181,7 +180,7 @@ static void orders_with_ids(void) {
         struct pair pair;
         const int at = (int)(i / 2), well = rows[at].well - 'A';
         const int port = free_port();
-        const pid_t pid = i % 2 ? store_serve(port) : 0; /* else rank 0 does */
+        const pid_t pid = i % 2 ? store_serve(port) : 0; /* else rank 0 serves it */
         snprintf(url, sizeof url, "tcp://127.0.0.1:%d%s", port, pid ? "?server=0" : "");
         pair_init(&pair, rows[at].size, rows[at].size);
         pair.job[0].id = "alpha";
@@ -201,7 +200,7 @@ static void forgotten_id(void) {
     for (int size = 2; size <= 3; size++)
         for (int r = 1; r < size; r++) {
             struct job job = {.url = url, .number = 1, .size = size, .id = "alpha", .forgets = r};
-            file_new(); /* what is said there stays for ranks that come late */
+            file_new(); /* the error stays in the store for late ranks */
             printf("rank %d of %d has none\n", r, size);
             job_start(&job);
             job_wait(&job);
@@ -212,7 +211,7 @@ static void forgotten_id(void) {
 
 /* ---- The same job again -------------------------------------------------------------------- */
 
-/* In a store that outlives it, as a job that died, and as the next attempt of one. */
+/* In a store that outlives it: after a job that died, and as the next attempt of one. */
 static void restarts(void) {
     struct job dies = {.url = url, .number = 1, .size = 3, .id = "alpha", .orphan = true};
     struct job job = {.url = url, .number = 2, .size = 3, .id = "alpha"};
@@ -241,7 +240,7 @@ static void restarts(void) {
     store_end(pid);
 }
 
-/* A rank that found nobody comes again: it is no second one. */
+/* A rank whose rcm_init timed out calls it again: it does not count as a second one. */
 static void rank_again(void) {
     struct job job = {.url = url, .number = 1, .size = 2, .timeout_ms = 300, .again = true};
     file_new();
@@ -249,7 +248,7 @@ static void rank_again(void) {
     job.turns[0] = 1;
     job.turns[1] = -1; /* at once */
     job_start(&job);
-    while (job.told[1].tries < 2)
+    while (job.outcome[1].tries < 2)
         usleep(1000);
     ++*job.turn;
     job_wait(&job);
@@ -259,7 +258,7 @@ static void rank_again(void) {
 
 /* ---- Rounds -------------------------------------------------------------------------------- */
 
-/* All begin at once, by odd rounds with ids. */
+/* All ranks start at once, in odd rounds with ids. */
 static void one_round(int number) {
     const int size = 2 + number / 2 % 2;
     const bool ids = number % 2;
@@ -269,7 +268,7 @@ static void one_round(int number) {
     pair_init(&pair, size, size);
     for (int i = 0; i < 2; i++) {
         pair.job[i].id = ids ? i ? "beta" : "alpha" : NULL;
-        pair.job[i].timeout_ms = ids ? 0 : 2500; /* a store may have gone before all came */
+        pair.job[i].timeout_ms = ids ? 0 : 2500; /* the store may be gone before a rank starts */
         for (int r = 0; r < size; r++) {
             pair.job[i].turns[r] = 1;
             pair.job[i].pause_us[r] = rand() % 5000;
@@ -280,7 +279,7 @@ static void one_round(int number) {
     *pair.turn = 1;
     pair_finish(&pair);
     pair_not_mixed(&pair);
-    const int well = pair.job[0].told[0].status != RCM_OK;
+    const int well = pair.job[0].outcome[0].status != RCM_OK;
     if (ids) {
         job_went_well(&pair.job[well]);
         job_refused(&pair.job[!well], 0, size - 1, "two jobs use", "job alpha", "job beta");

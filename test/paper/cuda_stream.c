@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Paper binding (compiled, not run): lowering a plan to a CUDA stream. The same steps become stream
+ * Paper binding (compiled, not run): lowers a plan to a CUDA stream. Steps become stream
  * operations: wait until a flag in memory reaches a value, a kernel or a copy, write a flag. No
- * kernel spins on a peer. What it shows: a plan is enough. Steps say which channel they read and
- * write; with one counter per channel end, counted while lowering, the i-th message of a channel is
- * flag value i, in slot i modulo slots; a slot may be overwritten when the reader's counter reached
- * i - slots. Slices are unrolled by the caller.
+ * kernel spins on a peer.
+ *
+ * It shows that a plan is sufficient. Steps name the channel they read and write. With one counter
+ * per channel end, counted while lowering, message i of a channel is flag value i, in slot i modulo
+ * slots. A slot may be overwritten when the reader's counter has reached i - slots. The caller
+ * unrolls slices.
  */
 #include "plan.h"
 
-/* Stand for cuStreamWaitValue64, cuStreamWriteValue64, cuMemcpyAsync, cuLaunchKernel. */
+/* Stand-ins for cuStreamWaitValue64, cuStreamWriteValue64, cuMemcpyAsync and cuLaunchKernel. */
 struct stream;
 void stream_wait(struct stream *stream, const uint64_t *flag, uint64_t at_least);
 void stream_write(struct stream *stream, uint64_t *flag, uint64_t value);
 void stream_copy(struct stream *stream, void *dst, const void *src, size_t bytes);
 void stream_reduce(struct stream *stream, void *dst, const void *const *srcs, int n, size_t bytes);
 
-/* Device memory of one channel end: what a cuda_ipc channel has mapped. */
+/* Device memory of one channel end, as a cuda_ipc channel maps it. */
 struct window {
     char *slots;
     size_t slot_bytes;
     uint32_t nslots;
-    uint64_t *written; /* messages so far, by the writer */
-    uint64_t *taken;   /* by the reader */
+    uint64_t *written; /* messages written so far */
+    uint64_t *taken;   /* messages read so far */
     uint64_t next;     /* counted while lowering */
 };
 
 struct lowering {
     const struct rcmi_plan *plan;
-    struct stream **lane; /* a stream each */
+    struct stream **lane; /* one stream per lane */
     struct window *windows;
     char *base[RCMI_SCRATCH + 1];
     size_t (*offset)(const struct rcmi_operand *operand);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A second, independent reading of plans; see interpreter.h. */
+/* A second, independent implementation of plans. See interpreter.h. */
 #include "interpreter.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 struct message {
     size_t length;
-    const struct play_element **from; /* each chunk: in data, or in the sender's buffer */
+    const struct play_element **from; /* per chunk: in data, or in the sender's buffer */
     struct play_element *data;
 };
 
@@ -19,14 +19,14 @@ struct channel {
     uint16_t number;
     uint32_t nreaders;
     uint64_t published;
-    uint64_t *released;       /* by each reader */
-    struct message *messages; /* slots of them */
+    uint64_t *released;       /* per reader */
+    struct message *messages; /* the slots */
 };
 
 /* A rank's end of a channel. */
 struct end {
     struct channel *channel;
-    uint32_t reader; /* which of its readers */
+    uint32_t reader; /* index of the reader */
 };
 
 struct lane {
@@ -39,9 +39,9 @@ struct lane {
 struct rank {
     const struct rcmi_plan *plan;
     struct end *ends;
-    struct play_element *in, *out; /* into the two below; in place into one of them */
+    struct play_element *in, *out; /* point into the two below; in place into one of them */
     struct play_element *own_in, *own_out, *scratch;
-    size_t *offsets[2]; /* elements before each position of IN and of OUT, and in all */
+    size_t *offsets[2]; /* elements before each position of IN and OUT, and the total */
     uint32_t lanes_left;
     bool started;
 };
@@ -56,13 +56,13 @@ struct player {
     struct play_options options;
     size_t nslices;
     uint64_t random;
-    int slow; /* rank that is left behind, -1 none */
+    int slow; /* the delayed rank, -1: none */
     bool barrier_broken, length_wrong;
     size_t largest; /* elements of the largest buffer */
     struct {
         size_t largest, slot;
         uint32_t slots;
-    } room; /* how large the memory is */
+    } room; /* size of the allocated memory */
 };
 
 static uint64_t player_random(struct player *p) {
@@ -104,7 +104,7 @@ static struct play_element combine(struct play_element a, struct play_element b)
                                  .completed = a.completed || b.completed ? 100 : 0};
 }
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static struct channel *channel_find(struct player *p, int writer, int reader, uint16_t number) {
     for (uint32_t i = 0; i < p->nchannels; i++)
@@ -194,7 +194,7 @@ void player_free(struct player *p) {
     free(p);
 }
 
-/* ---- What collectives mean ------------------------------------------------------------------- */
+/* ---- Definitions of collectives -------------------------------------------------------------- */
 
 static bool blocks_are_many(enum rcm_collective collective) {
     return collective == RCM_SCATTER || collective == RCM_GATHER || collective == RCM_ALL_GATHER ||
@@ -226,7 +226,7 @@ static size_t block_at(const struct player *p, int r, bool out, size_t position)
     }
 }
 
-/* How many a buffer holds, if the rank has it. */
+/* Number of blocks in a buffer, if the rank has it. */
 static size_t buffer_blocks(const struct player *p, bool out) {
     const enum rcm_collective collective = p->ranks[0].plan->collective;
     const bool one = out ? collective == RCM_SCATTER || collective == RCM_REDUCE_SCATTER
@@ -286,7 +286,7 @@ static void rank_place(const struct player *p, int r) {
         rank->out = rank->own_in;
 }
 
-/* The position in the rank's OUT of element *i, which becomes that of its block. */
+/* The position in the rank's OUT of element *i, which becomes its index in its block. */
 static size_t position_of(const struct player *p, int r, size_t *i) {
     size_t position = 0;
     if (!p->options.uneven) {
@@ -300,7 +300,7 @@ static size_t position_of(const struct player *p, int r, size_t *i) {
     return position;
 }
 
-/* The element of the rank's OUT comes from this one; of reductions, from that of all ranks. */
+/* The source of an element of the rank's OUT. For reductions, the element of all ranks. */
 static size_t source_of(const struct player *p, int r, size_t i, int *ret_rank) {
     const struct rcmi_plan *plan = p->ranks[r].plan;
     const size_t position = position_of(p, r, &i);
@@ -327,7 +327,7 @@ static size_t source_of(const struct player *p, int r, size_t i, int *ret_rank) 
     }
 }
 
-/* ---- Starting over --------------------------------------------------------------------------- */
+/* ---- Reset ----------------------------------------------------------------------------------- */
 
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
@@ -339,7 +339,7 @@ static void message_make(const struct player *p, struct message *message) {
     message->from = zeroed(span, sizeof(*message->from));
 }
 
-/* It only grows. */
+/* Memory only grows. */
 static void player_get_memory(struct player *p) {
     const struct play_options *o = &p->options;
     for (int r = 0; r < p->shape->nranks; r++)
@@ -366,7 +366,7 @@ static void player_get_memory(struct player *p) {
     }
 }
 
-/* Slices of the longest chunk of all. */
+/* The number of slices of the longest chunk. */
 static size_t slices_of(const struct player *p) {
     const struct rcmi_plan *plan = p->ranks[0].plan;
     size_t count = 0;
@@ -424,7 +424,7 @@ static bool step_ready(const struct player *p, const struct rank *rank,
     return step->out == RCMI_NO_CHANNEL || channel_has_room(p, rank->ends[step->out].channel);
 }
 
-/* The part of part `part` of a block that a slice moves; where it begins in the block. */
+/* The range of part `part` of a block that a slice moves, and its start in the block. */
 static size_t slice_range(const struct player *p, size_t block, uint32_t part, size_t slice,
                           size_t *ret_first) {
     size_t first, count;
@@ -455,7 +455,7 @@ static uint32_t listed_position(const struct rcmi_plan *plan, uint8_t where, uin
            chunk % plan->parts;
 }
 
-/* Where chunk i of a step's span is in one of its buffers. */
+/* The operand of chunk i of a step's span in one of its buffers. */
 static struct rcmi_operand span_operand(const struct player *p, const struct rank *rank,
                                         const struct rcmi_step *step, struct rcmi_operand first,
                                         uint32_t i) {
@@ -473,7 +473,7 @@ static struct rcmi_operand span_operand(const struct player *p, const struct ran
     return first;
 }
 
-/* Elements of chunk i of its span that a step moves in a slice. */
+/* The elements of chunk i of its span that a step moves in a slice. */
 static size_t step_length(const struct player *p, const struct rank *rank,
                           const struct rcmi_step *step, uint32_t i, size_t slice) {
     const struct rcmi_plan *plan = rank->plan;
@@ -489,7 +489,7 @@ static const struct message *message_at(const struct player *p, const struct end
     return &end->channel->messages[end->channel->released[end->reader] % p->options.slots];
 }
 
-/* Of all chunks; messages that the step receives are as long as all. */
+/* Of all chunks. Received messages must have the total length. */
 static void step_lengths(struct player *p, const struct rank *rank, const struct rcmi_step *step,
                          size_t slice, size_t *lengths) {
     size_t length = 0;
@@ -518,7 +518,8 @@ static void step_compute(const struct player *p, const struct rank *rank,
         result[e].completed += step->completes;
 }
 
-/* Which buffer a message may be sent from, and is this time. NULL: none. */
+/* The buffer that this message is sent from, or NULL. Stable and lasting messages are sent from
+ * their buffer at random. */
 static const struct rcmi_operand *sent_from(struct player *p, const struct rank *rank,
                                             const struct rcmi_step *step) {
     const bool stable = p->options.in_place ? step->stable_in_place : step->stable;
@@ -541,7 +542,7 @@ static void message_add(const struct player *p, const struct rank *rank,
 
 static void step_do(struct player *p, const struct rank *rank, const struct rcmi_step *step,
                     size_t slice) {
-    struct play_element result[64]; /* slots of tests are small */
+    struct play_element result[64]; /* slots in tests are small */
     size_t lengths[RCMI_SPAN_MAX];
     struct message *message = NULL;
     const struct rcmi_operand *from = NULL;
@@ -570,7 +571,7 @@ static void step_do(struct player *p, const struct rank *rank, const struct rcmi
     }
 }
 
-/* ---- Playing --------------------------------------------------------------------------------- */
+/* ---- Execution ------------------------------------------------------------------------------- */
 
 static void rank_end(struct player *p, const struct rank *rank) {
     for (int r = 0; r < p->shape->nranks; r++)
@@ -578,7 +579,7 @@ static void rank_end(struct player *p, const struct rank *rank) {
             p->barrier_broken = true;
 }
 
-/* More slices of the step that was done? */
+/* True if the step has more slices. */
 static bool step_goes_on(const struct player *p, const struct rank *rank,
                          const struct rcmi_step *step, size_t slice) {
     size_t more = 0;
@@ -617,7 +618,8 @@ static bool lane_move(struct player *p, struct lane *lane) {
     return true;
 }
 
-/* Any lane that can move, from a random one on; the slow rank's only if no other can. */
+/* Moves any lane that can move, starting at a random one. The slow rank's lanes move only if no
+ * other can. */
 static bool player_move(struct player *p) {
     const uint32_t start = (uint32_t)(player_random(p) % p->nlanes);
     for (int pass = 0; pass < 2; pass++)
@@ -650,7 +652,7 @@ const struct play_element *player_out(const struct player *p, int rank) {
     return p->ranks[rank].out;
 }
 
-/* The first n ranks' elements, in order. */
+/* The result over the first n ranks' elements, in order. */
 static bool prefix_right(struct play_element out, size_t at, int n) {
     struct play_element want = leaf(0, at);
     for (int q = 1; q < n; q++)
@@ -675,7 +677,7 @@ static bool element_right(const struct player *p, int r, size_t i) {
     return out.sum == sum && same && out.completed == 1;
 }
 
-/* The rank's input is as it was, and so is what is no output. */
+/* The rank's input is unchanged, and so is memory outside the output. */
 static bool rank_unharmed(const struct player *p, int r) {
     const struct rank *rank = &p->ranks[r];
     for (size_t i = 0; i < in_count(p, r) && !p->options.in_place; i++)
@@ -689,7 +691,7 @@ static bool rank_unharmed(const struct player *p, int r) {
 
 bool player_right(const struct player *p) {
     if (p->ranks[0].plan->collective == RCM_BARRIER)
-        return true; /* PLAY_DONE says it all */
+        return true; /* PLAY_DONE is sufficient */
     for (int r = 0; r < p->shape->nranks; r++) {
         for (size_t i = 0; i < out_count(p, r); i++)
             if (!element_right(p, r, i))

@@ -69,7 +69,7 @@ static bool steps_same(const struct rcmi_plan *p, const struct rcmi_plan *q, uin
     return same;
 }
 
-/* Of one rank, by one algorithm. */
+/* Compares the plans of one rank by one algorithm. */
 static bool plans_same(const struct rcmi_plan *p, const struct rcmi_plan *q) {
     bool same = p->nsteps == q->nsteps && p->nchannels == q->nchannels && p->nlanes == q->nlanes &&
                 p->nlisted == q->nlisted && p->parts == q->parts && p->nscratch == q->nscratch &&

@@ -3,7 +3,7 @@
 #ifndef TEST_PLAN_SHAPES_H
 #define TEST_PLAN_SHAPES_H
 
-#include "../sanitized.h" /* where ranges are smaller */
+#include "../sanitized.h" /* sanitized builds use smaller ranges */
 #include "plan.h"
 
 #define TEST_RANKS_MAX 10000
@@ -15,30 +15,30 @@ struct test_shape {
 
 /* All on one host. */
 struct rcmi_shape *test_shape_one_host(struct test_shape *s, int nranks);
-/* Rank r on host r % nhosts, as cards are dealt. */
+/* Rank r on host r % nhosts. */
 struct rcmi_shape *test_shape_dealt(struct test_shape *s, int nranks, int nhosts);
-/* Hosts of 1, 2, 3... ranks one after the other. */
+/* Consecutive hosts of 1, 2, 3... ranks. */
 struct rcmi_shape *test_shape_uneven(struct test_shape *s, int nranks);
 
-/* The plan of one rank; those of all. Fails the test if one cannot be made. */
+/* The plan of one rank, and the plans of all. Fails the test on error. */
 struct rcmi_plan *test_plan_emit(const struct rcmi_algorithm *algorithm,
                                  const struct rcmi_shape *shape, int rank, int root);
 struct rcmi_plan **test_plans_emit(const struct rcmi_algorithm *algorithm,
                                    const struct rcmi_shape *shape, int root);
-/* Are these, and what is promised of them, the same on one host? What holds of them there has then
- * been seen, or will be, and need not be tried again. */
+/* True if the plans and their guarantees are the same on one host. Then the test of one host covers
+ * them. */
 bool test_plans_as_on_one_host(const struct rcmi_algorithm *algorithm,
                                const struct rcmi_shape *shape, struct rcmi_plan **plans);
 void test_plans_free(struct rcmi_plan **plans, int nranks);
 
-/* `root` if the collective has one, else 0. */
+/* `root` if the collective has a root, else 0. */
 int test_root(const struct rcmi_algorithm *algorithm, int root);
 
 const struct rcmi_algorithm *test_algorithm(enum rcm_collective collective, const char *name);
 
-/* What is known of the blocks of those collectives that the algorithm serves, at least. */
+/* The least that is known of the blocks in the collectives that the algorithm serves. */
 enum rcmi_counts test_counts(const struct rcmi_algorithm *algorithm);
-/* Verifies in place, where it may be, and not; RCM_OK if both pass. */
+/* Verifies out of place, and in place if allowed. RCM_OK if both pass. */
 rcm_status test_plans_verify(const struct rcmi_shape *shape, struct rcmi_plan **plans,
                              const struct rcmi_algorithm *formula, enum rcmi_counts counts);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The builder: what it lays out, which mistakes of an emitter it finds, the stable flags, and that
- * running out of memory at any point is an error and no leak. Linked with --wrap for malloc, calloc
+ * The builder: the layout of plans, detected mistakes of emitters, the stable flags, and out of
+ * memory at any point, which must be an error without a leak. Linked with --wrap for malloc, calloc
  * and realloc.
  */
 #include "shapes.h"
@@ -66,7 +66,7 @@ static void test_layout(void **state) {
     (void)state;
     struct rcmi_builder *b = begin(4, 1, 3);
     struct rcmi_plan *plan;
-    /* Lanes in any order; a channel again is the same channel. */
+    /* Lanes in any order. A repeated channel is the same channel. */
     rcmi_recv(b, 2, 1, rcmi_from(b, 2, 3, 0), rcmi_out(1));
     rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 3, 0));
     rcmi_recv(b, 2, 2, rcmi_from(b, 2, 3, 0), rcmi_scratch(4));
@@ -89,7 +89,7 @@ static void test_layout(void **state) {
     rcmi_plan_free(plan);
 }
 
-/* The op follows from the operands. */
+/* The operation follows from the operands. */
 static void test_reduce_ops(void **state) {
     (void)state;
     struct rcmi_builder *b = begin(4, 1, 1);
@@ -149,7 +149,7 @@ static void test_mistakes(void **state) {
     expect_failure(b, "too many sources in one step: 17");
 }
 
-/* Spans by list: where their chunks are, and what they may not be. */
+/* Spans by list: the positions of their chunks, and invalid ones. */
 static void test_lists(void **state) {
     (void)state;
     const struct rcmi_listed list[] = {{.chunk = 4, .scratch = 2}, {.chunk = 1, .scratch = 7}};
@@ -188,7 +188,7 @@ static void test_lists(void **state) {
     expect_failure(b, "has no chunk 9");
 }
 
-/* Runs: what they are taken for, what they may not be. */
+/* Runs: how they are treated, and invalid ones. */
 static void test_runs(void **state) {
     (void)state;
     struct rcmi_builder *b = begin(4, 1, 5);
@@ -198,7 +198,7 @@ static void test_runs(void **state) {
     rcmi_span_of(b, 0, 3);
     rcmi_send(b, 0, 3, rcmi_in(3), rcmi_to(b, 0, 1, 0)); /* 1: neither out.3 nor out.4 */
     rcmi_span_of(b, 0, 2);
-    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1, 0), rcmi_out(0)); /* 2: early, out.0 to out.2 */
+    rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1, 0), rcmi_out(0)); /* early, out.0 to out.2 */
     rcmi_span_of(b, 0, 3);
     rcmi_send(b, 0, 4, rcmi_scratch(2), rcmi_to(b, 0, 1, 0)); /* 3: scratch.2 and 3 */
     rcmi_span_of(b, 0, 2);
@@ -230,7 +230,7 @@ static void test_runs(void **state) {
     expect_failure(b, "empty lane, 0");
 }
 
-/* A chunk of a span that is written, or read, by another step too. */
+/* A chunk of a span that another step writes or reads too. */
 static void test_runs_in_part(void **state) {
     (void)state;
     struct rcmi_builder *b = begin(4, 1, 5);
@@ -248,7 +248,7 @@ static void test_runs_in_part(void **state) {
     rcmi_plan_free(plan);
 }
 
-/* The first failure is kept, and what follows does no harm. */
+/* The first failure is kept, and later calls have no effect. */
 static void test_first_failure(void **state) {
     (void)state;
     struct rcmi_builder *b = begin(2, 1, 1);
@@ -277,14 +277,14 @@ static void test_stable(void **state) {
     struct rcmi_plan *plan;
     const uint32_t to = rcmi_to(b, 0, 1, 0);
     rcmi_send(b, 0, 0, rcmi_in(0), to);                /* 0: out.0 is written later, in this lane */
-    rcmi_send(b, 0, 1, rcmi_in(1), to);                /* 1: nobody writes out.1 */
+    rcmi_send(b, 0, 1, rcmi_in(1), to);                /* no step writes out.1 */
     rcmi_copy_chunk(b, 0, 0, rcmi_in(1), rcmi_out(0)); /* 2 */
     rcmi_send(b, 0, 0, rcmi_out(0), to);               /* 3: after the last write */
     rcmi_send(b, 0, 2, rcmi_in(2), to);                /* 4: another lane writes out.2 */
     rcmi_send(b, 0, 2, rcmi_out(2), to);               /* 5: the same */
     rcmi_copy_chunk(b, 0, 1, rcmi_in(1), rcmi_scratch(0));  /* 6 */
-    rcmi_send(b, 0, 1, rcmi_scratch(0), to);                /* 7: scratch never is */
-    rcmi_recv(b, 1, 2, rcmi_from(b, 1, 2, 0), rcmi_out(2)); /* 8: has no buffer */
+    rcmi_send(b, 0, 1, rcmi_scratch(0), to);                /* scratch never is stable */
+    rcmi_recv(b, 1, 2, rcmi_from(b, 1, 2, 0), rcmi_out(2)); /* has no buffer */
     assert_int_equal(rcmi_plan_finish(b, &plan), RCM_OK);
     const bool stable[] = {true, true, true, true, true, false, true, false, false};
     const bool in_place[] = {false, true, true, true, false, false, true, false, false};
@@ -297,7 +297,7 @@ static void test_stable(void **state) {
     rcmi_plan_free(plan);
 }
 
-/* The root's copy of its buffer to itself is no write, so a broadcast may be sent from place. */
+/* The root's copy of its buffer to itself is not a write, so a broadcast may be sent in place. */
 static void test_broadcast_is_stable(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 8);
@@ -337,7 +337,7 @@ static void test_out_of_memory(void **state) {
     assert_true(failures > 30);
 }
 
-/* The verifier and the cache as well. */
+/* The same in the verifier and the cache. */
 static void test_out_of_memory_elsewhere(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 5);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plans as they are, played in random order by the interpreter: odd sizes, several slices, the
+ * The unmodified plans, executed in random order by the interpreter: odd sizes, several slices, the
  * minimum of slots and more, in place and not.
- *     test_plan_interleave [all]     without it, a third of the plays
+ *
+ *     test_plan_interleave [all]     without "all", a third of the runs
  */
 #include "interpreter.h"
 #include "shapes.h"
@@ -17,12 +18,13 @@ static const int rank_counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 21, 32, 33
 #define COUNTS    (sizeof(rank_counts) / sizeof(rank_counts[0]))
 #define RANKS_MAX (TEST_SANITIZED ? 13 : 33)
 static const size_t counts[] = {0, 1, 2, 3, 17, 64, 101, 257};
-#define PLAYS 3 /* of each number of elements */
+#define PLAYS 3 /* per number of elements */
 
 static bool all;
-static long played;
+static long runs_done;
 
-/* uneven: blocks of many lengths, where the plan serves such; by_step then, where it may be. */
+/* uneven: also blocks of unequal lengths, if the plan supports them, and then in the order of steps
+ * if allowed. */
 static void play_one(struct player *player, const struct rcmi_plan *plan, enum rcmi_counts uneven,
                      size_t count, uint64_t seed) {
     const struct play_options options = {
@@ -40,7 +42,7 @@ static void play_one(struct player *player, const struct rcmi_plan *plan, enum r
                  "uneven %d: outcome %d",
                  plan->algorithm, plan->nranks, plan->root, count, options.slot, options.slots,
                  options.in_place, options.uneven, outcome);
-    played++;
+    runs_done++;
 }
 
 static void play_plans(const struct rcmi_algorithm *algorithm, const struct rcmi_shape *shape,
@@ -73,10 +75,10 @@ static void test_play_all(void **state) {
         if (rank_counts[i] > 2)
             play_shape(test_shape_dealt(&s, rank_counts[i], 3));
     }
-    printf("# %ld plays, all right\n", played);
+    printf("# %ld runs, all right\n", runs_done);
 }
 
-/* The minimum that plans declare is one: with fewer slots the interpreter gets stuck too. */
+/* The declared minimum of slots is needed: with fewer the interpreter deadlocks too. */
 static void test_minimum_is_needed(void **state) {
     static struct test_shape s;
     (void)state;

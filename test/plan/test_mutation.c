@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Does the verifier see every mistake? One rank's plan gets one mistake, for every step and every
- * kind of mistake: the step is deleted, duplicated, swapped with the next one of its lane, or one
- * of its operands, its result, its channel, its chunk or the length of its span is another one.
- * Each mutant is rejected, or else gives the same results as the original in many random
- * interleavings at its minimum of slots. Nothing that is deleted or retargeted may survive at all,
- * unless an operand only got its other name: IN and OUT of the same chunk, where they may be one
- * memory.
+ * The verifier must detect every mistake. One rank's plan gets one mistake, for every step and
+ * every kind of mistake: the step is deleted, duplicated or swapped with the next one of its lane,
+ * or one of its operands, its result, its channel, its chunk or the length of its span is changed.
+ *
+ * Each mutant is rejected, or has the same results as the original in many random interleavings at
+ * its minimum of slots. No deletion and no changed target may pass, except where an operand only
+ * gets its other name: IN and OUT of one chunk, which may be the same memory.
  *
  * The mutants' stable flags are cleared, so that no mutant is rejected because of them.
- *     test_plan_mutation [all]     without it, fewer interleavings, of fewer ranks
+ *
+ *     test_plan_mutation [all]     without "all", fewer interleavings and fewer ranks
  */
 #include "interpreter.h"
 #include "shapes.h"
@@ -24,7 +25,7 @@
 
 #define PLAYS       (TEST_SANITIZED ? 20 : all ? 300 : 100)
 #define RANKS_MAX   (TEST_SANITIZED ? 5 : all ? 17 : 7)
-#define SEVERAL_MAX 8 /* up to so many ranks, three of them are mutated in turn; beyond, one */
+#define SEVERAL_MAX 8 /* up to that many ranks, three of them are mutated in turn; beyond, one */
 
 enum kind { DELETE, DUPLICATE, SWAP, RETARGET, RENAME, KINDS };
 static const char *const kind_names[KINDS] = {"delete", "duplicate", "swap", "retarget", "rename"};
@@ -32,17 +33,17 @@ static const char *const kind_names[KINDS] = {"delete", "duplicate", "swap", "re
 static bool all;
 static struct { long mutants, rejected, equal; } counts[KINDS];
 
-/* What is being mutated. */
+/* The plan under mutation. */
 struct subject {
     const struct rcmi_shape *shape;
     struct rcmi_plan **plans;
     enum rcmi_counts counts;
     struct play_element *results;     /* of the original, rank after rank */
     size_t count, stride;             /* elements of a block, and of a rank in results */
-    const struct rcmi_plan *original; /* of the rank that is mutated */
+    const struct rcmi_plan *original; /* of the mutated rank */
 };
 
-/* ---- Copies that can be changed -------------------------------------------------------------- */
+/* ---- Mutable copies -------------------------------------------------------------------------- */
 
 static void *copy_array(const void *from, size_t n, size_t size, size_t spare) {
     void *to = calloc(n + spare, size);
@@ -52,7 +53,7 @@ static void *copy_array(const void *from, size_t n, size_t size, size_t spare) {
     return to;
 }
 
-/* With room for one more step and one more channel. */
+/* With space for one more step and one more channel. */
 static struct rcmi_plan *mutant_copy(const struct rcmi_plan *plan) {
     struct rcmi_plan *m = copy_array(plan, 1, sizeof(*plan), 0);
     m->lanes = copy_array(plan->lanes, plan->nlanes, sizeof(*plan->lanes), 1);
@@ -117,7 +118,7 @@ static void play_and_compare(struct subject *s, enum kind kind, uint32_t step) {
             char words[128];
             rcmi_step_describe(s->original, step, words, sizeof(words));
             fail_msg("the verifier accepts %s, %d ranks, with a %s of rank %d's step %u (%s), but "
-                     "play %llu ends with outcome %d",
+                     "run %llu ends with outcome %d",
                      s->original->algorithm, s->shape->nranks, kind_names[kind], s->original->rank,
                      step, words, (unsigned long long)seed, outcome);
         }
@@ -125,7 +126,7 @@ static void play_and_compare(struct subject *s, enum kind kind, uint32_t step) {
     player_free(player);
 }
 
-/* Takes the mutant. */
+/* Takes ownership of the mutant. */
 static void judge(struct subject *s, enum kind kind, uint32_t step, struct rcmi_plan *m) {
     struct rcmi_plan *kept = s->plans[m->rank];
     s->plans[m->rank] = m;
@@ -175,8 +176,8 @@ static void mutate_swap(struct subject *s, uint32_t step) {
 
 /* ---- Retarget -------------------------------------------------------------------------------- */
 
-/* Channel number `i` of all that the step might use instead: those of the plan, then new ones with
- * every peer. RCMI_NO_CHANNEL: this one is no alternative; *ret_end: there are no more. */
+/* Channel `i` of all that the step might use instead: those of the plan, then new ones with every
+ * peer. RCMI_NO_CHANNEL: not an alternative. *ret_end: there are no more. */
 static uint32_t other_channel(struct rcmi_plan *m, uint32_t step, bool outgoing, uint32_t i,
                               bool *ret_end) {
     const uint32_t n = m->nchannels;
@@ -231,7 +232,7 @@ static bool is_other_name(const struct rcmi_plan *plan, struct rcmi_operand a,
            rcmi_plan_chunk(plan, a.where, a.index) == rcmi_plan_chunk(plan, b.where, b.index);
 }
 
-/* Every other chunk of IN, OUT and scratch instead of this buffer. operand NULL: the result. */
+/* Every other chunk of IN, OUT and scratch instead of this operand. operand NULL: the result. */
 static void retarget_buffer(struct subject *s, uint32_t step, const uint32_t *operand) {
     const struct rcmi_operand old =
         operand ? s->original->operands[*operand] : s->original->steps[step].dst;
@@ -249,7 +250,7 @@ static void retarget_buffer(struct subject *s, uint32_t step, const uint32_t *op
     }
 }
 
-/* To the chunk's position in the same buffer; to none where that does not hold it. */
+/* The chunk's position in the same buffer, or an invalid one if the buffer lacks it. */
 static void chunk_replace(const struct rcmi_plan *plan, struct rcmi_operand *operand,
                           uint32_t chunk) {
     if (operand->where != RCMI_IN && operand->where != RCMI_OUT)
@@ -265,7 +266,7 @@ static void chunk_replace(const struct rcmi_plan *plan, struct rcmi_operand *ope
 static void retarget_chunk(struct subject *s, uint32_t step) {
     const struct rcmi_step *old = &s->original->steps[step];
     if (old->op == RCMI_STEP_SIGNAL || old->op == RCMI_STEP_WAIT)
-        return; /* theirs is ignored */
+        return; /* these have no chunk */
     for (uint32_t chunk = 0; chunk < s->original->nchunks; chunk++) {
         if (chunk == old->chunk)
             continue;
@@ -278,8 +279,8 @@ static void retarget_chunk(struct subject *s, uint32_t step) {
     }
 }
 
-/* A span of one chunk more or less; a list has none more, and what is copied beyond what is used
- * may do no harm. */
+/* A span of one chunk more or less. A list has no more chunks, and a longer copy may be
+ * harmless. */
 static void retarget_run(struct subject *s, uint32_t step) {
     const uint32_t old = s->original->steps[step].nchunks;
     const bool listed = s->original->steps[step].list != RCMI_NO_LIST;
@@ -300,7 +301,7 @@ static bool step_has_scratch(const struct rcmi_plan *plan, const struct rcmi_ste
     return has;
 }
 
-/* A span's list with a few other chunks, and other places in scratch. */
+/* A span's list with other chunks, and other positions in scratch. */
 static void retarget_list(struct subject *s, uint32_t step) {
     const struct rcmi_step *old = &s->original->steps[step];
     const uint32_t nchunks = s->original->nchunks, nscratch = s->original->nscratch;
@@ -335,7 +336,7 @@ static void mutate_retarget(struct subject *s, uint32_t step) {
     }
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- All plans ------------------------------------------------------------------------------- */
 
 static void subject_play_original(struct subject *s) {
     struct player *player = player_create(s->shape, s->plans);
@@ -382,7 +383,7 @@ static void mutate_algorithm(const struct rcmi_algorithm *algorithm,
     test_plans_free(s.plans, p);
 }
 
-/* Of rows that differ in their parameter, the first. */
+/* The first of the algorithms that differ only in their parameter. */
 static bool is_first_of_emitter(size_t row) {
     size_t first = 0;
     while (rcmi_algorithms[first]->emit != rcmi_algorithms[row]->emit)
@@ -407,7 +408,7 @@ static void test_mutants(void **state) {
     for (int kind = 0; kind < KINDS; kind++)
         printf("# %-10s %8ld %9ld %6ld\n", kind_names[kind], counts[kind].mutants,
                counts[kind].rejected, counts[kind].equal);
-    printf("# the equal ones were played %d times each\n", PLAYS);
+    printf("# accepted mutants were run %d times each\n", PLAYS);
     assert_int_equal(counts[DELETE].equal, 0);
     assert_int_equal(counts[RETARGET].equal, 0);
     for (int kind = 0; kind < KINDS; kind++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The partition rule: chunks cover the vector exactly once, for any count, and lie on cache
+/* The partition rule: chunks cover the vector exactly once, for any count, and start on cache
  * lines. */
 #include "plan.h"
 
@@ -54,7 +54,7 @@ static void test_large(void **state) {
     }
 }
 
-/* Lengths differ by a cache line at most. */
+/* Lengths differ by at most one cache line. */
 static void test_even(void **state) {
     size_t first, n;
     (void)state;

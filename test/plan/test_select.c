@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding algorithms by name and by price, and the plan cache. */
+/* Algorithms by name and by cost, and the plan cache. */
 #include "shapes.h"
 
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static void test_find(void **state) {
     assert_null(found);
 }
 
-/* Some row keeps the order of ranks at every size. */
+/* Some algorithm keeps the order of ranks at every size. */
 static void check_ordered(enum rcm_collective collective, const struct rcmi_shape *shape) {
     struct rcmi_selection *selection = NULL;
     assert_int_equal(rcmi_selection_create(shape, &selection), RCM_OK);
@@ -55,7 +55,8 @@ static void check_ordered(enum rcm_collective collective, const struct rcmi_shap
     rcmi_selection_free(selection);
 }
 
-/* Of operators that do not commute: for any ranks and hosts, also where other rows are cheaper. */
+/* For operators that do not commute, with any ranks and hosts, even if other algorithms cost
+ * less. */
 static void test_ordered(void **state) {
     static const enum rcm_collective all[] = {RCM_ALL_REDUCE,       RCM_REDUCE, RCM_REDUCE_SCATTER,
                                               RCM_REDUCE_SCATTER_V, RCM_SCAN,   RCM_EXSCAN};
@@ -66,7 +67,7 @@ static void test_ordered(void **state) {
                           p % 2 ? test_shape_one_host(&one, p) : test_shape_dealt(&two, p, 2));
     const struct rcmi_algorithm *ring = test_algorithm(RCM_ALL_REDUCE, "ring");
     assert_int_equal(rcmi_algorithm_check_order(ring, "compose"), RCM_ERR_UNSUPPORTED);
-    assert_non_null(strstr(rcmi_last_error()->text, "compose is not commutative, and all_reduce"));
+    assert_non_null(strstr(rcmi_last_error()->text, "compose is not commutative, but all_reduce"));
 }
 
 static const char *selected(enum rcm_collective collective, const struct rcmi_shape *shape,
@@ -81,7 +82,7 @@ static const char *selected(enum rcm_collective collective, const struct rcmi_sh
     return a->name;
 }
 
-/* Several ranks on some of several hosts. */
+/* Several hosts, some with several ranks. */
 static void test_select_two_level(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_dealt(&two, 64, 2);
@@ -126,8 +127,8 @@ static void test_select(void **state) {
     assert_string_equal(selected(RCM_ALL_REDUCE, test_shape_one_host(&one, 33), large), "ring");
 }
 
-/* Where ranks share processors and memory, a round costs a turn of all of them, a message little:
- * as measured with 2 processors of that family. */
+/* Ranks that share CPUs and memory: a round costs a turn of all ranks, a message costs little.
+ * Values measured with 2 CPUs of that family. */
 static void test_select_oversubscribed_memory(void **state) {
     (void)state;
     struct rcmi_shape shape = *test_shape_one_host(&one, 64);
@@ -148,8 +149,8 @@ static void test_select_oversubscribed_memory(void **state) {
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, 32 << 10), "binomial");
 }
 
-/* Where ranks share processors and all messages go through one kernel, few messages in all are
- * better than few in a row. */
+/* Ranks that share CPUs and one kernel for all messages: few messages in total are better than few
+ * in sequence. */
 static void test_select_oversubscribed(void **state) {
     (void)state;
     struct rcmi_shape shape = *test_shape_dealt(&one, 8, 8);
@@ -165,7 +166,7 @@ static void test_select_oversubscribed(void **state) {
     shape.ranks_per_cpu = 1;
     assert_string_equal(selected(RCM_ALL_REDUCE, &shape, (size_t)64 << 20), "ring");
     assert_string_equal(selected(RCM_BROADCAST, &shape, (size_t)64 << 20), "double_tree");
-    for (int p = 2; p <= 4; p += 2) { /* two processors */
+    for (int p = 2; p <= 4; p += 2) { /* two CPUs */
         struct rcmi_shape few = *test_shape_dealt(&one, p, p);
         few.loopback = true;
         few.ranks_per_cpu = p / 2.0;
@@ -178,7 +179,7 @@ static void test_select_oversubscribed(void **state) {
     }
 }
 
-/* Each collective of the table, all its algorithms counted for a shape. */
+/* A collective with all its algorithms, counted for a shape. */
 struct market {
     const struct rcmi_shape *shape;
     struct rcmi_cost costs[128];
@@ -199,12 +200,12 @@ static double market_price(const struct market *m, size_t i, size_t bytes) {
     return rcmi_price_us(&price);
 }
 
-/* Sizes 16 to the octave. */
+/* 16 sizes per octave. */
 static size_t size_after(size_t bytes) {
     return bytes + bytes / 16 + 1;
 }
 
-/* No price ever falls as vectors grow, and none is negative or nothing. */
+/* Costs never fall as vectors grow. None is negative or zero. */
 static void check_prices(const struct market *m) {
     for (size_t i = 0; rcmi_algorithms[i]; i++) {
         double before = 0;
@@ -219,7 +220,7 @@ static void check_prices(const struct market *m) {
     }
 }
 
-/* The best price does not fall, and the choice changes less often than there are algorithms. */
+/* The lowest cost does not fall, and the choice changes less often than there are algorithms. */
 static void check_choice(const struct market *m, enum rcm_collective collective) {
     struct rcmi_selection *selection = NULL;
     const struct rcmi_algorithm *last = NULL, *now = NULL;
@@ -261,7 +262,7 @@ static void test_prices(void **state) {
     }
 }
 
-/* What the formulas are, in numbers that a reader can check. */
+/* The formulas, as numbers that a reader can check. */
 static void test_formulas(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&one, 6);
@@ -353,7 +354,7 @@ static void test_cache(void **state) {
     rcmi_plan_cache_free(NULL);
 }
 
-/* Of want of memory: a count that is not whole is no price. */
+/* Out of memory: an incomplete count has no cost. */
 static void count_fails(struct rcmi_tally *tally) {
     tally->failed = true;
 }
@@ -430,7 +431,7 @@ static void test_choices(void **state) {
     rcmi_choices_free(&kept);
 }
 
-/* The piece that is wrong is named, and where it stood. */
+/* The error contains the wrong piece and its position. */
 static void test_choices_wrong(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&one, 4);
@@ -441,8 +442,8 @@ static void test_choices_wrong(void **state) {
         {"all_reduce=ring:9-8", "'ring:9-8'"},
         {"all_reduce=", "''"},
         {"all_reduce=ring,rong:4-", "\"rong\""},
-        {"all_sum=ring", "all_sum, which is no collective"},
-        {"rong", "rong, which is no algorithm"},
+        {"all_sum=ring", "all_sum, which is not a collective"},
+        {"rong", "rong, which is not an algorithm"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct rcmi_choices choices = {.n = 0};
@@ -459,7 +460,7 @@ static bool price_take(const char *text, struct rcmi_prices *prices) {
     return rcmi_prices_take(&item, "TEXT", prices) == RCM_OK;
 }
 
-/* What is written reads back to the same bits. */
+/* Printed costs read back with the same bits. */
 static void test_price_text(void **state) {
     (void)state;
     static char text[RCMI_PRICES_TEXT];

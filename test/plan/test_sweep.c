@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every algorithm, verified: all rank counts to 34 and then a few to 130, all roots to 17 ranks and
- * then a few, in place and not, on one host and, where plans differ then, on several. Fewer ranks
- * under a sanitizer. Which algorithms keep the order of ranks is found out by the way.
- *     test_plan_sweep            a sample of what is below
- *     test_plan_sweep all        all rank counts to 130, all roots to 40 ranks
- *     test_plan_sweep NAME       likewise, only the algorithms of that name, and only their plans
+ * Verifies every algorithm: all rank counts up to 34 and some up to 130, all roots up to 17 ranks
+ * and some beyond, in place and not, on one host and, if plans differ there, on several. Fewer
+ * ranks under a sanitizer. Also determines which algorithms keep the order of ranks.
+ *
+ *     test_plan_sweep            a sample
+ *     test_plan_sweep all        all rank counts up to 130, all roots up to 40 ranks
+ *     test_plan_sweep NAME       likewise, only the plans of the algorithms of that name
  */
 #include "shapes.h"
 
@@ -21,11 +22,11 @@
 #define RANKS_MAX     (TEST_SANITIZED ? 36 : 130)
 #define ALL_ROOTS_MAX (TEST_SANITIZED ? 9 : all ? 40 : 17)
 
-static bool all;         /* rank counts and roots */
-static long verified;    /* sets of plans */
+static bool all;         /* all rank counts and roots */
+static long verified;    /* verified sets of plans */
 static const char *only; /* algorithms of this name; NULL: all */
 
-/* Of a sample: what is near powers of two, and some multiples of 16. */
+/* The sample: counts near powers of two, and some multiples of 16. */
 static bool is_counted(int nranks) {
     return all || nranks <= 34 || nranks % 16 <= 1 || nranks >= RANKS_MAX - 2;
 }
@@ -38,7 +39,7 @@ static bool is_swept(const struct rcmi_algorithm *algorithm) {
 
 #define ROWS_MAX 128
 
-/* The rows of the table. Each claims the order of ranks, until it was seen to break it. */
+/* The algorithms of the table. Each counts as ordered until a plan breaks the order. */
 static struct rcmi_algorithm claims[ROWS_MAX];
 
 static int claims_make(void **state) {
@@ -67,8 +68,7 @@ static rcm_status claim_verify(struct rcmi_algorithm *claim, const struct rcmi_s
     return test_plans_verify(shape, plans, claim, test_counts(claim));
 }
 
-/* Of all plans before: a row says that it keeps the order exactly if it was never seen to break
- * it. */
+/* After all plans: an algorithm must be marked as ordered exactly if no plan broke the order. */
 static void test_order(void **state) {
     int wrong = 0;
     (void)state;
@@ -146,7 +146,7 @@ static void test_several_hosts(void **state) {
     printf("# %ld sets of plans verified\n", verified);
 }
 
-/* The algorithms of one host refuse several; the others take everything. */
+/* The algorithms for one host reject several hosts. The others accept everything. */
 static void test_supports(void **state) {
     static struct test_shape one, two;
     (void)state;
@@ -209,7 +209,7 @@ static void test_supports(void **state) {
         test_algorithm(RCM_ALL_REDUCE, "two_shot")->supports(test_shape_one_host(&one, 33)));
 }
 
-/* Far beyond the ranks that are verified pair by pair. */
+/* More ranks than are verified pair by pair. */
 static void test_many_ranks(void **state) {
     static struct test_shape s;
     const int p = TEST_SANITIZED ? 200 : 3001;
@@ -251,8 +251,8 @@ static double now_ms(void) {
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* Ranks that talk to few others have few steps: a few for each of them, or for each full span of
- * what they move in a round. */
+/* Ranks with few peers have few steps: a few per peer, or per full span that they move in a
+ * round. */
 static void scale_one(const struct rcmi_algorithm *a, const struct rcmi_shape *shape, int rank) {
     const uint32_t p = (uint32_t)shape->nranks, log = 14; /* ceil(log2 10000) */
     const double before = now_ms();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plans with one known mistake each, and what the verifier says of them. (test_mutation.c makes
- * many mistakes in good plans; here are those that no single mutation of them makes.)
+ * Plans with one known mistake each, and the verifier's error for it. (test_mutation.c puts many
+ * mistakes into good plans. The mistakes here result from no single mutation.)
  */
 #include "shapes.h"
 
@@ -25,7 +25,7 @@ static void expect(const struct rcmi_shape *shape, struct rcmi_plan **plans,
         fail_msg("\"%s\" is not in \"%s\"", text, rcmi_last_error()->text);
 }
 
-/* Makes one plan for each of n ranks by calling fill. */
+/* Makes one plan per rank by calling fill. */
 typedef void (*fill_fn)(struct rcmi_builder *b, int rank);
 
 static struct rcmi_plan **make(const struct rcmi_shape *shape, enum rcm_collective collective,
@@ -56,7 +56,7 @@ static void fill_receive_first(struct rcmi_builder *b, int rank) {
     rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
 }
 
-/* Needs two slots: both send twice before they receive. */
+/* Needs two slots: both ranks send twice before they receive. */
 static void fill_send_twice(struct rcmi_builder *b, int rank) {
     for (uint32_t chunk = 0; chunk < 2; chunk++)
         rcmi_send(b, 0, chunk, rcmi_in(chunk), rcmi_to(b, 0, 1 - rank, 0));
@@ -96,8 +96,8 @@ static void test_ring_needs_two_slots(void **state) {
 
 /* ---- Order of operands ----------------------------------------------------------------------- */
 
-/* (a op b) op c on rank 0, in two steps; a op (b op c) on the others where a function combines what
- * a step of theirs reads. */
+/* (a op b) op c on rank 0, in two steps; a op (b op c) on the others, where one call combines all
+ * sources of a step. */
 static void fill_other_steps(struct rcmi_builder *b, int rank) {
     struct rcmi_operand srcs[3];
     for (int r = 0; r < 3; r++)
@@ -120,8 +120,8 @@ static void test_order_in_steps(void **state) {
                 "ranks 0 and 1 add up chunk 0 in different orders");
 }
 
-/* Rank's plan with the first two sources of one of its reductions exchanged. (A sum that only one
- * rank computes may be in any order: a ring's chunks, the folded pairs of recursive doubling.) */
+/* A rank's plan with the first two sources of a reduction exchanged. (A sum that only one rank
+ * computes may be in any order: chunks of a ring, folded pairs of recursive doubling.) */
 static void test_order_of_operands(void **state) {
     static const char *const names[] = {"one_shot", "recursive_doubling"};
     (void)state;
@@ -151,7 +151,7 @@ static void test_order_of_operands(void **state) {
     assert_true(exchanged > 25);
 }
 
-/* Of scans each sum counts, whatever its place: that of rank order is the only one. */
+/* In scans every sum must be in rank order. */
 static void test_rank_order(void **state) {
     static const char *const names[] = {"chain", "recursive_doubling", "direct"};
     (void)state;
@@ -182,7 +182,8 @@ static void test_rank_order(void **state) {
 
 /* ---- Hazards --------------------------------------------------------------------------------- */
 
-/* Right if IN and OUT are different memory; else lane 1 may overwrite what lane 0 still sends. */
+/* Right if IN and OUT are different memory. In place, lane 1 may overwrite what lane 0 still
+ * sends. */
 static void fill_two_lanes(struct rcmi_builder *b, int rank) {
     const uint32_t mine = (uint32_t)rank, other = 1 - mine;
     rcmi_send(b, 0, other, rcmi_in(other), rcmi_to(b, 0, 1 - rank, 0));
@@ -207,9 +208,9 @@ static void test_hazard(void **state) {
                 "touch the same chunk (in place) in no order");
 }
 
-/* Rank 0's lane 1 overwrites what its lane 0 sends. With one slot it cannot: rank 1 gets to the
- * last message only after lane 0 has taken the first. With two slots it can, and plans must be
- * right with more slots than the minimum. */
+/* Rank 0's lane 1 overwrites what its lane 0 sends. With one slot it cannot, because rank 1 reaches
+ * the last message only after lane 0 has received the first. With two slots it can, and plans must
+ * also be right with more slots than the minimum. */
 static void fill_ordered_by_credit(struct rcmi_builder *b, int rank) {
     if (rank == 0) {
         rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1, 1));
@@ -230,7 +231,7 @@ static void test_credits_are_no_order(void **state) {
                 "touch the same chunk (in place) in no order");
 }
 
-static void test_stable_lie(void **state) {
+static void test_wrong_stable(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
     struct rcmi_plan **plans =
@@ -242,8 +243,8 @@ static void test_stable_lie(void **state) {
     test_plans_free(plans, 4);
 }
 
-/* What a rank of two_shot sends is written in place by a lane that did not send it, after its
- * reader has read it: true, until somebody publishes a sum too early. */
+/* In two_shot, a lane overwrites in place what another lane sends, after its reader has read it. So
+ * the stable flags are right. */
 static void test_stable_until_read(void **state) {
     const struct rcmi_verify_options in_place = {.in_place = true};
     (void)state;
@@ -261,7 +262,7 @@ static void test_stable_until_read(void **state) {
     }
 }
 
-/* It overwrites what it sent when it has heard from the other side, which may not have read it. */
+/* Overwrites what it sent when it receives from the other side, which may not have read it. */
 static void fill_overwrites(struct rcmi_builder *b, int rank) {
     rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
     rcmi_stable_in_place(b, 0);
@@ -270,13 +271,13 @@ static void fill_overwrites(struct rcmi_builder *b, int rank) {
                 rcmi_out(0), NONE);
 }
 
-static void test_stable_lie_of_algorithm(void **state) {
+static void test_wrong_stable_of_algorithm(void **state) {
     (void)state;
     expect_made(2, RCM_ALL_REDUCE, 1, fill_overwrites, true, "is marked stable, but");
 }
 
-/* Each rank sends what it then receives into, in place: but the other's message may be on its way
- * before the send. */
+/* In place, each rank receives into what it sends. The other rank's message may be in flight before
+ * the send. */
 static void fill_early(struct rcmi_builder *b, int rank) {
     rcmi_send(b, 0, 0, rcmi_in(0), rcmi_to(b, 0, 1 - rank, 0));
     rcmi_recv(b, 0, 0, rcmi_from(b, 0, 1 - rank, 0), rcmi_out(0));
@@ -292,19 +293,19 @@ static void test_early(void **state) {
     expect_made(2, RCM_ALL_REDUCE, 1, fill_early, true, "is marked early, but");
 }
 
-static void test_lasting_lie(void **state) {
+static void test_wrong_lasting(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
     struct rcmi_plan **plans =
         test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "recursive_doubling"), shape, 0);
-    assert_false(plans[2]->steps[1].lasting); /* a sum that the next step adds to, in place */
+    assert_false(plans[2]->steps[1].lasting); /* the next step adds to this sum, in place */
     assert_true(plans[2]->steps[2].lasting);
     plans[2]->steps[1].lasting = true;
     expect(shape, plans, &(struct rcmi_verify_options){0}, "is marked lasting, but");
     test_plans_free(plans, 4);
 }
 
-/* Of a sum that is complete too early, never, and twice. */
+/* A sum that is complete too early, never, and twice. */
 static void test_completes(void **state) {
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 4);
@@ -313,7 +314,7 @@ static void test_completes(void **state) {
     assert_true(plans[2]->steps[2].completes && !plans[2]->steps[1].completes);
     plans[2]->steps[1].completes = true;
     expect(shape, plans, &(struct rcmi_verify_options){0},
-           "adds to, or completes, what is complete");
+           "adds to, or completes, a complete value");
     plans[2]->steps[1].completes = plans[2]->steps[2].completes = false;
     expect(shape, plans, &(struct rcmi_verify_options){0},
            "went through no step that completes it");
@@ -323,7 +324,7 @@ static void test_completes(void **state) {
     assert_true(last->op == RCMI_STEP_RECV && !last->completes);
     last->completes = true;
     expect(shape, plans, &(struct rcmi_verify_options){0},
-           "adds to, or completes, what is complete");
+           "adds to, or completes, a complete value");
     test_plans_free(plans, 4);
     plans = test_plans_emit(test_algorithm(RCM_SCAN, "chain"), shape, 0);
     plans[3]->steps[0].completes = true;
@@ -363,7 +364,8 @@ static void test_results(void **state) {
     expect_made(2, RCM_ALL_REDUCE, 1, fill_keeps_own, false,
                 "rank 0's out.0 lacks the contribution of rank 0");
     expect_made(2, RCM_BROADCAST, 1, fill_one_way, false, "rank 0's out.0 was never written");
-    expect_made(2, RCM_ALL_REDUCE, 1, fill_reads_early, false, "reads what nobody has written");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_reads_early, false,
+                "reads a chunk that no step has written");
 }
 
 static void fill_chain_of_signals(struct rcmi_builder *b, int rank) {
@@ -373,9 +375,9 @@ static void fill_chain_of_signals(struct rcmi_builder *b, int rank) {
         rcmi_signal(b, 0, rcmi_to(b, 0, rank + 1, 0));
 }
 
-/* All hear of all, but rank 2 only through a signal that it sends too early: 1 waits for 2 before
- * it signals 0, yet 2 never hears of 0. */
-static void fill_one_deaf(struct rcmi_builder *b, int rank) {
+/* All ranks depend on all others, but rank 2 only through a signal that it sends too early. Rank 1
+ * waits for rank 2 before it signals rank 0, yet rank 2 never depends on rank 0. */
+static void fill_signal_early(struct rcmi_builder *b, int rank) {
     if (rank == 2) {
         rcmi_signal(b, 0, rcmi_to(b, 0, 1, 0));
         rcmi_wait(b, 0, rcmi_from(b, 0, 1, 0));
@@ -394,7 +396,7 @@ static void test_barrier(void **state) {
     (void)state;
     expect_made(3, RCM_BARRIER, 1, fill_chain_of_signals, false,
                 "rank 0 can leave the barrier before rank 1 has entered it");
-    expect_made(3, RCM_BARRIER, 1, fill_one_deaf, false,
+    expect_made(3, RCM_BARRIER, 1, fill_signal_early, false,
                 "rank 2 can leave the barrier before rank 0 has entered it");
 }
 
@@ -433,8 +435,8 @@ static void fill_too_many(struct rcmi_builder *b, int rank) {
 static void test_matching(void **state) {
     (void)state;
     expect_made(3, RCM_BROADCAST, 1, fill_deaf_to_multicast, false,
-                "is not read by all it goes to");
-    expect_made(2, RCM_ALL_REDUCE, 1, fill_wrong_number, false, "is not read by all it goes to");
+                "is not read by all its readers");
+    expect_made(2, RCM_ALL_REDUCE, 1, fill_wrong_number, false, "is not read by all its readers");
     expect_made(2, RCM_ALL_REDUCE, 2, fill_other_chunk, false,
                 "is received as message 0 by rank 1");
     expect_made(2, RCM_ALL_REDUCE, 1, fill_signal_received, false, "is received as message 0");
@@ -531,7 +533,7 @@ static void test_form(void **state) {
         {break_result, "its results are not those of its kind"},
         {break_chunk, "no such chunk"},
         {break_operand, "an operand is another chunk"},
-        {break_where, "an operand that is none"},
+        {break_where, "an operand is neither IN, OUT nor scratch"},
         {break_scratch, "no such scratch chunk"},
         {break_sources, "sources outside of the plan"},
         {break_channel, "no such channel"},
@@ -539,9 +541,9 @@ static void test_form(void **state) {
         {break_lane_of_end, "belongs to a lane that does not exist"},
         {break_input, "writes its input"},
         {break_lanes, "steps outside of lanes"},
-        {break_lane_start, "lane 0 is not where it should be"},
-        {break_peer, "there is no such peer"},
-        {break_self, "there is no such peer"},
+        {break_lane_start, "lane 0 does not follow the lane before"},
+        {break_peer, "has a peer that does not exist"},
+        {break_self, "has a peer that does not exist"},
         {break_number, "its number is too large"},
         {break_double, "a channel in the wrong direction"},
     };
@@ -556,7 +558,7 @@ static void test_form(void **state) {
     }
 }
 
-/* Plans whose messages may not be got say that they may. */
+/* Plans that wrongly declare that their messages may be read by get. */
 static void test_form_of_got(void **state) {
     const struct {
         enum rcm_collective collective;
@@ -584,7 +586,7 @@ static void test_form_of_got(void **state) {
     }
 }
 
-/* The plan of rank 3 of 5: send 3..4 from OUT is its step 3, receive 0..1 there its step 4. */
+/* The plan of rank 3 of 5: step 3 sends 3..4 from OUT, step 4 receives 0..1 there. */
 static void break_run(struct rcmi_plan *p) {
     p->steps[3].nchunks = 0;
 }
@@ -632,7 +634,7 @@ static void test_form_of_runs(void **state) {
         {break_run_length, "is received as message 0 by"},
         {break_run_buffer, "an operand is outside of its buffer"},
         {break_run_scratch, "no such scratch chunk"},
-        {break_span_answer, "a span is no answer"},
+        {break_span_answer, "a span cannot be an answer"},
     };
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 5);
@@ -646,7 +648,8 @@ static void test_form_of_runs(void **state) {
     expect_made(1, RCM_ALL_REDUCE, 2, fill_over_itself, false, "a span is written over itself");
 }
 
-/* Chunk 1 is in no order with its receipt by another lane, whatever chunk the span begins with. */
+/* Chunk 1 is unordered with its receive in another lane, even though the span begins with another
+ * chunk. */
 static void fill_run_in_lanes(struct rcmi_builder *b, int rank) {
     const int peer = 1 - rank;
     rcmi_plan_spans(b, 2);
@@ -677,7 +680,7 @@ static void fill_scratch_in_lanes(struct rcmi_builder *b, int rank) {
     rcmi_copy_chunk(b, 1, 0, rcmi_scratch(0), rcmi_out(0));
 }
 
-/* Right as long as nothing is scaled: in place the second copy would scale once more. */
+/* Right without scaling. In place, the second copy would scale again. */
 static void fill_input_after_copy(struct rcmi_builder *b, int rank) {
     (void)rank;
     rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
@@ -685,14 +688,14 @@ static void fill_input_after_copy(struct rcmi_builder *b, int rank) {
     rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_out(0));
 }
 
-/* In place it has the input by the name of the result, by which it is not scaled. */
+/* In place, the input is read as OUT, which is not scaled. */
 static void fill_input_as_result(struct rcmi_builder *b, int rank) {
     (void)rank;
     rcmi_copy_chunk(b, 0, 0, rcmi_out(0), rcmi_scratch(0));
     rcmi_copy_chunk(b, 0, 0, rcmi_scratch(0), rcmi_out(0));
 }
 
-/* In place one lane scales what the other one sends scaled. */
+/* In place, one lane scales what the other lane sends scaled. */
 static void fill_input_in_lanes(struct rcmi_builder *b, int rank) {
     if (rank == 0) {
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
@@ -707,7 +710,7 @@ static void fill_input_in_lanes(struct rcmi_builder *b, int rank) {
 static void test_scaled_once(void **state) {
     (void)state;
     expect_made(1, RCM_SCAN, 1, fill_input_after_copy, true,
-                "reads what it contributes when that has been scaled");
+                "reads its contribution after that was scaled");
     expect_made(1, RCM_SCAN, 1, fill_input_as_result, true,
                 "reads a contribution that was never scaled");
     expect_made(2, RCM_SCAN, 1, fill_input_in_lanes, true,
@@ -728,7 +731,7 @@ static void test_form_of_made(void **state) {
     expect_made(2, RCM_ALL_REDUCE, 1, fill_reads_twice, false, "reads one channel twice");
 }
 
-/* A multicast stays on its host: plans made for one host, verified on two. */
+/* A multicast is limited to its host: plans made for one host, verified on two. */
 static void test_multicast_across_hosts(void **state) {
     static struct test_shape other;
     (void)state;
@@ -736,13 +739,13 @@ static void test_multicast_across_hosts(void **state) {
     struct rcmi_plan **plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "one_shot"), one, 0);
     const struct rcmi_verify_options options = {.slots = 0};
     expect(test_shape_dealt(&other, 4, 2), plans, &options, "a multicast from another host");
-    expect(test_shape_dealt(&other, 4, 4), plans, &options, "that nobody can read");
+    expect(test_shape_dealt(&other, 4, 4), plans, &options, "without readers");
     test_plans_free(plans, 4);
 }
 
-/* ---- Answers --------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
-/* The first step of a plan that answers, or that receives an answer. */
+/* The first step of a plan that replies, or that receives a reply. */
 static struct rcmi_step *step_of_answer(struct rcmi_plan *p, bool receives) {
     uint32_t i = 0;
     while (p->steps[i].answer == NONE || (p->steps[i].out == NONE) != receives)
@@ -771,8 +774,8 @@ static void break_kept(struct rcmi_plan *p) {
     p->steps[i].answered = false;
 }
 
-/* Needs two slots, since the first one is kept for its answer. */
-static void fill_ask_twice(struct rcmi_builder *b, int rank) {
+/* Needs two slots, because the first one is kept for its reply. */
+static void fill_two_replies(struct rcmi_builder *b, int rank) {
     const int other = 1 - rank;
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t theirs = (uint32_t)other * 2 + i, ours = (uint32_t)rank * 2 + i;
@@ -795,12 +798,12 @@ static void test_answers(void **state) {
         void (*damage)(struct rcmi_plan *);
         const char *text;
     } cases[] = {
-        {break_answer, "receives what is no answer to message 0"},
+        {break_answer, "receives a message that does not answer message 0"},
         {break_receipt, "0 of 1 messages on its channel are answered"},
         {break_index, "answers on no channel"},
         {break_question, "answers what it does not receive"},
         {break_asked, "cannot receive an answer"},
-        {break_kept, "is wrong about being answered"},
+        {break_kept, "has a wrong flag answered"},
     };
     (void)state;
     const struct rcmi_shape *shape = test_shape_one_host(&space, 2);
@@ -811,7 +814,7 @@ static void test_answers(void **state) {
         expect(shape, plans, &(struct rcmi_verify_options){.slots = 0}, cases[i].text);
         test_plans_free(plans, 2);
     }
-    struct rcmi_plan **plans = make(shape, RCM_ALL_REDUCE, 4, fill_ask_twice);
+    struct rcmi_plan **plans = make(shape, RCM_ALL_REDUCE, 4, fill_two_replies);
     expect(shape, plans, &(struct rcmi_verify_options){.slots = 1}, "deadlocks with 1 slots");
     for (uint32_t slots = 2; slots < 5; slots++)
         assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans,
@@ -822,13 +825,13 @@ static void test_answers(void **state) {
     struct rcmi_builder *b;
     struct rcmi_plan *plan;
     assert_int_equal(rcmi_plan_begin("wrong", RCM_ALL_REDUCE, shape, 0, 0, 1, 1, &b), RCM_OK);
-    rcmi_answers(b, 0, 0); /* no step yet */
+    rcmi_answers(b, 0, 0); /* there is no step yet */
     assert_int_equal(rcmi_plan_finish(b, &plan), RCM_ERR_INTERNAL);
 }
 
 /* ---- Blocks of unequal length ---------------------------------------------------------------- */
 
-/* Rank 2's block reaches the root by rank 1, which does not know how long it is. */
+/* Rank 2's block reaches the root through rank 1, which does not have its length. */
 static void fill_gather_by_way_of_1(struct rcmi_builder *b, int rank) {
     const uint32_t own = (uint32_t)rank;
     if (rank == 2)
@@ -856,7 +859,8 @@ static void test_lengths_unknown(void **state) {
     test_plans_free(plans, 3);
 }
 
-/* Both send before they receive: right with a slot for each message, and with no message longer. */
+/* Both ranks send before they receive: right with a slot per message, and with messages no longer
+ * than the slots. */
 static void test_lengths_deadlock(void **state) {
     const struct {
         enum rcm_collective collective;
@@ -872,7 +876,7 @@ static void test_lengths_deadlock(void **state) {
             assert_int_equal(rcmi_verify(shape, (const struct rcmi_plan *const *)plans, &all),
                              RCM_OK);
             expect(shape, plans, &(struct rcmi_verify_options){.counts = RCMI_COUNTS_PAIR},
-                   "is in a deadlock where messages are longer than all slots");
+                   "deadlocks if messages are longer than all slots together");
             test_plans_free(plans, p);
         }
 }
@@ -887,7 +891,7 @@ static void test_wrong_formula(void **state) {
     struct rcmi_algorithm wrong = *ring;
     wrong.formula = test_algorithm(RCM_ALL_REDUCE, "one_shot")->formula;
     expect(shape, plans, &(struct rcmi_verify_options){.formula = &wrong},
-           "the longest chain has 6 messages, the formula says 1");
+           "the longest chain has 6 messages, but the formula gives 1");
     test_plans_free(plans, 4);
 
     plans = test_plans_emit(test_algorithm(RCM_ALL_REDUCE, "ring"), shape, 0);
@@ -908,7 +912,7 @@ static void test_wrong_formula(void **state) {
     wrong.formula = test_algorithm(RCM_BROADCAST, "chain")->formula;
     wrong.name = "chain";
     for (int r = 0; r < 4; r++)
-        plans[r]->root = 1; /* so the formula thinks that rank 0 is the last one */
+        plans[r]->root = 1; /* so the formula treats rank 0 as the last one */
     expect(shape, plans, &(struct rcmi_verify_options){.formula = &wrong}, "rank 0");
     test_plans_free(plans, 4);
 }
@@ -925,11 +929,11 @@ int main(void) {
         cmocka_unit_test(test_hazard_of_runs),
         cmocka_unit_test(test_hazard),
         cmocka_unit_test(test_credits_are_no_order),
-        cmocka_unit_test(test_stable_lie),
+        cmocka_unit_test(test_wrong_stable),
         cmocka_unit_test(test_stable_until_read),
-        cmocka_unit_test(test_stable_lie_of_algorithm),
+        cmocka_unit_test(test_wrong_stable_of_algorithm),
         cmocka_unit_test(test_early),
-        cmocka_unit_test(test_lasting_lie),
+        cmocka_unit_test(test_wrong_lasting),
         cmocka_unit_test(test_completes),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_scaled_once),

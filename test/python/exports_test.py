@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""exports_test.py RINGCOMM_MAP: the package covers every operation of the library, or says here why
-not; its constants are those of the library; importing it pulls in neither numpy nor torch."""
+"""exports_test.py RINGCOMM_MAP: the package has every operation of the library, except those listed here with a
+reason. Its constants are those of the library. Importing it imports neither numpy nor torch."""
 import re
 import sys
 
 import ringcomm
 from ringcomm import _core
 
-# Functions that Python has in another form, or not.
+# Functions that Python has in another form or not at all.
 OTHERWISE = re.compile(
     r'rcm_(status_|last_error|version|dtype_|op_|store_|init|destroy|leave|abort|rank|size|local_|'
     r'world_rank|comm_|spawn|work_|mem_|setting_at|protocol_at|launch_at|transport_at|collective_at|'

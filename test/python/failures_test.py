@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""failures_test.py CASE: what a program sees of failures, on two ranks."""
+"""failures_test.py CASE: failures as reported to a program, on two ranks."""
 import array
 import gc
 import os
@@ -25,7 +25,7 @@ def expect(status, words, call):
 
 
 def death():
-    """The survivor gets the dead rank's number, and goes on alone."""
+    """The survivor gets the dead rank's number and goes on alone."""
     comm.barrier()
     if me == 1:
         os._exit(0)
@@ -38,7 +38,7 @@ def death():
 
 
 def mismatch():
-    """Both calls are named on both ranks."""
+    """The error on each rank contains both calls."""
     n = 3 + me
     error = expect('ERR_MISMATCH', 'all_reduce', lambda: comm.all_reduce(array.array('f', [0] * n)))
     assert '3' in str(error) and '4' in str(error), str(error)
@@ -64,8 +64,8 @@ def interrupted_within(seconds, call):
 
 
 def interrupt():
-    """A signal handler's exception leaves a receive, a wait and a collective at once; a receive
-    that was left takes no message."""
+    """A signal handler's exception ends a receive, a wait and a collective at once. The receive then
+    takes no message."""
     if me == 0:
         buffer = array.array('f', [0])
         interrupted_within(5, lambda: comm.recv(buffer, 1, 5))
@@ -85,7 +85,7 @@ def interrupt():
 
 
 def interrupt_creation():
-    """The same of calls that make and end communicators. A creation that was left fails on the
+    """The same for calls that create and destroy communicators. An interrupted creation fails on the
     other rank with this rank's number, and the parent goes on."""
     made = comm.duplicate()
     if me == 0:
@@ -104,14 +104,14 @@ def interrupt_creation():
 
 
 def excluded():
-    """A rank that lives and hangs is left out. Its next call names who did that."""
+    """A hanging rank is excluded. The error of its next call contains the excluding call."""
     if me == 0:
         rest = comm.shrink(excluded=[1])
         assert (rest.rank, rest.size) == (0, 1)
         comm.leave()
         open_file = os.open(MARK, os.O_CREAT | os.O_WRONLY)
         os.close(open_file)
-        while os.path.exists(MARK):  # this rank stays to tell the other
+        while os.path.exists(MARK):  # until the other rank has the error
             time.sleep(0.01)
         rest.destroy()
     else:
@@ -125,7 +125,7 @@ def excluded():
 
 
 def dropped():
-    """Works that are dropped unfinished keep their buffers until they are complete."""
+    """Works dropped while unfinished keep their buffers until they are complete."""
     alive = []
 
     class Buffer(bytearray):
@@ -149,14 +149,14 @@ def dropped():
     comm.barrier()
     until = time.monotonic() + 10
     while alive and time.monotonic() < until:
-        single.barrier()  # any operation frees what completed works held
+        single.barrier()  # any operation releases the buffers of complete works
         time.sleep(0.01)
     assert not alive, f'{len(alive)} buffers are still held'
     comm.destroy()
 
 
 def deadline():
-    """A timeout is ERR_TIMEOUT and names the rank that did not come."""
+    """A timeout is ERR_TIMEOUT and names the missing rank."""
     if me == 0:
         expect('ERR_TIMEOUT', 'rank 1', lambda: comm.barrier(timeout=0.5))
     else:

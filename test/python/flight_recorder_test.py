@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch's flight recorder has an entry for each operation of a group that is a Backend. torch attaches
-it to backends that are written in Python from 2.14 on; exit status 77 (skipped) before. Its state stays
-"scheduled": torch has no way by which a backend in Python reports the end of an operation."""
+"""torch's flight recorder has an entry for each operation of a group that is a Backend.
+
+torch attaches it to backends written in Python from 2.14 on; exit status 77 (skipped) before. The state stays
+"scheduled", because a backend in Python cannot report the end of an operation to torch."""
 import json
 import sys
 import warnings

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an import reports where the extension module cannot be loaded, as in a free-threaded Python."""
+"""The error of an import if the extension module cannot be loaded, as in a free-threaded Python."""
 import os
 import pathlib
 import shutil

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where lines of the library's log go: to `logging` where the program has a handler, else to stderr."""
+"""The library's log lines go to `logging` if the program has a handler, else to stderr."""
 import logging
 import os
 import subprocess
@@ -22,7 +22,7 @@ class Records(logging.Handler):
 
 
 def one_rank(records):
-    """A world of one rank whose lines of level debug all go to the handler."""
+    """A world of one rank. All its lines up to level debug go to the handler."""
     ringcomm.logs.set_level('debug')
     with ringcomm.init(0, 1) as comm:
         comm.all_reduce(bytearray(4))

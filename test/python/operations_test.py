@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every operation of ringcomm.Communicator against values worked out here, on any number of ranks."""
+"""Compares every operation of ringcomm.Communicator with values computed here, on any number of ranks."""
 import array
 import pickle
 import threading
@@ -22,7 +22,7 @@ def same(found, expected):
 
 
 def block(rank, n=3):
-    """What rank contributes: different in each element and rank."""
+    """The input of a rank, different in each element and rank."""
     return [100 * rank + i for i in range(n)]
 
 
@@ -107,7 +107,7 @@ def messages():
 
 
 def threads():
-    """One thread waits in a receive while another sends: neither holds the interpreter."""
+    """One thread waits in a receive while another sends: neither holds the interpreter lock."""
     recv = floats(0)
     waiter = threading.Thread(target=lambda: comm.recv(recv, (me - 1) % size, 99))
     waiter.start()
@@ -130,7 +130,7 @@ def works():
 
 
 def several():
-    """Several collectives, and several transfers, with one work each; by address."""
+    """Several collectives with one work, and several transfers with one work; buffers by address."""
     arrays = [floats(*block(me)), floats(me, 1)]
     parts = [(a.buffer_info()[0], a.buffer_info()[0], len(a), _core.DTYPES['float32'][0])
              for a in arrays]
@@ -213,7 +213,7 @@ def bad_arguments():
     refuse(ValueError, 'entries', lambda: comm.all_gather_v(a, a, [1] * (size + 1)))
     refuse(ringcomm.Error, '', lambda: comm.broadcast(a, size))
     refuse(ringcomm.Error, 'band of float32', lambda: comm.all_reduce(a, op='band'))
-    comm.barrier()  # nothing was sent by any of these
+    comm.barrier()  # none of these has sent anything
 
 
 def memory():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The last rank dies while the others run DistributedDataParallel. Each gets an exception with
-the library's sentence, also from the Reducer in C++, and from the future of a work."""
+"""The last rank dies while the others run DistributedDataParallel. Each gets an exception with the library's
+error text, also from the Reducer in C++ and from the future of a work."""
 import datetime
 import os
 import time
@@ -19,7 +19,7 @@ BACKENDS = ['ringcomm'] + ['cpu:ringcomm'] * (torch.__version__ >= (2, 14))
 
 
 def models(group):
-    """One for each kind of hook."""
+    """One model for each kind of hook."""
     made = [DistributedDataParallel(torch.nn.Linear(4, 4), process_group=group) for _ in range(4)]
     made[1].register_comm_hook(group, allreduce_hook)
     made[2]._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch_shrink_test.py well|dead|stuck: shrink_group without the last of three ranks. torch has it
-for backends that are written in Python from 2.14 on; exit status 77 (skipped) before."""
+"""torch_shrink_test.py well|dead|stuck: shrink_group without the last of three ranks.
+
+torch supports it for backends written in Python from 2.14 on; exit status 77 (skipped) before."""
 import datetime
 import os
 import signal
@@ -44,7 +45,7 @@ def main():
 
 
 def _wait_for_word():
-    """A well rank that is excluded gets an error from what it waits in."""
+    """A well rank that is excluded gets an error in its blocking call."""
     signal.alarm(30)
     try:
         dist.recv(torch.ones(1), 0)

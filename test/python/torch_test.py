@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The backend of torch.distributed beside gloo: every operation, type and operator that gloo takes
-gives gloo's results, in one world of both. What gloo lacks, or does wrongly, is worked out here."""
+"""Compares the backend of torch.distributed with gloo, in one world with both: every operation, type and
+operator that gloo supports has gloo's results. Where gloo lacks something or is wrong, the expected results are
+computed here."""
 import datetime
 import threading
 import warnings
@@ -29,7 +30,7 @@ def values(dtype, n=5, rank=None):
 
 
 def on_both(operation):
-    """operation(group) returns tensors; both groups give the same ones."""
+    """operation(group) returns tensors, which must be equal for both groups."""
     for found, expected in zip(operation(ours), operation(gloo)):
         assert torch.equal(found, expected), f'{operation.__name__}: {found}, gloo has {expected}'
 
@@ -95,7 +96,7 @@ def moves(dtype):
 
 
 def beyond_gloo():
-    """Types, operators and shapes that gloo lacks or does wrongly."""
+    """Types, operators and shapes that gloo lacks or computes wrongly."""
     ranks = range(size)
     for dtype in MORE:
         tensor = values(dtype)
@@ -118,7 +119,7 @@ def beyond_gloo():
 
 
 def strided():
-    """Values are right whatever the strides; point to point refuses."""
+    """Values are right with any strides. Messages reject tensors that are not contiguous."""
     def column(rank):
         return torch.arange(8.).reshape(4, 2) + rank
 
@@ -163,7 +164,7 @@ def futures():
 
 
 def one_future_of_several_threads():
-    """Threads wait for one work, whose future another thread completes as well. Its callbacks run once."""
+    """Several threads wait for one work, and another completes its future. Its callbacks run once."""
     for _ in range(200):
         work, done, seen = dist.all_reduce(torch.ones(1), async_op=True), [], []
         future = work.get_future()
@@ -188,7 +189,7 @@ def groups():
         dist.all_reduce(tensor, group=first)
         assert tensor.item() == 1
         assert dist.get_process_group_ranks(first) == [0, 1]
-    # Each comes from the same group on all ranks, though several have all of them.
+    # Each is created from the same group on all ranks, although several groups contain them all.
     for group in [dist.new_group(backend='ringcomm') for _ in range(8)]:
         tensor = torch.ones(1)
         dist.all_reduce(tensor, group=group)
@@ -236,7 +237,7 @@ def objects():
 
 
 def beside_other_backends():
-    """A group whose string names devices is a Backend, which torch has from 2.14 on."""
+    """A group with device names in its backend string is a Backend, from torch 2.14 on."""
     global ours
     if torch.__version__ < (2, 14):
         return
@@ -256,7 +257,7 @@ def beside_other_backends():
 
 
 def several_of_all_ranks():
-    """New groups come from the same parent on all ranks, whichever other groups are open."""
+    """New groups are created from the same parent on all ranks, whichever other groups are open."""
     made = [dist.new_group() for _ in range(6)]
     for group in made:
         dist.barrier(group)

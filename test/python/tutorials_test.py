@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tutorials_test.py RINGCOMM_RUN [torchrun] [ringcomm-run] [spawn] [fork]: programs of tutorials.
 
-Runs each program over gloo and over ringcomm, started in each of the named ways. The output of each
+Runs each program over gloo and over ringcomm, started by each of the named methods. The output of each
 rank must be the same, the exit status 0, and stderr must have no more lines than over gloo. Under a
 launcher a program names the backend "ringcomm". Programs that start their own processes are run as
 they are, with RINGCOMM_TORCH_AS=gloo.
@@ -26,7 +26,7 @@ NEEDS_NO_ADDRESS = 'process_group_1'  # shows the error of a missing address
 FAILED = []
 
 
-# ---- What a program is run as -----------------------------------------------------------------------
+# ---- Preparing programs -----------------------------------------------------------------------------
 
 def without_gpu(text):
     text = text.replace('.to(torch.cuda.current_device())', '')
@@ -63,7 +63,7 @@ def write_programs(folder, backend):
     return items
 
 
-# ---- What is compared ----------------------------------------------------------------------------------
+# ---- Comparing output ----------------------------------------------------------------------------------
 
 def normalised(text):
     """Addresses of objects, the class of process groups, and the times of torch's log differ."""
@@ -72,7 +72,7 @@ def normalised(text):
 
 
 def comparable(text):
-    """Lines as a multiset: ranks print beside each other. Of reduce only rank 0's result is defined;
+    """Lines as a multiset, because ranks print at the same time. After reduce only rank 0's result is defined:
     gloo leaves partial sums at the others, which print their result as their first "data" line."""
     lines, seen = [], set()
     for line in normalised(text).splitlines():
@@ -86,7 +86,7 @@ def comparable(text):
 
 def compare(name, found, expected):
     for stream, text, wanted in zip(('stdout', 'stderr'), found, expected):
-        if stream == 'stderr':  # torch repeats its own lines at times
+        if stream == 'stderr':  # torch sometimes repeats its own lines
             differs = set(comparable(text)) - set(comparable(wanted))
         else:
             differs = comparable(text) != comparable(wanted)
@@ -98,7 +98,7 @@ def compare(name, found, expected):
 def run(name, command, **variables):
     environment = {**os.environ, 'OMP_NUM_THREADS': '1', 'GLOO_SOCKET_IFNAME': 'lo', **variables}
     environment['PYTHONPATH'] = os.pathsep.join([environment.get('PYTHONPATH', ''), str(HERE)])
-    environment.pop('PYTHONUNBUFFERED', None)  # a line that is written in parts mixes with others
+    environment.pop('PYTHONUNBUFFERED', None)  # lines written in parts would mix with others
     ranks = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True, start_new_session=True)
     try:
@@ -114,7 +114,7 @@ def run(name, command, **variables):
     return out, err
 
 
-# ---- The ways to start ------------------------------------------------------------------------------------
+# ---- Methods to start -------------------------------------------------------------------------------------
 
 def by_launcher(name, launcher, folder):
     results = []
@@ -161,7 +161,7 @@ def without_address(folder):
 
 
 def enter_network():
-    """The programs have fixed ports: they get a network of their own, if this user may make one."""
+    """Gives the programs, which use fixed ports, a network of their own if this user may create one."""
     own = ['unshare', '--map-root-user', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh']
     if 'OWN_NETWORK' in os.environ or subprocess.run([*own, 'true'], capture_output=True).returncode:
         return

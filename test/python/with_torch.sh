@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# with_torch.sh COMMAND...: runs COMMAND with PYTHON replaced by a Python that has torch: that of
-# TEST_TORCH_PYTHON, or python3. Exit status 77 (skipped) if there is none.
+# with_torch.sh COMMAND...: runs COMMAND with PYTHON replaced by a Python that has torch (TEST_TORCH_PYTHON or
+# python3). Exit status 77 (skipped) if there is none.
 find='import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)'
 for python in "${TEST_TORCH_PYTHON:-}" python3; do
     [ -n "$python" ] && "$python" -c "$find" || continue
@@ -12,5 +12,5 @@ for python in "${TEST_TORCH_PYTHON:-}" python3; do
     done
     exec "$@"
 done
-echo 'no Python here has torch: TEST_TORCH_PYTHON names one'
+echo 'no Python with torch found. Set TEST_TORCH_PYTHON.'
 exit 77

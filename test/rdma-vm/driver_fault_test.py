@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""driver_fault_test.py: what vm_test.py makes of a guest whose kernel fails in the RDMA driver, and of one whose
-kernel does not. The machine is a script that prints what was seen of real ones."""
+"""driver_fault_test.py: the result of vm_test.py for a guest whose kernel fails in the RDMA driver,
+and for one whose kernel does not. The machine is a script that prints the output of real ones."""
 import contextlib
 import io
 import os
@@ -24,7 +24,8 @@ STARVED = '''rcu: rcu_preempt kthread starved for 5252 jiffies!
 ELSEWHERE = '''watchdog: BUG: soft lockup - CPU#0 stuck for 78s! [hosts-rank:185]
 Modules linked in: rdma_ucm rdma_rxe ib_uverbs
 RIP: 0010:tcp_sendmsg+0x323/0xe40'''
-# A boot: in the case BAD the kernel writes LOG, and the machine ends, unless it GOES_ON; OTHER fails, too.
+# A boot: in the case BAD the kernel prints LOG, and the machine ends, unless GOES_ON is set; OTHER
+# fails, too.
 RIG = '''#!/bin/bash
 while [[ $1 != -- ]]; do [[ $1 != --console ]] || console=$2; shift; done
 shift
@@ -49,7 +50,7 @@ exit $status
 
 class DriverFault(unittest.TestCase):
     def run_boots(self, *boots):
-        """The status, and the cases of each boot."""
+        """Returns the status, and the cases of each boot."""
         with tempfile.TemporaryDirectory(prefix='rdma-vm-test.') as folder:
             os.chdir(folder)
             vm_test.RIG = os.path.join(folder, 'rig')
@@ -81,7 +82,7 @@ class DriverFault(unittest.TestCase):
         self.assertEqual(self.run_boots(*boots), (0, [CASES, ['cut-short', 'one-side']]))
 
     def test_goes_on(self):
-        """The kernel survives, and the case or those after it fail."""
+        """The kernel survives, and this case or later ones fail."""
         boots = {'bad': 'cut', 'log': STALL, 'goes_on': 'yes', 'other': 'one-side', 'status': 1}, {'status': 0}
         self.assertEqual(self.run_boots(*boots), (0, [CASES, ['one-side']]))
 
@@ -97,7 +98,8 @@ class DriverFault(unittest.TestCase):
         self.assertEqual(self.run_boots(*boots)[0], 1)
 
     def test_own_failures(self):
-        """A hang or an error of the library, also with another trouble of the kernel, or before the driver's."""
+        """A hang or an error of the library, also together with another kernel problem, or before
+        the driver's."""
         for boot in ({'bad': 'cut', 'log': '', 'status': 124}, {'other': 'cut', 'status': 1},
                      {'bad': 'cut', 'log': ELSEWHERE, 'status': 125},
                      {'other': 'conformance', 'bad': 'cut', 'log': LOCKUP, 'status': 125}):

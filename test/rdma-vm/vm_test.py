@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""vm_test.py SHAPE BUILD [CASE...]: cases of inside.py, in one boot of the machine of rdma-vm.
+"""vm_test.py SHAPE BUILD [CASE...]: cases of guest_cases.py, in one boot of the machine of rdma-vm.
 
-SHAPE is "short" (2 nodes, one rail), "long" (4 nodes, 2 rails) or "siw" (2 nodes, soft-iWARP); without
-CASE it is all that belong to it. Exit status 77, with a sentence, where qemu or a kernel with the driver is
-not there.
+SHAPE is "short" (2 nodes, one rail), "long" (4 nodes, 2 rails) or "siw" (2 nodes, soft-iWARP).
+Without CASE all its cases run. Exit status 77, with a reason, where qemu or a kernel with the
+driver is missing.
 
-If a run fails and the kernel's log names functions of the RDMA driver, the driver has failed: the log has them only in
-a report of a stall, a lockup or an oops. The case in which the report came is skipped, and those that it kept from
-running run in another boot, once.
+If a run fails and the kernel's log names functions of the RDMA driver, the driver has failed: such
+names appear only in a report of a stall, a lockup or an oops. The case of the report is skipped,
+and the cases that it prevented run in one more boot.
 """
 import os
 import re
@@ -28,17 +28,17 @@ SHAPES = {
     'siw': (['--driver', 'siw', '--mtu', '9000', '--timeout', '860'], ['conformance', 'collectives']),
 }
 DRIVERS = {'siw': ['--driver', 'siw']}
-# siw of Debian 12's kernel holds the superuser to RLIMIT_MEMLOCK, too.
+# siw of Debian 12's kernel applies RLIMIT_MEMLOCK to root, too.
 UNLIMITED = ['bash', '-c', 'ulimit -l unlimited; exec "$@"', 'bash']
 # "RIP: 0010:rxe_requester+0x323/0xe40 [rdma_rxe]", "  siw_sq_work+0x1/0x2"
 FRAME = re.compile(r'\b((?:rxe|siw)_\w+)(?:\.\w+)*\+0x[0-9a-f]+/0x[0-9a-f]+')
 VERSION = re.compile(r'^rdma-vm: kernel (\S+),', re.M)
-MARK = re.compile(r'\brdma-vm case ([\w-]+)$', re.M)  # written by inside.py
+MARK = re.compile(r'\brdma-vm case ([\w-]+)$', re.M)  # written by guest_cases.py
 CASE = re.compile(r'^== ([\w-]+): (ok|FAILED) after ')
 
 
 class Boot:
-    """One boot, with these cases; what it prints is passed on."""
+    """One boot, with these cases; prints the guest's output."""
 
     def __init__(self, options, words, cases, env):
         self.kernel, self.ended = 'unknown', {}
@@ -60,14 +60,15 @@ class Boot:
             self.ended[case.group(1)] = case.group(2) == 'ok'
 
     def driver_fault(self):
-        """The first function of the driver in the kernel's log, and the case then; None: there is none."""
+        """Returns the first function of the driver in the kernel's log, and the case at that point;
+        or None."""
         frame = FRAME.search(self.log)
         cases = MARK.findall(self.log, 0, frame.start()) if frame else []
         return frame and frame.group(1), cases[-1] if cases else None
 
 
 def run(boot, cases):
-    """The exit status of these cases. boot: makes a Boot of a list of cases."""
+    """Returns the exit status of these cases. boot: makes a Boot of a list of cases."""
     first = boot(cases)
     function, culprit = first.driver_fault()
     before = cases[:cases.index(culprit)] if culprit in cases else []
@@ -85,10 +86,10 @@ def main():
         print(ready.stderr.strip())
         sys.exit(77)
     options, all_cases = SHAPES[shape]
-    # The system's interpreter, with nothing that is not needed: starting it is slow in there.
-    words = [*(UNLIMITED if shape == 'siw' else []), '/usr/bin/python3', '-I', '-S', os.path.join(HERE, 'inside.py'),
+    # The system's interpreter, without site packages: it starts slowly in the guest.
+    words = [*(UNLIMITED if shape == 'siw' else []), '/usr/bin/python3', '-I', '-S', os.path.join(HERE, 'guest_cases.py'),
              os.path.realpath(build)]
-    # The long run is for a quiet machine: there a dead rank is named within 2 s.
+    # The long run expects a quiet machine: a dead rank is named within 2 s there.
     env = {'RDMA_VM_LATE_S': '2', **os.environ} if shape == 'long' else None
     sys.exit(run(lambda some: Boot(options, words, some, env), cases or all_cases))
 

@@ -85,7 +85,7 @@ static bool step(struct run *run, const char *stage, rcm_status status) {
     return false;
 }
 
-/* Says where the rank is, then makes the call. */
+/* Stores the rank's stage, then makes the call. */
 #define STEP(run, name, call)                                                                      \
     (atomic_store_explicit(&(run)->report->stage, name, memory_order_relaxed),                     \
      step(run, name, call))
@@ -129,7 +129,7 @@ static bool run_broadcast(struct run *run) {
     return true;
 }
 
-/* Round the ring: sends to the next rank, receives from the one before. */
+/* A ring: sends to the next rank, receives from the previous one. */
 static bool run_ring(struct run *run) {
     const int n = run->job->nranks, next = (run->rank + 1) % n, last = (run->rank + n - 1) % n;
     rcm_work *recv = NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small job whose ranks run in processes of their own and come back in every case: all the
- * library's calls once, and a look at what they left behind. No judgement: that is the driver's.
+ * A small job whose ranks run in processes of their own and always return: makes all calls of the
+ * library once, and counts what they left behind. The driver judges the result.
  */
 #ifndef TEST_RESOURCE_JOB_H
 #define TEST_RESOURCE_JOB_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include "failing.h"
+#include "fail_nth_call.h"
 
 struct job {
     int nranks;
@@ -16,27 +16,27 @@ struct job {
     const char *url;       /* of the store, the same for all ranks */
     const char *secret;    /* NULL: none */
     int timeout_ms;        /* of every wait */
-    /* Around the calls; the look at what the process has is before and after that. */
+    /* Called around the library's calls; what the process owns is counted outside of them. */
     void (*begin)(const void *arg, int rank);
     void (*end)(void);
     const void *arg;
 };
 
-/* In memory that the driver shares with the rank. */
+/* In memory shared with the driver. */
 struct report {
-    /* Where it is, in words; the driver reads it when a rank hangs. Relaxed: for people. */
+    /* The current stage as text; the driver prints it when a rank hangs. Relaxed: only printed. */
     _Atomic(const char *) stage;
     bool done;          /* everything below is filled in */
     int status;         /* rcm_status of the first call that failed */
     const char *failed; /* which one */
-    char text[512];     /* its sentence */
+    char text[512];     /* its error text */
     bool forgotten;     /* the communicator did not keep that error */
     int wrong;          /* elements with wrong values */
     long hits;
     long calls[FAILING_FUNCTIONS];
-    int fds, threads, maps; /* more than before */
+    int fds, threads, maps; /* differences to the numbers before */
     long blocks;            /* of memory, not freed */
-    char left[512];         /* the descriptors' names */
+    char left[512];         /* names of the descriptors left open */
 };
 
 /* Runs rank `rank` of the job in this process, with the plan. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits of the system that are really reached: what cannot be had, is told in words, and comes
- * back when there is some again.
+ * System limits that are really reached: a resource that is missing gives an error with a reason,
+ * and the library works again when the resource is back.
  *     resource_limits CASE
  */
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "attempt.h"
+#include "victim_run.h"
 #include "ringcomm.h"
 
 enum { SKIP = 77 };
@@ -34,7 +34,7 @@ static int errors;
         }                                                                                          \
     } while (0)
 
-/* ---- Jobs with little of something --------------------------------------------------------- */
+/* ---- Jobs with a low limit ----------------------------------------------------------------- */
 
 static void limit_sweep(const char *limit, long from, long to, long step) {
     static const char *const kinds[][2] = {{"shm", "file"}, {"shm", "tcp"}, {"tcp", "tcp"}};
@@ -66,7 +66,7 @@ static void locked_memory(void) {
     limit_sweep("memlock", 0, 0, 1);
 }
 
-/* What the store's file may grow to (ulimit -f). */
+/* Limit on the size of the store's file (ulimit -f). */
 static void file_size(void) {
     limit_sweep("fsize", 0, 3000, 600);
     limit_sweep("fsize", 4000, 1000000, 300000);
@@ -77,14 +77,14 @@ static void file_size(void) {
 
 static void full_at_once(void) {
     setup.url = "file:///dev/full";
-    setup.tell = true;
+    setup.print_ranks = true;
     attempt_start(&(struct trouble){.plan = {.function = -1}});
     attempts_wait();
     CHECK(attempts_total().struck == 1, "a store that cannot be written was taken");
     errors += attempts_total().findings > 0;
 }
 
-/* One page: the first records fit. Needs to mount. */
+/* A file system of one page: the first records fit. Needs the right to mount. */
 static int full_later(void) {
     char folder[] = "/tmp/ringcomm-resource-XXXXXX", url[80];
     if (!mkdtemp(folder))
@@ -97,7 +97,7 @@ static int full_later(void) {
     snprintf(url, sizeof url, "file://%s/store", folder);
     setup.url = url;
     setup.ranks = 8;
-    setup.tell = true;
+    setup.print_ranks = true;
     attempt_start(&(struct trouble){.plan = {.function = -1}});
     attempts_wait();
     CHECK(attempts_total().struck == 1, "the disk was not full");
@@ -107,7 +107,7 @@ static int full_later(void) {
     return 0;
 }
 
-/* ---- No descriptors for those who come ----------------------------------------------------- */
+/* ---- No descriptor for new connections ----------------------------------------------------- */
 
 static double cpu_seconds(void) {
     struct rusage u;
@@ -124,18 +124,18 @@ static void descriptors_limit(rlim_t n) {
         abort();
 }
 
-/* Not one descriptor more than there are. */
+/* Sets the limit to the descriptors that are open. */
 static void descriptors_end(void) {
     int fd = dup(0);
     close(fd);
     descriptors_limit((rlim_t)fd);
 }
 
-/* A store's server has no descriptor left: it does not spin, and serves again when it has. */
+/* A store's server without a free descriptor does not spin, and serves again when it gets one. */
 static void store_waits(void) {
     rcm_store *store;
     int port, fds[4];
-    /* PING of the store's wire, behind its magic number; the answer is the same number. */
+    /* PING of the store's protocol, after its magic number; the answer is the same number. */
     const unsigned char ping[] = {0, 0xCE, 0xF7, 0x85, 0x3C, 13, 1, 2, 3, 4};
     unsigned char answer[4] = {0};
     struct pollfd p = {.events = POLLIN};
@@ -166,7 +166,7 @@ static void store_waits(void) {
     rcm_store_close(store);
 }
 
-/* The same for the links of a communicator: rank 0 is out of descriptors when rank 1 comes. */
+/* The same for the links of a communicator: rank 0 has no descriptor when rank 1 connects. */
 static int link_rank(int rank, void *arg) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     int *ready = arg;
@@ -209,7 +209,7 @@ static void links_wait(const char *transport) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     int skipped = 0;
-    setup.jobs = 12; /* they wait more than they work */
+    setup.jobs = 12; /* the runs mostly wait */
     attempts_init();
     if (strcmp(name, "descriptors") == 0)
         descriptors();

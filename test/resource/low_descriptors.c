@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs without descriptors 0, 1, 2 (daemons): low_descriptors TRANSPORT [FILE]. In each
- * combination of these that is closed, before rcm_spawn, two ranks meet by the store of rcm_spawn,
- * by a unique id and by a file, sum, log as much as there is to log, and end. What was closed still
- * is, at each step; everything of the library is close-on-exec. Then all of that with a file of the
- * program's at 2, close-on-exec, into which no line of the log goes.
+ * Programs without descriptors 0, 1, 2 (daemons): low_descriptors TRANSPORT [FILE]. For each
+ * combination of closed descriptors, closed before rcm_spawn, two ranks meet through the store of
+ * rcm_spawn, through a unique id and through a file. They sum, log at the highest level, and end.
+ * The closed descriptors stay closed at each step; the library's own descriptors are close-on-exec.
+ * Then the same with a file of the program at descriptor 2, close-on-exec: the log must not write
+ * to it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,14 +20,14 @@
 enum { COMBINATIONS = 8, RANKS = 2, OUT = 500 };
 
 struct job {
-    int closed; /* a bit for each */
+    int closed; /* a bit per descriptor */
     const char *transport, *file;
     struct rcm_unique_id id;
 };
 
 static int errors;
 
-/* To a copy of stderr, since 2 may be closed. */
+/* Reports to a copy of stderr, since 2 may be closed. */
 static void expect(int condition, const struct job *job, const char *what) {
     if (condition)
         return;
@@ -105,7 +106,7 @@ static void combination_run(struct job *job) {
     check_closed(job, "rcm_spawn made a low descriptor");
 }
 
-/* The program's own file at 2, as open() makes it in a daemon. */
+/* A file of the program at descriptor 2, as open() makes it in a daemon. */
 static void file_at_2_run(struct job *job) {
     struct stat info;
     int failed, status;
@@ -134,7 +135,7 @@ int main(int argc, char **argv) {
     int failed = 0;
     close(mkstemp(file));
     setenv("RINGCOMM_LOG", "debug", 1);
-    close_range(3, ~0U, 0); /* what whoever began this left open */
+    close_range(3, ~0U, 0); /* descriptors inherited from the parent */
     if (dup3(2, OUT, O_CLOEXEC) != OUT)
         return 2;
     for (job.closed = 0; job.closed < COMBINATIONS; job.closed++)

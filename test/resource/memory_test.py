@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Memory of each of 256 ranks on one machine over shm, with 1024 descriptors each: its share of the
-pages it has mapped, without the callers' buffers, after all_reduces and after all_to_alls.
+mapped pages (PSS), without the callers' buffers, after all_reduces and after all_to_alls.
+
 Usage: memory_test.py RINGCOMM_RUN STARTUP_RANK [ALGORITHM of all_to_all]"""
 import csv
 import os
@@ -13,7 +14,7 @@ MOST_KB = {'pss_used_kb': 16 << 10, 'pss_all_to_all_kb': 64 << 10}
 
 
 def measure(run, rank, algorithm):
-    """What tools/compare/startup_rank.c prints, by column."""
+    """Returns the columns that tools/compare/startup_rank.c prints, by name."""
     env = {k: v for k, v in os.environ.items() if not k.startswith('RINGCOMM_')}
     env['RINGCOMM_TRANSPORT'] = 'shm'
     if algorithm:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every limit of open files, one after the other in one set of processes:
+ * Every limit of open files in a range, one after the other, in one set of processes:
  *     open_files RANKS FROM TO STEP all|RANK
- * At each the job works, or fails on every rank, and a rank whose limit it is names it. FROM and TO
- * count from what is open before rcm_init. Nothing stays open.
+ * At each limit the job works, or fails on every rank, and a rank that reached its limit names it.
+ * FROM and TO count from the descriptors open before rcm_init. No descriptor may stay open.
  */
 #include <dirent.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ enum {
 
 struct outcome {
     int status;
-    const char *call; /* what failed */
+    const char *call; /* the call that failed */
     char text[520];
     int leaked;
 };
@@ -57,7 +57,7 @@ static int count_open(void) {
         n++;
     if (dir)
         closedir(dir);
-    return n - 3; /* ".", "..", and the folder itself */
+    return n - 3; /* ".", "..", and the opened folder */
 }
 
 static rlim_t limit_set(rlim_t most) {
@@ -71,13 +71,13 @@ static rlim_t limit_set(rlim_t most) {
     return before;
 }
 
-/* What a rank does alone works, or names the limit; else that is the call's error. */
+/* A local call works, or its error names the limit; any other error is the call's failure. */
 static bool alone_is_right(rcm_status status) {
     return status == RCM_OK || strstr(rcm_last_error(), "ulimit -n is ");
 }
 
-/* At each limit around what a store needs: this process serves the
- * store of its id, and is its first client. Returns the first number that is not right, or 0. */
+/* At each limit near what a store needs: this process serves the store of its id and is its first
+ * client. Returns the first number that fails, or 0. */
 static int unique_id_wrong_with(int open_before) {
     int wrong = 0;
     for (int more = 1; more < UNIQUE_ID_MORE && wrong == 0; more++) {
@@ -105,7 +105,7 @@ static rcm_status do_all_to_all(rcm_comm *comm) {
     return status;
 }
 
-/* With several readers, where ranks share memory. */
+/* One channel with several readers, where ranks share memory. */
 static rcm_status do_broadcast(rcm_comm *comm) {
     int32_t value = rcm_rank(comm) == 0 ? 77 : 0;
     const rcm_status status = rcm_broadcast(comm, &value, 1, RCM_INT32, 0, NULL, NULL);
@@ -129,7 +129,7 @@ static rcm_status do_work_fd(rcm_comm *comm) {
     if (status == RCM_OK && sum != rcm_size(comm))
         abort();
     rcm_work_free(work);
-    return status; /* without a descriptor the work goes on all the same */
+    return status; /* the work goes on without a descriptor */
 }
 
 /* Both completion queues: of the communicator, and of the process. */
@@ -156,11 +156,11 @@ static rcm_status do_queues(rcm_comm *comm) {
         status = completion.status;
     rcm_work_free(work);
     rcm_queue_free(queue);
-    return status; /* without a descriptor it is reported all the same */
+    return status; /* the completion is reported without a descriptor */
 }
 
-/* A store and its clients, as many as the limit allows; one that the server has no descriptor for
- * comes to its deadline. */
+/* A store and as many clients as the limit allows; a client without a descriptor on the server runs
+ * into its deadline. */
 static rcm_status do_store_clients(rcm_comm *comm) {
     rcm_store *server = NULL, *clients[CLIENTS];
     rcm_status made = rcm_store_open("tcp://127.0.0.1:0?server=1", CLIENT_MS, &server);
@@ -181,7 +181,7 @@ static rcm_status do_store_clients(rcm_comm *comm) {
     return right ? rcm_barrier(comm, NULL, NULL) : made;
 }
 
-/* The survivors of a communicator that was aborted are all its ranks. */
+/* After an abort without deaths, the survivors are all ranks. */
 static rcm_status do_shrink(rcm_comm *comm) {
     rcm_comm *all = NULL, *rest = NULL;
     rcm_status status = rcm_comm_duplicate(comm, NULL, &all);
@@ -260,13 +260,13 @@ static int rank_run(int rank, void *arg) {
             limit_set(before);
         outcomes[i][rank].leaked = count_open() - open_before;
     }
-    return wrong ? 100 + wrong : 0; /* 100: no status of rcm_spawn's own */
+    return wrong ? 100 + wrong : 0; /* 100: not a status of rcm_spawn itself */
 }
 
-/* ---- What came of it ------------------------------------------------------------------------ */
+/* ---- Results -------------------------------------------------------------------------------- */
 
 static bool names_limit(const struct outcome *o) {
-    return strstr(o->text, "ulimit -n is ") || strstr(o->text, "descriptors, and");
+    return strstr(o->text, "ulimit -n is ") || strstr(o->text, "descriptors, but only");
 }
 
 static bool limit_worked(int i, int more) {

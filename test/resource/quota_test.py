@@ -12,7 +12,7 @@ V1 = '/sys/fs/cgroup/cpu'
 
 
 class Group:
-    """A group with the quota, in percent of a CPU, and one without in it."""
+    """A group with the quota, in percent of a CPU, and a child group without one."""
     def __init__(self, percent):
         first = os.path.exists(f'{V1}/cpu.cfs_quota_us')
         mount = V1 if first else '/sys/fs/cgroup'
@@ -44,7 +44,7 @@ class Group:
 
 
 def sharing_of(info, bench, group):
-    """What the ranks of a job in the group are, by their status pages."""
+    """Returns what the status pages of a job's ranks in the group show."""
     job = subprocess.Popen([bench, 'all_reduce', '--ranks', '2', '--sizes', '8', '-n', '1000000'],
                            preexec_fn=group.enter, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, start_new_session=True)
@@ -66,7 +66,7 @@ def sharing_of(info, bench, group):
 
 
 def check(info, bench, percent, expected):
-    """A line for what is wrong."""
+    """Returns a line for what is wrong."""
     group = Group(percent)
     try:
         row = subprocess.run([info, '--cpus'], preexec_fn=group.enter, capture_output=True,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the store tests share: statuses shown by name, stores of every kind, raw sockets. */
+/* What the store tests share: comparison of statuses by name, stores of every kind, raw sockets. */
 #ifndef STORE_CHECK_H
 #define STORE_CHECK_H
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include "ringcomm.h"
 
-/* The comparison is of strings, so that a failure shows names. */
+/* Compares strings, so that a failure shows the names. */
 #define check_status(expected, call)                                                               \
     assert_string_equal(rcm_status_name(expected), rcm_status_name(call))
 #define check_ok(call)                                                                             \
@@ -31,7 +31,7 @@
 double seconds_now(void);
 void sleep_ms(int ms);
 
-/* A path in a temporary folder that does not exist yet; remove_path takes both away. */
+/* A path in a new temporary folder; remove_path removes both. */
 char *fresh_path(void);
 void remove_path(char *path);
 
@@ -42,14 +42,14 @@ int url_port(const char *url);
 
 /* ---- Raw sockets --------------------------------------------------------------------------- */
 
-/* Connects to 127.0.0.1:port; blocking, with 10 s of patience in reads and writes. */
+/* Connects to 127.0.0.1:port; blocking, with a timeout of 10 s in reads and writes. */
 int raw_connect(int port);
 void raw_send(int fd, const void *data, size_t len);
-/* Exactly these bytes must come. */
+/* Fails the test unless exactly these bytes arrive. */
 void raw_expect(int fd, const void *data, size_t len);
-/* Whether the peer ends the connection within so many ms; anything it says before is skipped. */
+/* Whether the peer closes the connection within so many ms; skips what it sends before. */
 bool raw_closed_within(int fd, int ms);
-/* Whether nothing comes for so many ms. */
+/* Whether nothing arrives for so many ms. */
 bool raw_silent_for(int fd, int ms);
 
 #endif

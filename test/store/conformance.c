@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One suite for every kind of store: `conformance
- * hash|file|tcp|custom|custom-least|prefix-hash|prefix-file|prefix-tcp`; custom ones have all
- * functions, or all but wait. Where the kind allows it, `other` is a second opening of the same
- * store, as another rank has it.
+ * One suite for every kind of store:
+ *     conformance hash|file|tcp|custom|custom-least|prefix-hash|prefix-file|prefix-tcp
+ * "custom" implements all functions, "custom-least" all but wait. Where the kind allows it, `other`
+ * is a second opening of the same store, like that of another rank.
  */
 #include "check.h"
 #include "rendezvous.h"
@@ -17,12 +17,12 @@ static const char *kind;      /* "tcp" */
 static const char *base_kind; /* without "prefix-" */
 
 struct stores {
-    rcm_store *base, *base_other; /* what the prefix stores look into */
+    rcm_store *base, *base_other; /* the store behind the prefix stores */
     rcm_store *store, *other;
     char *path;
 };
 
-/* ---- The program's own, on a hash store ------------------------------------------------------ */
+/* ---- Custom stores, on top of a hash store --------------------------------------------------- */
 
 static rcm_status own_set(void *arg, const char *key, const void *value, size_t len) {
     return rcm_store_set(arg, key, value, len);
@@ -142,7 +142,7 @@ static void try_get(void **state) {
     size_t len = 77;
     check_status(RCM_ERR_NOT_FOUND, rcm_store_try_get(s->store, "nothing", &value, &len));
     check_error_names("nothing");
-    assert_ptr_equal(value, &value); /* outputs only on success */
+    assert_ptr_equal(value, &value); /* outputs are set only on success */
     assert_int_equal(len, 77);
     check_ok(rcm_store_set(s->other, "nothing", "", 0));
     check_ok(rcm_store_try_get(s->store, "nothing", &value, &len));
@@ -164,7 +164,7 @@ static void binary_values(void **state) {
     check_ok(rcm_store_get(s->other, (char *)odd_key, 1000, &value, &len));
     assert_int_equal(len, sizeof all);
     assert_memory_equal(value, all, sizeof all);
-    assert_int_equal(((char *)value)[len], 0); /* the NUL behind it */
+    assert_int_equal(((char *)value)[len], 0); /* the NUL that follows */
     free(value);
 }
 
@@ -224,7 +224,7 @@ static void deadlines(void **state) {
     size_t len;
     check_ok(rcm_store_set(s->store, "there", "v", 1));
     for (int ms = 0; ms <= 300; ms += 150) {
-        double least = 1e9; /* of ten tries: the machine may have been busy with others */
+        double least = 1e9; /* of ten tries: the machine may be busy */
         for (int try = 0; try < 10 && least > ms + 100; try++) {
             double start = seconds_now();
             check_status(RCM_ERR_TIMEOUT, rcm_store_get(s->store, "never", ms, &value, &len));
@@ -242,10 +242,10 @@ static void deadlines(void **state) {
     double took = (seconds_now() - start) * 1e3;
     check_error_names("missing-a"); /* the first missing one */
     assert_true(took >= 200 && took < 1000);
-    check_ok(rcm_store_wait(s->store, keys, 1, 0)); /* 0 asks once */
+    check_ok(rcm_store_wait(s->store, keys, 1, 0)); /* 0 checks once */
     check_ok(rcm_store_get(s->store, "there", 0, &value, &len));
     free(value);
-    /* The store is as usable as before. */
+    /* The store still works. */
     check_ok(rcm_store_set(s->store, "after", "x", 1));
     expect_text(s->other, "after", "x");
 }
@@ -270,7 +270,7 @@ static void waiters_woken(void **state) {
     const char *keys[] = {"late-2", "late-1", "late-1"};
     pthread_t threads[2];
     double start = seconds_now();
-    /* late-2 comes by the same store that waits: a wait must not lock others out. */
+    /* late-2 is set through the store that waits: a wait must not block other calls. */
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, set_later, &w[i]), 0);
     expect_text(s->store, "late-1", "late-1");
@@ -281,7 +281,7 @@ static void waiters_woken(void **state) {
         pthread_join(threads[i], NULL);
     if (took < 0.19 || took > 1.0)
         fail_msg("woken after %.3f s", took);
-    check_ok(rcm_store_wait(s->store, keys, 3, -1)); /* all there: for ever is short */
+    check_ok(rcm_store_wait(s->store, keys, 3, -1)); /* all keys exist: -1 returns at once */
 }
 
 static void *add_later(void *arg) {
@@ -398,7 +398,7 @@ static void compare_set(void **state) {
     check_status(RCM_ERR_NOT_FOUND, rcm_store_try_get(s->store, "c", &value, &len));
     expect_compare(s->store, "", "first", 1, "first");
     expect_compare(s->other, "", "second", 0, "first");
-    expect_compare(s->other, "wrong", "first", 0, "first"); /* the value is it, but was not set */
+    expect_compare(s->other, "wrong", "first", 0, "first"); /* returns the current value */
     expect_compare(s->other, "first", "first", 1, "first");
     expect_compare(s->other, "first", "", 1, "");
     expect_compare(s->store, "", "third", 1, "third");
@@ -414,7 +414,7 @@ static void *lock_many(void *arg) {
         void *value;
         size_t len;
         snprintf(key, sizeof key, "lock-%d", round);
-        /* All ask for the same change: exactly one may be told that it made it. */
+        /* All request the same change: exactly one may get `swapped`. */
         if (rcm_store_compare_set(store, key, "", 0, "taken", 5, &swapped, &value, &len) != RCM_OK)
             abort();
         free(value);
@@ -510,7 +510,7 @@ static void many_keys(void **state) {
 }
 
 static void more_than_a_buffer(void **state) {
-    /* 40 MiB in one multi_get: more than any one buffer between the two holds. */
+    /* 40 MiB in one multi_get: more than any buffer between the two holds. */
     struct stores *s = *state;
     enum { N = 10 };
     size_t len = 4 * 1024 * 1024;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange of one blob per rank: between processes, between threads, and with ranks missing. */
+/* The exchange of one blob per rank: between processes, between threads, and with missing ranks. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
@@ -70,7 +70,7 @@ static void run_processes(const char *url, int first) {
 }
 
 static void processes_tcp(void **state) {
-    /* As a launcher does it: listen, fork, then serve. */
+    /* The order of a launcher: listen, fork, then serve. */
     rcm_store *store;
     char url[64];
     int fd, port;
@@ -83,7 +83,7 @@ static void processes_tcp(void **state) {
         run_processes(url, 0);
         _exit(0);
     }
-    sleep_ms(100); /* ranks may come before anybody serves */
+    sleep_ms(100); /* ranks may connect before the server runs */
     check_ok(rcmi_store_serve(fd, &store));
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -119,7 +119,7 @@ static void *thread_main(void *arg) {
 
 static void threads_hash(void **state) {
     struct rank_thread ranks[RANKS];
-    rcm_store *keep; /* a rank that is done early must not take the store along */
+    rcm_store *keep; /* a rank that finishes early must not end the store */
     (void)state;
     check_ok(rcm_store_open("hash:exchange", 0, &keep));
     for (int i = 0; i < RANKS; i++) {
@@ -139,7 +139,7 @@ static void missing_named(const char *url) {
     char scope[16];
     check_ok(rcm_store_open(url, 0, &store));
     check_ok(rcm_store_prefix(store, "job", &view));
-    for (int rank = 0; rank < 8; rank++) { /* 3, 5, 6 and 7 never come */
+    for (int rank = 0; rank < 8; rank++) { /* 3, 5, 6 and 7 are missing */
         if (rank == 3 || rank >= 5)
             continue;
         double start = seconds_now();
@@ -152,7 +152,7 @@ static void missing_named(const char *url) {
     check_status(RCM_ERR_TIMEOUT,
                  rcmi_exchange(view, "t", 1, 2, "", 0, rcmi_deadline_in(0), NULL, all));
     check_error_names("rank 0 of 2 has not arrived");
-    /* Many gaps: as many as fit into the sentence, and how many more. */
+    /* Many missing ranks: the text lists as many as fit, and the number of the others. */
     for (int rank = 0; rank < 298; rank += 3) {
         snprintf(scope, sizeof scope, "job/u/%d", rank);
         check_ok(rcm_store_set(store, scope, "", 0));

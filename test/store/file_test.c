@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes of the file store, and files that are damaged, missing, locked or left behind. */
+/* The bytes of the file store; files that are damaged, missing, locked or stale. */
 #include "check.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -75,7 +75,7 @@ static void format(void **state) {
 }
 
 static void foreign_file(void **state) {
-    /* Written by torch 1.13, which has no refcount record. */
+    /* Written by torch 1.13, which writes no refcount record. */
     static const char torch[] = REC_SET_K REC_ADD_C "\x02\0\0\0/e\0\0\0\0" REC_DELETE_K;
     char *path = fresh_path(), *text;
     rcm_store *store;
@@ -105,7 +105,7 @@ static void damaged(const char *data, size_t len, const char *word, const char *
     check_error_names(path);
     check_error_names(word);
     check_error_names(offset);
-    file_expect(path, data, len); /* and nothing was written to it */
+    file_expect(path, data, len); /* the store wrote nothing */
     remove_path(path);
 }
 
@@ -136,7 +136,7 @@ static void damaged_later(void **state) {
     check_status(RCM_ERR_PROTOCOL, rcm_store_set(store, "k", "w", 1));
     assert_int_equal(truncate(path, 3), 0);
     check_status(RCM_ERR_PROTOCOL, rcm_store_try_get(store, "k", &value, &len));
-    check_error_names("cut or replaced");
+    check_error_names("truncated or replaced");
     rcm_store_close(store);
     remove_path(path);
 }
@@ -159,13 +159,13 @@ static void missing(void **state) {
     double took = seconds_now() - start;
     check_error_names(inner);
     assert_true(took > 0.19 && took < 1.5);
-    /* It is tried again until the deadline. */
+    /* Opening is retried until the deadline. */
     assert_int_equal(pthread_create(&thread, NULL, mkdir_later, path), 0);
     check_ok(open_file(inner, 5000, &store));
     pthread_join(thread, NULL);
     rcm_store_close(store);
     unlink(inner);
-    /* What waiting does not help is said at once. */
+    /* Errors that waiting cannot remove are returned at once. */
     start = seconds_now();
     check_status(RCM_ERR_SYSTEM, open_file(path, 5000, &store));
     check_error_names(path);
@@ -200,7 +200,7 @@ static void locked(void **state) {
     double start = seconds_now();
     check_status(RCM_ERR_TIMEOUT, open_file(path, 200, &store));
     double took = seconds_now() - start;
-    check_error_names("locked");
+    check_error_names("held its lock");
     assert_true(took > 0.19 && took < 1.5);
     close(fd);
     check_ok(open_file(path, 200, &store));
@@ -208,7 +208,7 @@ static void locked(void **state) {
     remove_path(path);
 }
 
-/* Somebody takes the file away, or puts another one there, while it is in use. */
+/* The file is removed or replaced while it is in use. */
 static void removed_or_replaced(void **state) {
     static const char other[] = REC_SET_K REC_SET_K REC_SET_K REC_SET_K REC_SET_K REC_SET_K;
     char *path = fresh_path(), *second;
@@ -217,7 +217,7 @@ static void removed_or_replaced(void **state) {
     size_t len;
     (void)state;
     assert_true(asprintf(&second, "%s2", path) > 0);
-    file_write(second, other, sizeof other - 1); /* now, so that it is another file for sure */
+    file_write(second, other, sizeof other - 1); /* now, so that it has another inode */
     check_ok(open_file(path, 0, &store));
     check_ok(rcm_store_set(store, "k", "v", 1));
     double start = seconds_now();
@@ -232,11 +232,11 @@ static void removed_or_replaced(void **state) {
     check_status(RCM_ERR_PROTOCOL, rcm_store_try_get(store, "k", &value, &len));
     check_error_names("replaced");
     rcm_store_close(store);
-    file_expect(path, other, sizeof other - 1); /* it is nothing of ours */
+    file_expect(path, other, sizeof other - 1); /* the other file is unchanged */
     remove_path(path);
 }
 
-/* The last one removes the file while the next one has opened it and waits for the lock. */
+/* The last user removes the file while the next one has opened it and waits for the lock. */
 static void removed_while_opened(void **state) {
     char *path = fresh_path(), *url = url_of(path, "");
     struct opening opening = {.url = url};
@@ -254,7 +254,7 @@ static void removed_while_opened(void **state) {
     if (opening.status != RCM_OK)
         fail_msg("%s", opening.text);
     assert_int_equal(stat(path, &st), 0);
-    assert_true(st.st_size > 0); /* what it wrote is where others will look */
+    assert_true(st.st_size > 0); /* its records are in the file at the path */
     rcm_store_close(opening.store);
     free(url);
     remove_path(path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The TCP store with a secret: who knows it, who does not, who knows another, and who is plain. */
+/* The TCP store with a secret: clients with the secret, with none, with another one. */
 #include "check.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ static rcm_store *serve(const char *secret) {
     return store;
 }
 
-/* A store that is told one address listens there and nowhere else. */
+/* A server bound to one address listens on no other. */
 static void bound(void **state) {
     rcm_store *server, *client;
     char url[64];
@@ -53,7 +53,7 @@ static void wrong(void **state) {
     check_status(RCM_ERR_AUTH,
                  rcmi_store_open(rcm_store_url(server), "open barley", 20000, &client));
     check_error_names("127.0.0.1");
-    assert_true(seconds_now() - start < 5); /* no trying again until the deadline */
+    assert_true(seconds_now() - start < 5); /* no retries until the deadline */
     check_status(RCM_ERR_AUTH, rcmi_store_open(rcm_store_url(server), NULL, 20000, &client));
     check_error_names("RINGCOMM_SECRET");
     assert_true(seconds_now() - start < 5);
@@ -70,7 +70,7 @@ static void plain_refused(void **state) {
     raw_send(fd, greeting, sizeof greeting);
     assert_true(raw_closed_within(fd, 1000));
     close(fd);
-    /* Not one byte is understood before the proof: a SET of the old dialect leaves no key. */
+    /* The server parses nothing before the proof: a SET of the old dialect leaves no key. */
     fd = raw_connect(port);
     raw_send(fd, "\0\x02\0\0\0\0\0\0\0/k\0\0\0\0\0\0\0\0", 19);
     assert_true(raw_closed_within(fd, 1000));
@@ -78,7 +78,7 @@ static void plain_refused(void **state) {
     size_t count;
     check_ok(rcm_store_count(server, &count));
     assert_int_equal(count, 0);
-    /* Silent in the middle of the proof: dropped like every silent client. */
+    /* Silent in the middle of the proof: closed like every silent client. */
     fd = raw_connect(port);
     raw_send(fd, "RCMAUTH1I", 9);
     assert_false(raw_closed_within(fd, 4500));
@@ -97,7 +97,7 @@ static void plain_allowed(void **state) {
     raw_send(fd, greeting, sizeof greeting);
     raw_expect(fd, "ping", 4);
     close(fd);
-    /* Those who prove the secret are as welcome, those with a wrong one are not. */
+    /* The same secret is accepted, a wrong one is rejected. */
     check_ok(rcmi_store_open(rcm_store_url(server), "open sesame", 0, &client));
     rcm_store_close(client);
     check_status(RCM_ERR_AUTH, rcmi_store_open(rcm_store_url(server), "wrong", 5000, &client));
@@ -105,7 +105,7 @@ static void plain_allowed(void **state) {
 }
 
 static void secret_against_plain(void **state) {
-    /* A store without a secret, as torch's is. */
+    /* A store without a secret, like torch's. */
     rcm_store *server = serve(NULL), *client;
     (void)state;
     check_status(RCM_ERR_AUTH,
@@ -120,7 +120,7 @@ static void secret_against_plain(void **state) {
 }
 
 static void replayed(void **state) {
-    /* A recorded hello is accepted, as its nonce is nothing secret, but proves nothing. */
+    /* A replayed hello is accepted, since its nonce is not secret, but it proves nothing. */
     rcm_store *server = serve("open sesame");
     unsigned char fake[41 + 32] = "RCMAUTH1I";
     (void)state;

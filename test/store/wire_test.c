@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The TCP store's server seen through raw sockets: both dialects byte for byte, and clients that
- * send nonsense, halves, too much, or nothing.
+ * The TCP store's server tested with raw sockets: both dialects byte for byte, and clients that
+ * send invalid, incomplete or oversized messages, or nothing.
  */
 #include "check.h"
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* The store answers others quickly, whatever some client does. */
+/* The server answers other clients quickly, whatever one client does. */
 static void others_are_served(void) {
     double start = seconds_now();
     check_ok(rcm_store_set(store, "alive", "yes", 3));
@@ -121,7 +121,7 @@ static void c10d_operations(void **state) {
     put_op(&m, 2), put_text(&m, "/c"), put_text(&m, "z"), put_text(&m, "a");
     put_op(&m, 2), put_text(&m, "/c"), put_text(&m, "y"), put_text(&m, "b");
     message_send(fd, &m);
-    expect_text(fd, "x"); /* missing: the dialect answers what was expected */
+    expect_text(fd, "x"); /* missing: in this dialect the answer is the expected value */
     expect_text(fd, "y");
     expect_text(fd, "y");
     expect_text(fd, "b");
@@ -181,12 +181,12 @@ static void c10d_waiting(void **state) {
     message_send(fd, &m);
     expect_byte(fd, 1);
     check_ok(rcm_store_set(store, "never", "", 0));
-    assert_true(raw_silent_for(fd, 50)); /* it waits no more */
+    assert_true(raw_silent_for(fd, 50)); /* the wait is cancelled */
     put_op(&m, 12);
     message_send(fd, &m);
     expect_byte(fd, 1);
 
-    /* Who asks for something else waits for the former no more. */
+    /* A new request of a waiting client replaces its wait. */
     put_op(&m, 6), put_u64(&m, 1), put_text(&m, "/former");
     put_op(&m, 6), put_u64(&m, 1), put_text(&m, "/a");
     message_send(fd, &m);
@@ -194,7 +194,7 @@ static void c10d_waiting(void **state) {
     check_ok(rcm_store_set(store, "former", "", 0));
     assert_true(raw_silent_for(fd, 50));
 
-    /* A waiter that leaves is forgotten. */
+    /* A waiter that disconnects is removed. */
     put_op(&m, 6), put_u64(&m, 1), put_text(&m, "/later");
     message_send(other, &m);
     assert_true(raw_silent_for(other, 20));
@@ -264,19 +264,19 @@ static void old_dialect(void **state) {
     expect_byte(fd, 1);
     expect_u64(fd, 1);
     expect_u64(fd, 1);
-    /* A rank's first words there: it counts itself. */
+    /* The first request of a rank of torch 1.13: it counts itself. */
     put_op(&m, 3), put_text(&m, "init/"), put_u64(&m, 1); /* ADD */
     message_send(first_add, &m);
     expect_u64(first_add, 1);
     close(first_add);
-    /* WATCH_KEY is not offered. */
+    /* WATCH_KEY is not supported. */
     put_op(&m, 7), put_text(&m, "/key");
     message_send(fd, &m);
     assert_true(raw_closed_within(fd, 1000));
     close(fd);
 }
 
-/* ---- Nonsense ------------------------------------------------------------------------------ */
+/* ---- Invalid messages ---------------------------------------------------------------------- */
 
 static void byte_by_byte(void **state) {
     struct message m = {.len = 0};
@@ -307,7 +307,7 @@ static void garbage(void **state) {
         assert_true(raw_closed_within(fd, 1000));
         close(fd);
     }
-    for (int round = 0; round < 300; round++) { /* behind a good greeting; must not crash */
+    for (int round = 0; round < 300; round++) { /* after a valid greeting; must not crash */
         unsigned char noise[64];
         int fd = raw_connect(port);
         for (size_t i = 0; i < sizeof noise; i++)
@@ -345,7 +345,7 @@ static void too_long(void **state) {
     put_op(&m, 99);
     expect_dropped(&m);
     put_op(&m, 1), put_text(&m, "/t"), put_text(&m, "no number");
-    put_op(&m, 4), put_text(&m, "/t"), put_u64(&m, 1); /* the dialect has no answer for it */
+    put_op(&m, 4), put_text(&m, "/t"), put_u64(&m, 1); /* the dialect has no error reply */
     expect_dropped(&m);
     others_are_served();
 }
@@ -366,7 +366,8 @@ static void halves_hold_nobody_up(void **state) {
 }
 
 static void one_who_does_not_read(void **state) {
-    /* It asks for 800 MiB and takes none: what is kept for it is bounded, others are served. */
+    /* The client requests 800 MiB and reads none: the server's buffer is bounded, others are
+     * served. */
     struct message m = {.len = 0};
     struct rusage before, after;
     char *big = calloc(1, 8 * 1024 * 1024);
@@ -387,7 +388,7 @@ static void one_who_does_not_read(void **state) {
     getrusage(RUSAGE_SELF, &after);
     if (after.ru_maxrss - before.ru_maxrss > 200 * 1024)
         fail_msg("grew by %ld KiB", after.ru_maxrss - before.ru_maxrss);
-    for (int i = 0; i < 103; i++) { /* now it reads, and all is there */
+    for (int i = 0; i < 103; i++) { /* now it reads, and gets everything */
         size_t left = 8 * 1024 * 1024;
         expect_u64(fd, left);
         while (left > 0) {
@@ -401,7 +402,7 @@ static void one_who_does_not_read(void **state) {
     close(fd);
 }
 
-/* ---- The silent and the many --------------------------------------------------------------- */
+/* ---- Silent clients, many clients ---------------------------------------------------------- */
 
 static void silent_dropped(void **state) {
     static const unsigned char get[] = {1, 9, 0, 0};
@@ -419,7 +420,7 @@ static void silent_dropped(void **state) {
     assert_true(raw_closed_within(silent, 1000));
     assert_true(raw_closed_within(half, 500));
     assert_true(raw_closed_within(old, 500));
-    assert_true(raw_silent_for(good, 0)); /* who has said who it is may be silent */
+    assert_true(raw_silent_for(good, 0)); /* a client that has sent its greeting may stay silent */
     assert_true(seconds_now() - start > 4.9);
     close(silent);
     close(half);
@@ -428,19 +429,19 @@ static void silent_dropped(void **state) {
 }
 
 static void second_connection_of_old_client(void **state) {
-    /* torch 1.13 opens two connections and says nothing on one; it may keep that one. */
+    /* torch 1.13 opens two connections and sends nothing on one; the server keeps that one. */
     struct message m = {.len = 0};
-    int old = raw_connect(port), kept = raw_connect(port), stranger = raw_connect(port);
+    int old = raw_connect(port), kept = raw_connect(port), unknown = raw_connect(port);
     (void)state;
     put_op(&m, 3), put_text(&m, "init/"), put_u64(&m, 1);
     message_send(old, &m);
     expect_u64(old, 1);
     sleep_ms(5300);
     assert_true(raw_silent_for(kept, 0));
-    assert_true(raw_closed_within(stranger, 500));
+    assert_true(raw_closed_within(unknown, 500));
     close(old);
     close(kept);
-    close(stranger);
+    close(unknown);
 }
 
 static void thousand_connections(void **state) {
@@ -475,16 +476,17 @@ static void thousand_connections(void **state) {
 }
 
 static void out_of_descriptors(void **state) {
-    /* While accept() fails the server serves those it has, and takes the rest later. */
+    /* While accept() fails the server serves the connected clients, and accepts the others
+     * later. */
     struct rlimit limit, low;
     int fds[64], n = 0;
     (void)state;
-    others_are_served(); /* the store's own connection is made */
+    others_are_served(); /* its connection exists already */
     getrlimit(RLIMIT_NOFILE, &limit);
     for (; n < 8; n++)
         fds[n] = dup(0);
     low = limit;
-    low.rlim_cur = (rlim_t)fds[7] + 2; /* room for one: the raw client's end */
+    low.rlim_cur = (rlim_t)fds[7] + 2; /* one free descriptor: the raw client's end */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     int fd = raw_connect(port);
     sleep_ms(150);
@@ -531,15 +533,15 @@ static void nobody_listens(void **state) {
 }
 
 static void no_store_listens(void **state) {
-    /* Somebody who takes the connection, says something else, and somebody who hangs up. */
+    /* A server that accepts and sends another protocol, and one that closes the connection. */
     rcm_store *client;
     char url[64];
     int fd, p;
     (void)state;
     check_ok(rcmi_store_listen("127.0.0.1", 0, &fd, &p));
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", p);
-    check_status(RCM_ERR_TIMEOUT, rcm_store_open(url, 300, &client)); /* the backlog takes it */
-    check_error_names("does not answer as a store");
+    check_status(RCM_ERR_TIMEOUT, rcm_store_open(url, 300, &client)); /* the backlog accepts it */
+    check_error_names("does not reply like a store");
     close(fd);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives of equal blocks, one alone or several in one call, and the barriers. Data and
- * results: tools/bench/bench_data.c.
+ * expected results: tools/bench/bench_data.c.
  */
 #include "collectives.h"
 #include "../sanitized.h"
@@ -11,7 +11,7 @@
 
 enum { ELEMENTS_MAX = TEST_SANITIZED ? 30000 : 150000, COLLECTIVES_MAX = 64 };
 
-/* ---- What ------------------------------------------------------------------------------------ */
+/* ---- Draws ----------------------------------------------------------------------------------- */
 
 static bool has_blocks(const struct rcm_collective_info *info) {
     return info->send_blocks != 0 || info->recv_blocks != 0;
@@ -26,7 +26,7 @@ void collective_draw(struct draw *what, bool uneven, struct rcm_collective_info 
     *ret_info = fit[draw_below(what, n)];
 }
 
-/* Of the table of ringcomm.h, or one that is created. */
+/* An operator of ringcomm.h, or one that is created. */
 static void operator_draw(struct draw *what, struct bench_point *point) {
     unsigned n = 0;
     while (bench_op_at(n) != 0)
@@ -39,7 +39,7 @@ static void operator_draw(struct draw *what, struct bench_point *point) {
 void operator_open(struct job *job) {
     const struct bench_point *point = &job->parts[0].point;
     if (point->op == BENCH_USER)
-        job->kind = RCM_MEM_HOST; /* it is a function of the host */
+        job->kind = RCM_MEM_HOST; /* it is a function on the host */
     NEED(job->driver, bench_op_open(point->op, point->dtype, job->group->me, &job->op) == RCM_OK,
          "%s, the operator %s: %s", job->row->name, bench_op_name(point->op), rcm_last_error());
 }
@@ -67,7 +67,7 @@ const char *algorithm_draw(struct draw *what, enum rcm_collective collective) {
     unsigned n = 0;
     while (rcm_algorithm_at(collective, n, &info) == RCM_OK)
         n++;
-    const unsigned i = draw_below(what, 2 * n + 1); /* as often by cost */
+    const unsigned i = draw_below(what, 2 * n + 1); /* half of the time by cost */
     return i < n && rcm_algorithm_at(collective, i, &info) == RCM_OK ? info.name : NULL;
 }
 
@@ -113,7 +113,7 @@ void *part_output(const struct job *job, const struct job_part *part) {
     return part->recv.data + (point->in_place && smaller ? own_block(job, point) : 0);
 }
 
-/* Where the program writes the one and reads the other. */
+/* Where the program writes the input and reads the result. */
 static void *part_input_view(const struct job *job, const struct job_part *part) {
     const struct memory *memory = part->point.in_place ? &part->recv : &part->send;
     return memory->view + ((unsigned char *)part_input(job, part) - memory->data);
@@ -144,7 +144,7 @@ void parts_check(struct job *job) {
     }
 }
 
-/* ---- One ------------------------------------------------------------------------------------- */
+/* ---- One collective -------------------------------------------------------------------------- */
 
 typedef rcm_status caller(rcm_comm *comm, const struct bench_point *t, rcm_op op, const void *in,
                           void *out, const struct rcm_call *call, rcm_work **work);
@@ -203,7 +203,7 @@ static void collective_call(struct job *job) {
                                 part_output(job, part), &job->call, job_work(job));
             return;
         }
-    coalesced_call(job); /* a collective that is not in the table */
+    coalesced_call(job); /* an operation that is not in the table */
 }
 
 const struct row row_collective = {.name = "one",
@@ -214,9 +214,9 @@ const struct row row_collective = {.name = "one",
                                    .call = collective_call,
                                    .check = parts_check};
 
-/* ---- Several --------------------------------------------------------------------------------- */
+/* ---- Several collectives --------------------------------------------------------------------- */
 
-/* A created one is for one type. */
+/* A created operator has one type. */
 static bool operator_is_of(const struct bench_point *first, rcm_dtype dtype) {
     const bool created = first->op == BENCH_PREMUL_SUM || first->op == BENCH_USER;
     return created ? dtype == first->dtype : rcm_op_defined(first->op, dtype) == RCM_OK;
@@ -228,7 +228,7 @@ static void coalesced_draws(struct job *job) {
     job->nparts = 1 + (int)draw_below(&job->what, PARTS_MAX);
     for (int i = 0; i < job->nparts; i++) {
         struct bench_point *point = &job->parts[i].point;
-        do /* one operator is of all parts */
+        do /* all parts have the same operator */
             point_draw(job, &info, point);
         while (info.reduces && i > 0 && !operator_is_of(&job->parts[0].point, point->dtype));
         point->op = job->parts[0].point.op;
@@ -299,7 +299,7 @@ static void prepare_call(struct job *job) {
     job->status = rcm_comm_prepare_kind(job->group->comm, job->kind, point->info.collective,
                                         point->bytes, point->root, job->call.algorithm);
     if (job->status == RCM_ERR_UNSUPPORTED && job->call.algorithm)
-        job->status = RCM_OK; /* not for this shape, on all ranks */
+        job->status = RCM_OK; /* rejected for this shape on all ranks */
 }
 
 const struct row row_prepare = {.name = "prepare",

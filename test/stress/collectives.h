@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rows of collectives have in common: what is drawn of them, and buffers of their
- * parts. */
+/* Shared by the collectives: draws of their parameters, and buffers of their parts. */
 #ifndef STRESS_COLLECTIVES_H
 #define STRESS_COLLECTIVES_H
 
 #include "stress.h"
 
-/* One that moves data, of equal or unequal blocks. */
+/* Draws a collective that moves data, of equal or unequal blocks. */
 void collective_draw(struct draw *what, bool uneven, struct rcm_collective_info *ret_info);
-/* Type, operator, root and count. */
+/* Draws type, operator, root and count. */
 void point_draw(struct job *job, const struct rcm_collective_info *info,
                 struct bench_point *ret_point);
-/* The first part's operator, made if it is to be created; the kind of memory that it allows. */
+/* Creates the first part's operator if necessary, and sets the kind of memory that it allows. */
 void operator_open(struct job *job);
 /* NULL: by cost. */
 const char *algorithm_draw(struct draw *what, enum rcm_collective collective);
-/* The job's name by its first part. */
+/* Names the job after its first part. */
 void collective_name(struct job *job);
 
 /* In place or not, in memory of either kind. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An episode: a world with its ranks, transport, hosts and settings; its threads; its end. */
-#include "device.h"
+#include "cuda_driver.h"
 #include "../coll/ranks.h"
 #include "../sanitized.h"
 #include <stdio.h>
@@ -11,7 +11,7 @@ enum { STEPS = TEST_SANITIZED ? 30 : 50, DEADLINE_MS = 40000 };
 
 static struct driver drivers[RANKS_MAX][THREADS_MAX];
 
-/* ---- What it is ------------------------------------------------------------------------------ */
+/* ---- Its parameters -------------------------------------------------------------------------- */
 
 static const struct {
     const char *transport;
@@ -21,7 +21,7 @@ static const struct {
 
 static const struct {
     const char *name;
-    const char *values[4]; /* "": as by default */
+    const char *values[4]; /* "": the default */
 } settings[] = {{"RINGCOMM_SLOT_BYTES", {"", "4096", "16K", "64K"}},
                 {"RINGCOMM_SLOTS", {"", "", "3", "8"}},
                 {"RINGCOMM_PROTOCOL", {"", "get=always", "get=never", ""}},
@@ -84,7 +84,7 @@ static void world_leave(struct driver *own) {
 
 static void world_end(struct driver *own) {
     const struct episode *episode = own->episode;
-    if (episode->end < 3) { /* first, and its groups live on */
+    if (episode->end < 3) { /* first, while its groups live on */
         world_destroy(own);
         groups_end_all(own);
         return;
@@ -95,7 +95,7 @@ static void world_end(struct driver *own) {
     else if (episode->end > 4 || episode->options->threads)
         world_destroy(own);
     else
-        exit(0); /* which is a farewell too */
+        exit(0); /* which also leaves */
 }
 
 /* ---- A rank ---------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators of a thread: made from the world or from each other, ended in any order, aborted
- * and then shrunk. All ranks know all groups of their thread, with their members.
+ * Communicators of a thread: created from the world or from each other, ended in any order, aborted
+ * and then shrunk. All ranks keep a list of all groups of their thread, with their members.
  */
 #include "stress.h"
 #include <stdio.h>
@@ -68,7 +68,7 @@ static struct group *group_add(struct job *job, int n, const int *ranks, rcm_com
     return group;
 }
 
-/* ---- Made ------------------------------------------------------------------------------------ */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static void nothing(struct job *job) {
     (void)job;
@@ -78,7 +78,7 @@ static void subset_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "rcm_comm_subset of %d ranks", job->group->n);
 }
 
-/* One that is no member may call or not. */
+/* A rank that is no member may call or not. */
 static void subset_call(struct job *job) {
     const struct driver *driver = job->driver;
     const int n = 1 + (int)draw_below(&job->what, (unsigned)job->group->n);
@@ -109,8 +109,8 @@ static void split_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "rcm_comm_split of %d ranks", job->group->n);
 }
 
-/* Two colours, of which each rank knows its own; a rank without a colour is in none. The other
- * colour's group is not one that this rank knows of, so all take them as two. */
+/* Two colours; a rank without a colour is in neither group. All ranks count two groups, although
+ * each has a handle for its own colour only. */
 static void split_call(struct job *job) {
     const int n = job->group->n, me = job->group->me;
     int order[RANKS_MAX], colours[RANKS_MAX], ranks[2][RANKS_MAX], count[2] = {0, 0};
@@ -172,7 +172,7 @@ const struct row row_duplicate = {.name = "duplicate",
                                   .call = duplicate_call,
                                   GROUP_ROW};
 
-/* ---- Ended ----------------------------------------------------------------------------------- */
+/* ---- End ------------------------------------------------------------------------------------- */
 
 static void group_end(struct driver *driver, struct group *group, rcm_status expected) {
     const rcm_status status = rcm_destroy(group->comm);
@@ -182,7 +182,7 @@ static void group_end(struct driver *driver, struct group *group, rcm_status exp
     group->comm = NULL;
 }
 
-/* The world is not a thread's to end. */
+/* A thread must not end the world. */
 static bool is_world(const struct job *job) {
     return job->group == &job->driver->groups[0];
 }
@@ -191,7 +191,7 @@ static void destroy_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "rcm_destroy of %d ranks", job->group->n);
 }
 
-/* All ranks leave it, and wait for nobody. */
+/* All ranks leave it, without waiting for each other. */
 static void leave_call(struct job *job) {
     jobs_end_of(job->driver, job->group);
     if (job->group->comm)
@@ -200,7 +200,7 @@ static void leave_call(struct job *job) {
     job->group->live = false;
 }
 
-/* With jobs that are under way, or after them: their results are there then. */
+/* With active jobs, or after them: their results are available then. */
 static void destroy_call(struct job *job) {
     const bool leaves = draw_one_in(&job->what, 4);
     if (is_world(job))
@@ -235,7 +235,7 @@ void groups_end(struct driver *driver, struct draw *what) {
     }
 }
 
-/* ---- Aborted --------------------------------------------------------------------------------- */
+/* ---- Abort ----------------------------------------------------------------------------------- */
 
 static void abort_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "rcm_abort among %d ranks", job->group->n);
@@ -243,7 +243,7 @@ static void abort_draw(struct job *job) {
 
 static void abort_and_wait(struct job *job, int origin) {
     struct group *group = job->group;
-    const rcm_status status = rcm_barrier(group->comm, NULL, NULL); /* all have come to this step */
+    const rcm_status status = rcm_barrier(group->comm, NULL, NULL); /* all ranks are here */
     NEED(job->driver, status == RCM_OK || status == RCM_ERR_ABORTED,
          "%s: the barrier before: %s: %s", job->name, rcm_status_name(status), rcm_last_error());
     jobs_may_abort(job->driver, group);
@@ -253,7 +253,7 @@ static void abort_and_wait(struct job *job, int origin) {
     jobs_end_of(job->driver, group);
 }
 
-/* Goes on with what shrink makes of it, or without. */
+/* Continues with the communicator of rcm_comm_shrink, or without. */
 static void abort_call(struct job *job) {
     struct group *group = job->group, old = *group;
     const int origin = (int)draw_below(&job->what, (unsigned)group->n);
@@ -283,7 +283,7 @@ const struct row row_abort = {.name = "abort",
                               .call = abort_call,
                               GROUP_ROW};
 
-/* ---- No member ------------------------------------------------------------------------------- */
+/* ---- Handles of non-members ------------------------------------------------------------------ */
 
 void group_absent(struct driver *driver, struct group *group) {
     int64_t untouched = 7;
@@ -298,7 +298,7 @@ void group_absent(struct driver *driver, struct group *group) {
          "a handle of no member: %s", rcm_last_error());
 }
 
-/* ---- Wrong arguments ------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 static void mistake_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "a wrong argument");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job: an operation of a group on one of its ranks, from the call to the check of what came. It
- * may be done several times, as a persistent one or by calls; the last run may be left pending.
+ * A job: an operation of a group on one of its ranks, from the call to the check of its result. It
+ * may run several times, as a persistent operation or by separate calls; the last run may stay
+ * pending.
  */
 #include "stress.h"
 #include <stdio.h>
@@ -56,7 +57,8 @@ static void job_need_fine(struct job *job, const char *when) {
          rcm_status_name(job->status), rcm_status_name(job->expected), rcm_last_error());
 }
 
-/* An algorithm that does not support the shape refuses on all ranks, before anything is sent. */
+/* An algorithm that does not support the shape is rejected on all ranks, before anything is
+ * sent. */
 static void job_call(struct job *job) {
     job->row->call(job);
     if (job->status != RCM_ERR_UNSUPPORTED || !job->call.algorithm)
@@ -71,13 +73,13 @@ static void job_begin(struct job *job) {
     if (job->call.flags & RCM_PERSISTENT) {
         if (!job->work)
             job_call(job);
-        if (job->work && job->status == RCM_OK) /* not all ranks of a message have a part in it */
+        if (job->work && job->status == RCM_OK) /* some ranks have no part in a message */
             job->status = rcm_work_start(job->work);
     } else {
         job_call(job);
     }
     if (job->status == RCM_PENDING && job->call.wait_ms && job->work)
-        job->status = RCM_OK; /* and is under way */
+        job->status = RCM_OK; /* and is pending */
     if (job->work)
         NEED(job->driver, job->status == RCM_OK, "%s, called: %s: %s", job->name,
              rcm_status_name(job->status), rcm_last_error());
@@ -90,7 +92,7 @@ static void job_check(struct job *job, const char *when) {
         job->row->check(job);
 }
 
-/* One run before the last, to its end. */
+/* A run before the last one, until it has ended. */
 static void job_run_once(struct job *job) {
     job_begin(job);
     if (job->work)
@@ -104,7 +106,7 @@ static void job_run_once(struct job *job) {
 }
 
 static void job_draw_call(struct job *job) {
-    job->way = way_draw(job);
+    job->wait_method = wait_method_draw(job);
     job->blocking = draw_one_in(&job->how, 3);
     memories_draw_order(job);
     if (job->runs > 1 && draw_one_in(&job->how, 2)) {
@@ -117,18 +119,18 @@ static void job_draw_call(struct job *job) {
 
 static void job_pend(struct job *job) {
     struct driver *driver = job->driver;
-    if (draw_one_in(&job->how, 2)) { /* the work still has its operator */
+    if (draw_one_in(&job->how, 2)) { /* the work still uses its operator */
         bench_op_close(job->op);
         job->op = 0;
     }
-    job->way->begin(job);
+    job->wait_method->begin(job);
     driver->pending[driver->npending++] = job;
 }
 
 void job_run(struct job *job) {
     job_draw_call(job);
     stress_doing(job->driver, "step %llu: %s (%s)", (unsigned long long)job->driver->step,
-                 job->name, job->blocking ? "blocking" : job->way->name);
+                 job->name, job->blocking ? "blocking" : job->wait_method->name);
     if (!job->row->whole) {
         for (; job->runs > 1; job->runs--)
             job_run_once(job);
@@ -144,7 +146,7 @@ void job_run(struct job *job) {
     job_free(job);
 }
 
-/* ---- The end of those that are pending ------------------------------------------------------ */
+/* ---- The end of pending jobs ---------------------------------------------------------------- */
 
 static void pending_remove(struct driver *driver, const struct job *job) {
     int i = 0;
@@ -157,10 +159,10 @@ static void pending_remove(struct driver *driver, const struct job *job) {
 
 void job_end(struct job *job) {
     stress_doing(job->driver, "step %llu: ends %s by %s", (unsigned long long)job->driver->step,
-                 job->name, job->way->name);
-    job->status = job->way->finish(job);
+                 job->name, job->wait_method->name);
+    job->status = job->wait_method->finish(job);
     pending_remove(job->driver, job);
-    job_check(job, job->way->name);
+    job_check(job, job->wait_method->name);
     job_free(job);
 }
 
@@ -174,7 +176,7 @@ static void reap_together(struct driver *driver) {
     rcm_work *works[PENDING_MAX];
     const int n = pending_works(driver, works);
     stress_doing(driver, "step %llu: waits for %d works", (unsigned long long)driver->step, n);
-    (void)!rcm_work_wait_all(works, (size_t)n, -1); /* each one's status is looked at below */
+    (void)!rcm_work_wait_all(works, (size_t)n, -1); /* each status is checked below */
     while (driver->npending > 0)
         job_end(driver->pending[0]);
 }
@@ -223,8 +225,9 @@ void jobs_end_of(struct driver *driver, const struct group *group) {
 
 void jobs_need_no_queue(struct driver *driver, const struct group *group) {
     for (int i = 0; i < driver->npending; i++)
-        if (job_uses(driver->pending[i], group) && driver->pending[i]->way == &way_queue)
-            driver->pending[i]->way = &way_wait;
+        if (job_uses(driver->pending[i], group) &&
+            driver->pending[i]->wait_method == &wait_method_queue)
+            driver->pending[i]->wait_method = &wait_method_wait;
 }
 
 void jobs_may_abort(struct driver *driver, const struct group *group) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers at any address, plain, registered or of rcm_mem_alloc, between bytes that must stay; of
- * the host or of the rank's device. The CPU does not touch the latter: it has a copy on the host,
- * the view, which is written to the device before each run and read back after it.
+ * Buffers at any address, plain, registered or from rcm_mem_alloc, between guard bytes; on the host
+ * or on the rank's device. The CPU does not access device buffers: each has a copy on the host, the
+ * view, which is written to the device before each run and read back after it.
  */
-#include "device.h"
+#include "cuda_driver.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ enum {
     HOST_ONE_IN = 4
 };
 
-/* Alignments of types are kept; the kernels are tested with others elsewhere. */
+/* Alignments of types are kept; kernel tests cover the others. */
 enum { ALIGN = 16 };
 
 enum rcm_mem_kind memory_kind_draw(const struct driver *driver, struct draw *draw) {
@@ -29,7 +29,7 @@ enum rcm_mem_kind memory_kind_draw(const struct driver *driver, struct draw *dra
 
 /* ---- One ------------------------------------------------------------------------------------- */
 
-/* With the bytes around it, wherever it lies among them. */
+/* With the guard bytes, wherever the buffer starts among them. */
 static size_t length(const struct memory *memory) {
     return memory->bytes + 2 * GUARD + SHIFT_MAX;
 }
@@ -87,13 +87,14 @@ static void memory_put(struct driver *driver, const struct memory *memory) {
         NEED(driver,
              memory->view[(ptrdiff_t)i - GUARD] == GUARD_BYTE &&
                  memory->view[memory->bytes + i] == GUARD_BYTE,
-             "%s: bytes beside a buffer of %zu were written to", driver->doing, memory->bytes);
+             "%s: guard bytes of a buffer of %zu bytes were overwritten", driver->doing,
+             memory->bytes);
     base_put(driver, memory);
     if (memory->copy != memory->base)
         free(memory->copy);
 }
 
-/* ---- All of a job ---------------------------------------------------------------------------- */
+/* ---- All buffers of a job -------------------------------------------------------------------- */
 
 static bool has(const struct job *job, enum rcm_mem_kind kind) {
     for (const struct memory *memory = job->memories; memory; memory = memory->next)
@@ -102,7 +103,7 @@ static bool has(const struct job *job, enum rcm_mem_kind kind) {
     return false;
 }
 
-/* A stream is only of calls that have no buffer of the host. */
+/* A stream can be passed only if no buffer is on the host. */
 void memories_draw_order(struct job *job) {
     if (!has(job, RCM_MEM_DEVICE))
         return;
@@ -123,7 +124,7 @@ void memories_write(struct job *job) {
         device_await(job->driver, job->call.stream);
 }
 
-/* Of a call that had no bytes of a buffer nothing waited for its write. */
+/* A call without bytes of a buffer did not wait for the write of that buffer. */
 void memories_read(struct job *job) {
     if (!has(job, RCM_MEM_DEVICE))
         return;

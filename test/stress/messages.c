@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages, each under a tag that no other step and thread uses: one between two ranks, in every
- * way to send and to receive; in a circle; many in one call; one that never comes.
+ * Messages, each under a tag that no other step and thread uses: one between two ranks, with every
+ * kind of send and receive; around a ring; many in one call; one that never comes.
  */
 #include "messages.h"
 #include "../sanitized.h"
@@ -13,15 +13,18 @@
 
 enum { BYTES_MAX = TEST_SANITIZED ? 100000 : 400000, TAGS_OF_A_STEP = 256 };
 
+/* No tag of a mixture, which are small: a receive from any source of this rank's last step may still
+ * wait when a faster rank sends its first message of a mixture. */
 uint64_t tag_of(const struct job *job, unsigned i) {
-    return (((uint64_t)job->driver->number << 32 | job->step) * TAGS_OF_A_STEP) + i;
+    const uint64_t step = (uint64_t)job->driver->number << 32 | job->step;
+    return (UINT64_C(1) << 62 | step * TAGS_OF_A_STEP) + i;
 }
 
 size_t length_draw(struct job *job) {
     return draw_count(&job->what, 1, job->driver->episode->slot_bytes, BYTES_MAX);
 }
 
-/* The ends of a message may be of different kinds, and so may buffers of one call. */
+/* Both ends of a message, and buffers of one call, may be of different kinds. */
 static void buffer_get(struct job *job, size_t bytes, struct memory *ret_memory) {
     memory_get(job, memory_kind_draw(job->driver, &job->how), bytes, ret_memory);
 }
@@ -36,9 +39,9 @@ struct message {
     enum receive receive;
     bool synchronous;
     struct memory sent, came;
-    struct rcm_message told;
-    bool detached; /* a send to oneself, */
-    sem_t sent_it; /* and that it is done */
+    struct rcm_message info;
+    bool detached; /* a send to the own rank, */
+    sem_t sent_it; /* and its completion */
 };
 
 static const char *const receive_names[RECEIVES] = {"exact",  "any source", "probe", "mprobe",
@@ -61,7 +64,7 @@ static void message_draw(struct job *job) {
         job->runs = 1;
     if (m->receive == SHORT && me == m->to && m->len > 0)
         job->expected = RCM_ERR_TRUNCATED;
-    m->told = (struct rcm_message)RCM_MESSAGE_INIT;
+    m->info = (struct rcm_message)RCM_MESSAGE_INIT;
     snprintf(job->name, sizeof job->name, "a message of %zu bytes from %d to %d%s, %s", m->len,
              m->from, m->to, m->synchronous ? ", synchronous" : "", receive_names[m->receive]);
     buffer_get(job, me == m->from ? m->len : 0, &m->sent);
@@ -80,35 +83,35 @@ static void message_send(struct job *job, rcm_work **work) {
         job->group->comm, m->sent.data, m->len, RCM_UINT8, m->to, tag_of(job, 0), &job->call, work);
 }
 
-static void need_told(struct job *job, const struct rcm_message *told) {
+static void check_info(struct job *job, const struct rcm_message *info) {
     const struct message *m = job->own;
     NEED(job->driver,
-         told->source == m->from && told->tag == tag_of(job, 0) && told->bytes == m->len,
-         "%s: from %d, tag %llu, %zu bytes are told", job->name, told->source,
-         (unsigned long long)told->tag, told->bytes);
+         info->source == m->from && info->tag == tag_of(job, 0) && info->bytes == m->len,
+         "%s: from %d, tag %llu, %zu bytes are reported", job->name, info->source,
+         (unsigned long long)info->tag, info->bytes);
 }
 
-/* The four probes are one another's likes; the last two are repeated until there is the message. */
+/* The four kinds of probe are equivalent; the last two are repeated until the message is there. */
 static rcm_matched *message_probe(struct job *job, int source) {
     struct message *m = job->own;
     rcm_comm *comm = job->group->comm;
     const uint64_t tag = tag_of(job, 0);
-    struct rcm_message told = RCM_MESSAGE_INIT;
+    struct rcm_message info = RCM_MESSAGE_INIT;
     rcm_matched *matched = NULL;
     rcm_status status;
     do {
         if (m->receive == PROBED)
-            status = rcm_probe(comm, source, tag, NULL, &told);
+            status = rcm_probe(comm, source, tag, NULL, &info);
         else if (m->receive == MATCHED)
-            status = rcm_mprobe(comm, source, tag, NULL, &told, &matched);
+            status = rcm_mprobe(comm, source, tag, NULL, &info, &matched);
         else if (m->receive == LOOKED)
-            status = rcm_iprobe(comm, source, tag, &told);
+            status = rcm_iprobe(comm, source, tag, &info);
         else
-            status = rcm_improbe(comm, source, tag, &told, &matched);
+            status = rcm_improbe(comm, source, tag, &info, &matched);
     } while (status == RCM_PENDING && (m->receive == LOOKED || m->receive == TAKEN));
     NEED(job->driver, status == RCM_OK, "%s: %s: %s", job->name, rcm_status_name(status),
          rcm_last_error());
-    need_told(job, &told);
+    check_info(job, &info);
     return matched;
 }
 
@@ -124,7 +127,7 @@ static void receive_probed(struct job *job) {
 
 static void message_receive(struct job *job) {
     struct message *m = job->own;
-    job->call.message = &m->told;
+    job->call.message = &m->info;
     if (m->receive >= PROBED && m->receive <= TAKEN) {
         receive_probed(job);
         return;
@@ -135,11 +138,11 @@ static void message_receive(struct job *job) {
 }
 
 static void sent_it(void *arg, rcm_status status) {
-    (void)status; /* the receive has the same */
+    (void)status; /* the receive returns the same */
     sem_post(arg);
 }
 
-/* The send before the receive, which may look for it. */
+/* The send comes before the receive, which may probe for it. */
 static void message_to_oneself(struct job *job) {
     struct message *m = job->own;
     const struct rcm_call call = job->call;
@@ -173,7 +176,7 @@ static void message_check(struct job *job) {
     const size_t came = m->len < m->room ? m->len : m->room;
     if (job->group->me != m->to)
         return;
-    need_told(job, &m->told);
+    check_info(job, &m->info);
     NEED(job->driver, bytes_right(job->salt, m->came.view, came), "%s: wrong bytes", job->name);
 }
 
@@ -195,7 +198,7 @@ const struct row row_message = {.name = "message",
                                 .check = message_check,
                                 .free = message_free};
 
-/* ---- In a circle ----------------------------------------------------------------------------- */
+/* ---- Around a ring --------------------------------------------------------------------------- */
 
 static void circle_draw(struct job *job) {
     struct message *m = calloc(1, sizeof *m);
@@ -203,11 +206,11 @@ static void circle_draw(struct job *job) {
     if (!m)
         abort();
     job->own = m;
-    job->runs = 1; /* rcm_sendrecv is not persistent */
+    job->runs = 1; /* rcm_sendrecv cannot be persistent */
     m->len = length_draw(job);
     m->to = (me + by) % n;
     m->from = (me + n - by) % n;
-    m->told = (struct rcm_message)RCM_MESSAGE_INIT;
+    m->info = (struct rcm_message)RCM_MESSAGE_INIT;
     snprintf(job->name, sizeof job->name, "sendrecv of %zu bytes to %d and from %d of %d", m->len,
              m->to, m->from, n);
     buffer_get(job, m->len, &m->sent);
@@ -223,7 +226,7 @@ static void circle_fill(struct job *job) {
 static void circle_call(struct job *job) {
     struct message *m = job->own;
     const uint64_t tag = tag_of(job, 0);
-    job->call.message = &m->told;
+    job->call.message = &m->info;
     job->status = rcm_sendrecv(job->group->comm, m->sent.data, m->len, m->to, tag, m->came.data,
                                m->len, draw_one_in(&job->how, 2) ? RCM_ANY_SOURCE : m->from, tag,
                                RCM_UINT8, &job->call, job_work(job));
@@ -231,7 +234,7 @@ static void circle_call(struct job *job) {
 
 static void circle_check(struct job *job) {
     const struct message *m = job->own;
-    need_told(job, &m->told);
+    check_info(job, &m->info);
     NEED(job->driver, bytes_right(job->salt + (uint64_t)m->from * 7919, m->came.view, m->len),
          "%s: wrong bytes", job->name);
 }
@@ -276,18 +279,18 @@ static void batch_add(struct job *job, struct batch *batch, int i) {
         both.kind = RCM_TRANSFER_RECV;
         both.peer = m->from;
         both.buffer = m->came.data;
-        both.message = &m->told;
+        both.message = &m->info;
         batch->mine[batch->nmine++] = both;
     }
 }
 
-/* Each message is of one of the thread's groups; all ranks call, by the world's handle. */
+/* Each message is of one of the thread's groups; all ranks call, with the world's handle. */
 static void batch_draw(struct job *job) {
     struct batch *batch = calloc(1, sizeof *batch);
     if (!batch)
         abort();
     job->own = batch;
-    job->runs = 1; /* rcm_batch is not persistent */
+    job->runs = 1; /* rcm_batch cannot be persistent */
     job->group = &job->driver->groups[0];
     batch->n = (int)draw_below(&job->what, BATCH_MAX);
     for (int i = 0; i < batch->n; i++) {
@@ -299,7 +302,7 @@ static void batch_draw(struct job *job) {
         m->to = (int)draw_below(&job->what, (unsigned)group->n);
         m->len = length_draw(job) / 8;
         m->synchronous = draw_one_in(&job->what, 4);
-        m->told = (struct rcm_message)RCM_MESSAGE_INIT;
+        m->info = (struct rcm_message)RCM_MESSAGE_INIT;
         batch_add(job, batch, i);
     }
     snprintf(job->name, sizeof job->name, "a batch of %d messages, %d of them here, of groups 0x%x",
@@ -325,10 +328,10 @@ static void batch_call(struct job *job) {
 static void batch_check(struct job *job) {
     const struct batch *batch = job->own;
     for (int i = 0; i < batch->n; i++)
-        if (batch->all[i].came.base) /* it is for this rank */
+        if (batch->all[i].came.base) /* the message is for this rank */
             NEED(job->driver,
-                 batch->all[i].told.bytes == batch->all[i].len &&
-                     batch->all[i].told.source == batch->all[i].from &&
+                 batch->all[i].info.bytes == batch->all[i].len &&
+                     batch->all[i].info.source == batch->all[i].from &&
                      bytes_right(job->salt + (uint64_t)i * 7919, batch->all[i].came.view,
                                  batch->all[i].len),
                  "%s: number %d, %zu bytes from %d, is wrong", job->name, i, batch->all[i].len,
@@ -344,7 +347,7 @@ const struct row row_batch = {.name = "batch",
                               .call = batch_call,
                               .check = batch_check};
 
-/* ---- One that never comes -------------------------------------------------------------------- */
+/* ---- A message that never comes -------------------------------------------------------------- */
 
 static void cancel_draw(struct job *job) {
     snprintf(job->name, sizeof job->name, "a receive that is canceled");
@@ -362,7 +365,7 @@ static void cancel_call(struct job *job) {
     job->status = rcm_work_status(job->work);
     rcm_work_free(job->work);
     job->work = NULL;
-    NEED(job->driver, byte == 7, "%s: it was written to", job->name);
+    NEED(job->driver, byte == 7, "%s: its buffer was overwritten", job->name);
 }
 
 static void nothing(struct job *job) {

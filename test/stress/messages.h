@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rows of messages have in common. */
+/* Shared by the operations on messages. */
 #ifndef STRESS_MESSAGES_H
 #define STRESS_MESSAGES_H
 
@@ -7,7 +7,7 @@
 
 /* The i-th tag of the job's step and thread. */
 uint64_t tag_of(const struct job *job, unsigned i);
-/* Bytes of a message. */
+/* Draws the length of a message. */
 size_t length_draw(struct job *job);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said of a failure, and the watchdog: see stress.h. */
+/* Reports of failures, and the watchdog: see stress.h. */
 #include "stress.h"
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Longer than the deadline of operations, at which the library tells more. */
-enum { TELL_S = 30, WATCH_S = 60, AFTER_A_DEATH_US = 2000000 };
+/* Longer than the deadline of operations, after which the library reports more. */
+enum { REPORT_S = 30, WATCH_S = 60, AFTER_A_DEATH_US = 2000000 };
 
 static struct driver *watched;
 static int nwatched;
@@ -28,13 +28,13 @@ static void replay_line(const struct episode *episode, char *ret_text, size_t ca
              options->transport ? options->transport : "");
 }
 
-/* A rank that failed first ends the others; what they would say is not the cause. */
-static void let_the_first_speak(const char *text) {
+/* A rank that failed first ends the others; their errors are only consequences. */
+static void let_first_report(const char *text) {
     if (strstr(text, rcm_status_name(RCM_ERR_PEER)) || strstr(text, "lost rank"))
         usleep(AFTER_A_DEATH_US);
 }
 
-/* What all threads do, in one text. */
+/* Lists what each thread is doing. */
 static void doing_all(char *ret_text, size_t cap) {
     size_t len = 0;
     ret_text[0] = '\0';
@@ -53,7 +53,7 @@ void stress_fail(struct driver *driver, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    let_the_first_speak(text);
+    let_first_report(text);
     replay_line(episode, replay, sizeof replay);
     if (strstr(text, rcm_status_name(RCM_ERR_TIMEOUT)))
         doing_all(doing, sizeof doing);
@@ -83,7 +83,7 @@ static void *watch(void *arg) {
         if (strcmp(last, now) != 0)
             still = 0;
         memcpy(last, now, sizeof now);
-        if (still != TELL_S * 5 && still != WATCH_S * 5)
+        if (still != REPORT_S * 5 && still != WATCH_S * 5)
             continue;
         replay_line(watched[0].episode, replay, sizeof replay);
         fprintf(stderr, "stress: hangs for %d s\n%s%s\n", still / 5, now, replay);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The steps of a thread: each is one operation, of a drawn row, on a drawn group. */
+/* The steps of a thread: each is one operation, drawn from the table, on a drawn group. */
 #include "stress.h"
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ static void step_take(struct driver *driver, struct draw *what) {
     job_run(job);
 }
 
-/* What this rank does besides, so that ranks meet at other moments. */
+/* What else this rank does, so that ranks meet at different moments. */
 static void step_vary(struct driver *driver, struct draw *how) {
     if (draw_one_in(how, PAUSE_ONE_IN))
         usleep(draw_below(how, PAUSE_MAX_US));
@@ -46,7 +46,7 @@ static void step_vary(struct driver *driver, struct draw *how) {
 
 void steps_take(struct driver *driver) {
     const struct episode *episode = driver->episode;
-    const uint64_t stream = (uint64_t)driver->number + 100; /* another one than of jobs */
+    const uint64_t stream = (uint64_t)driver->number + 100; /* different from the streams of jobs */
     struct draw how = {0};
     groups_begin(driver);
     for (int i = 0; i < episode->steps; i++) {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every algorithm of every collective through ringcomm-bench --check: algorithms_test.py BENCH RUN
 
-On 2, 3, 5, 8 and 16 ranks over shm and over tcp, and on three hosts, uneven and interleaved. One
-that cannot run there says so; each runs in some case.
+On 2, 3, 5, 8 and 16 ranks over shm and over tcp, and on three hosts, uneven and interleaved. An
+algorithm that cannot run in a case must report that; each runs in some case.
 """
 import os
 import re
@@ -23,12 +23,12 @@ def run(*command):
 
 
 def names(*args):
-    """What the bench says there is."""
+    """Returns the algorithms that the bench lists."""
     return re.findall(r'\w+', re.search(r'(?:there are|is not one of) (.*)', run(BENCH, *args).stderr).group(1))
 
 
 def checked(case, collective, algorithm, *command):
-    """Whether it ran; false: it cannot, by the sentence."""
+    """Returns whether the algorithm ran; false: it cannot, according to its error."""
     done = run(*command, collective, '--algorithm', algorithm, '--check', *MOST.get(collective, DATA))
     cannot = re.search(rf'{algorithm} cannot run \d+ ranks on \d+ host', done.stdout + done.stderr)
     if (done.returncode == 0) == bool(cannot) or not cannot and 'errors' not in done.stdout:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data of ringcomm-bench: what it expects is what a plain typed loop computes in any order of
- * the ranks, and everything that is wrong is counted.
+ * The data of ringcomm-bench: the expected results equal those of a plain typed loop in any order
+ * of the ranks, and every wrong element is counted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,12 +71,12 @@ static void combine(rcm_dtype dtype, rcm_op op, void *acc, const void *more) {
     case RCM_FLOAT64:
         combine_double(op, acc, more);
         break;
-    default: /* the kernels have tests of their own */
+    default: /* the kernels have their own tests */
         assert_int_equal(rcm_reduce_local(more, acc, COUNT, dtype, op), RCM_OK);
     }
 }
 
-/* All ranks' data combined, beginning with rank `first` and going round. */
+/* Combines the data of all ranks in ring order, starting with rank `first`. */
 static void reduce_all(const struct bench_point *point, int first, uint64_t iteration, void *acc,
                        void *scratch) {
     bench_fill(point, first, iteration, acc);
@@ -105,7 +105,7 @@ static void all_reduce_is_exact_in_any_order(void **state) {
             }
 }
 
-/* Every single flipped bit in a few places is seen, and counts as one element. */
+/* Every single flipped bit, at a few places, is found and counts as one element. */
 static void a_flipped_bit_is_one_wrong_element(void **state) {
     (void)state;
     static double acc[COUNT], scratch[COUNT];
@@ -126,7 +126,7 @@ static void a_flipped_bit_is_one_wrong_element(void **state) {
     }
 }
 
-/* A forgotten rank, one counted twice, an old iteration, a shifted result: nearly all elements of
+/* A missing rank, a rank counted twice, an old iteration, a shifted result: nearly all elements of
  * a sum are wrong. */
 static void wrong_results_are_seen(void **state) {
     (void)state;

@@ -21,7 +21,7 @@ KERNEL_COLUMNS = 'name,variant,dtype,op,nsrcs,bytes,us,GBps'
 
 
 def run(program, *args, env=None, timeout=150):
-    # Variables of a surrounding launcher would decide things here.
+    # Variables of a surrounding launcher would change the results.
     clean = {k: v for k, v in os.environ.items()
              if not k.startswith('RINGCOMM_') and k not in ('RANK', 'WORLD_SIZE', 'MASTER_ADDR',
                                                             'MASTER_PORT', 'LOCAL_RANK')}
@@ -69,7 +69,7 @@ class Results(Bench):
         rows = self.rows('all', '--ranks', str(ranks), '--transport', transport, '-b', '4', '-e',
                          '256K', '-f', '16', '-n', '10', '--check', *more)
         wanted = ['all_reduce'] * 5 + ['broadcast'] * 5 + ['barrier'] + ['reduce'] * 5
-        sizes = 5 if ranks == 1 else 4  # from one element of each block on
+        sizes = 5 if ranks == 1 else 4  # from one element per block on
         per_rank = [name for name in PER_RANK for _ in range(sizes)]
         first_uneven = per_rank.index('scatter_v')
         wanted += per_rank[:first_uneven] + ['scan'] * 5 + ['exscan'] * 5
@@ -130,7 +130,8 @@ class Results(Bench):
             self.assertEqual({r['errors'] for r in rows}, {'0'})
 
     def test_named_by_size(self):
-        """Rank 0's file counts for all; RINGCOMM_ALGORITHM counts before it; else the price."""
+        """Rank 0's file applies to all; RINGCOMM_ALGORITHM overrides it; the last resort is the
+        price."""
         with tempfile.NamedTemporaryFile('w', suffix='.conf') as f:
             f.write('all_reduce = ring:0-64, binomial:64K-\nshm_mib = 0\nshm_hop = 1\nsum_mib = 0\n')
             f.flush()
@@ -200,17 +201,17 @@ class Results(Bench):
     def test_time_of_one_of_many_calls(self):
         one = self.rows('barrier', '--ranks', '2', '-n', '20')[0]
         many = self.rows('barrier', '--ranks', '2', '-n', '5', '--calls', '1000')[0]
-        # Generous: not divided, it would be 1,000 times as long.
+        # Generous: without the division it would be 1,000 times as long.
         self.assertLess(float(many['median_us']), 200 * float(one['median_us']))
 
     def test_ranks_begin_together(self):
-        # None of those that count begins more than 1 us late, so no span is longer than that beside
-        # the slowest rank's time. Ranks without a CPU each seldom or never begin together.
+        # Iterations in which a rank starts more than 1 us late are discarded, so no span is longer
+        # than that plus the slowest rank's time. Ranks without a CPU each rarely start together.
         for ranks, transport in (('2', 'shm'), ('2', 'tcp'), ('4', 'tcp')):
             done = run(BENCH, 'broadcast', '--ranks', ranks, '--transport', transport, '--sizes',
                        '8,4K', '-n', '100', '--check', '--together', '--csv', '-')
             if done.returncode == 1:
-                self.assertIn('--together: in none of 100 iterations', done.stderr)
+                self.assertIn('--together: no iteration of 100 of', done.stderr)
                 continue
             self.assertEqual(done.returncode, 0, done.stderr)
             for row in csv.DictReader(io.StringIO(done.stdout)):
@@ -237,7 +238,7 @@ class Results(Bench):
         self.assertGreater(time.monotonic() - began, 0.4)
 
     def launched(self, nranks, *args, envs=None):
-        """Ranks as a launcher starts them: the environment says who and where."""
+        """Ranks as a launcher starts them, with rank, size and store in the environment."""
         with tempfile.TemporaryDirectory() as folder:
             ranks = []
             for rank in range(nranks):
@@ -269,7 +270,7 @@ class Results(Bench):
         for option in ('--together', '--asleep'):
             codes, outputs = self.launched(2, 'broadcast', option, '-n', '5', envs=hosts)
             self.assertEqual(codes, [2, 2], outputs)
-            self.assertIn(f'{option}: the 2 ranks are not on one machine', outputs[0][1])
+            self.assertIn(f'{option}: the 2 ranks are on several machines', outputs[0][1])
 
     def test_timeout_bounds_the_run(self):
         done = self.bench('all_reduce', '--ranks', '2', '-b', '1M', '-e', '1M', '-n', '1000000',
@@ -355,9 +356,9 @@ class Usage(Bench):
         self.assertEqual(done.stdout, '')
 
     def test_sentences(self):
-        self.refused('which COLLECTIVE?')
+        self.refused('COLLECTIVE is missing')
         self.refused("'all_recude': no such collective", 'all_recude')
-        self.refused("'barrier': there is one COLLECTIVE already", 'all', 'barrier')
+        self.refused("'barrier': only one COLLECTIVE is allowed", 'all', 'barrier')
         self.refused("--ranks '0': not a whole number", 'all', '--ranks', '0')
         self.refused("--ranks '2x': not a whole number", 'all', '--ranks', '2x')
         self.refused("-b '4X': not a size", 'all', '-b', '4X')
@@ -380,17 +381,18 @@ class Usage(Bench):
         self.refused('--offset 3: not a multiple of the 4 bytes', 'all', '--offset', '3')
         self.refused("--timeout 'soon'", 'all', '--timeout', 'soon')
         self.refused("--timeout '0'", 'all', '--timeout', '0')
-        self.refused('both want stdout', 'all', '--csv', '-', '--json', '-')
+        self.refused('both write to stdout', 'all', '--csv', '-', '--json', '-')
         self.refused('--threads needs --ranks', 'all', '--threads')
         self.refused('needs at least 2 ranks', 'sendrecv', '--ranks', '1')
-        self.refused('--ranks means nothing to kernel', 'kernel', '--ranks', '2')
-        self.refused('--in-place means nothing to barrier', 'barrier', '--in-place')
-        self.refused('--sizes goes with neither', 'all', '--sizes', '8', '-b', '4')
+        self.refused('--ranks does not apply to kernel', 'kernel', '--ranks', '2')
+        self.refused('--in-place does not apply to barrier', 'barrier', '--in-place')
+        self.refused('--sizes cannot be combined', 'all', '--sizes', '8', '-b', '4')
         self.refused("--sizes ''", 'all', '--sizes', '8,,9')
         self.refused('at most 64 sizes', 'all', '--sizes', ','.join(['8'] * 65))
         self.refused('choose one', 'all', '--check', '--check-last')
-        self.refused('--together and --asleep: choose one', 'all', '--together', '--asleep')
-        self.refused('--asleep means nothing to kernel', 'kernel', '--asleep')
+        self.refused('--together, --asleep and --neutral: choose one', 'all', '--together', '--asleep')
+        self.refused('--together, --asleep and --neutral: choose one', 'all', '--neutral', 'x', '--asleep')
+        self.refused('--asleep does not apply to kernel', 'kernel', '--asleep')
         self.refused('would reduce a result', 'all_reduce', '--in-place', '--calls', '2')
         self.refused('unrecognized option', 'all', '--frobnicate')
 
@@ -488,8 +490,8 @@ class Info(unittest.TestCase):
         self.assertEqual(int(row['value']), len(os.sched_getaffinity(0)))
 
     def test_usage(self):
-        self.assertIn("'foo': there are options only", self.info('foo', status=2).stderr)
-        self.assertIn('both want stdout',
+        self.assertIn("'foo': only options are allowed", self.info('foo', status=2).stderr)
+        self.assertIn('both write to stdout',
                       self.info('--csv', '-', '--json', '-', status=2).stderr)
         self.assertIn('Examples:', self.info('--help').stdout)
 

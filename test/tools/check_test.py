@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of a machine: check_test.py ODD RINGCOMM_INFO RINGCOMM_RUN PLAYED [UNITTEST ARGS]
+"""Checks of a machine: check_test.py CHECKS RINGCOMM_INFO RINGCOMM_RUN FAKE_INFO [UNITTEST ARGS]
 
-ODD (check_odd.c) has tests that go wrong in each way; PLAYED is ringcomm-info with RDMA devices that
-are played (test/verbs/played_info.c), "" in a build without RDMA."""
+CHECKS (failing_checks.c) has tests that fail in each way; FAKE_INFO is ringcomm-info with fake RDMA
+devices (test/verbs/fake_devices_info.c), "" in a build without RDMA."""
 import json
 import os
 import subprocess
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-ODD, INFO, RUN, PLAYED = (path and os.path.abspath(path) for path in sys.argv[1:5])
+CHECKS, INFO, RUN, FAKE_INFO = (path and os.path.abspath(path) for path in sys.argv[1:5])
 
 
 def run(*args, status, env=None):
@@ -21,22 +21,22 @@ def run(*args, status, env=None):
 
 
 def read(stdout):
-    """Facts: (test, of, name) -> value; sentences to mend; results; the verdict."""
-    told = json.loads(stdout)
+    """Returns facts: (test, of, name) -> value; advice; results; the verdict."""
+    report = json.loads(stdout)
     facts, mends, results = {}, [], []
-    for row in told['rows']:
+    for row in report['rows']:
         if row['name'] == 'mend':
             mends.append(row['text'])
         elif row['name'] == 'result':
             results.append((row['test'], row['value']))
         else:
             facts[row['test'], row['of'], row['name']] = row['value']
-    return facts, mends, results, told['verdict']
+    return facts, mends, results, report['verdict']
 
 
 class Frame(unittest.TestCase):
     def report(self, name, status, env=None):
-        done = run(ODD, name, status=status, env=env)
+        done = run(CHECKS, name, status=status, env=env)
         self.stderr = done.stderr
         return read(done.stdout)
 
@@ -66,16 +66,16 @@ class Frame(unittest.TestCase):
         two = {'WORLD_SIZE': '2', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '1'}
         results = self.report('first', 1, {**two, 'RANK': '0'})[2]
         self.assertEqual(results[-1], ('well', 'ok'))
-        other = run(ODD, 'first', status=0, env={**two, 'RANK': '1'})
+        other = run(CHECKS, 'first', status=0, env={**two, 'RANK': '1'})
         self.assertEqual(other.stdout, '')
         self.assertIn("rank 1: the test 'crash' crashed: Segmentation fault", other.stderr)
 
 
-@unittest.skipIf(PLAYED == '', 'a build without RDMA')
+@unittest.skipIf(FAKE_INFO == '', 'a build without RDMA')
 class Verbs(unittest.TestCase):
-    def check(self, played, status, **env):
-        done = run(PLAYED, '--check', 'verbs', '--json', '-', status=status,
-                   env={**os.environ, 'PLAYED': played, **env})
+    def check(self, devices, status, **env):
+        done = run(FAKE_INFO, '--check', 'verbs', '--json', '-', status=status,
+                   env={**os.environ, 'FAKE_DEVICES': devices, **env})
         return read(done.stdout)
 
     def test_well(self):
@@ -97,39 +97,39 @@ class Verbs(unittest.TestCase):
         self.assertNotIn(('ports', 'fake0:1', 'GID 0'), facts)
 
     def test_last_line(self):
-        for played, status, line in (('two', 0, 'OK'),
-                                     ('down', 1, 'fake1:1 is of no use: it is down: no cable, or')):
-            done = run(PLAYED, '--check', 'verbs', status=status,
-                       env={**os.environ, 'PLAYED': played})
+        for devices, status, line in (('two', 0, 'OK'),
+                                      ('down', 1, 'fake1:1 is of no use: it is down: no cable, or')):
+            done = run(FAKE_INFO, '--check', 'verbs', status=status,
+                       env={**os.environ, 'FAKE_DEVICES': devices})
             self.assertTrue(done.stdout.splitlines()[-1].startswith(line), done.stdout)
 
     def test_of_no_use(self):
-        for played, sentence, left_out in (
+        for devices, sentence, left_out in (
                 ('none', 'RDMA device', 5), ('efa', 'fake0 is of no use: it has no reliable', 5),
                 ('down', 'fake1:1 is of no use: it is down', 4)):
-            _, mends, results, verdict = self.check(played, 1)
+            _, mends, results, verdict = self.check(devices, 1)
             self.assertIn(sentence, verdict)
             self.assertEqual(mends, [verdict])
             self.assertEqual([value for _, value in results].count('left out'), left_out)
 
     def test_loopback(self):
-        for played, sentence in (('fail', 'remote access error'), ('cut', 'retry counter exceeded')):
-            verdict = self.check(played, 1, RINGCOMM_PEER_TIMEOUT='1')[3]
+        for devices, sentence in (('fail', 'remote access error'), ('cut', 'retry counter exceeded')):
+            verdict = self.check(devices, 1, RINGCOMM_PEER_TIMEOUT='1')[3]
             self.assertEqual(verdict.split(':')[:2], ['fake0', '1'])
             self.assertIn('loopback failed: ', verdict)
             self.assertIn(sentence, verdict)
 
-    def pairs(self, played, hosts, ranks=2, **env):
-        one = f'RINGCOMM_HOST_ID={hosts} exec {PLAYED} --check verbs --json "report.$RANK"'
+    def pairs(self, devices, hosts, ranks=2, **env):
+        one = f'RINGCOMM_HOST_ID={hosts} exec {FAKE_INFO} --check verbs --json "report.$RANK"'
         with tempfile.TemporaryDirectory() as folder:
             run(RUN, '-n', str(ranks), '--', 'sh', '-c', f'cd {folder} && {one}', status=1,
-                env={**os.environ, 'PLAYED': played, 'RINGCOMM_PEER_TIMEOUT': '1', **env})
+                env={**os.environ, 'FAKE_DEVICES': devices, 'RINGCOMM_PEER_TIMEOUT': '1', **env})
             self.assertEqual(os.listdir(folder), ['report.0'])
             with open(os.path.join(folder, 'report.0'), encoding='utf-8') as file:
                 return read(file.read())
 
     def test_pairs_apart(self):
-        """Two processes, each of which plays its own devices: a link by verbs is declined."""
+        """Two processes, each with fake devices of its own: a link by verbs is declined."""
         facts, mends, _, verdict = self.pairs('two', '$RANK')
         self.assertRegex(facts['pairs', '0-1', 'linked by'], '^tcp, .* us, .* GB/s, data right$')
         self.assertEqual(mends, [verdict])
@@ -149,7 +149,7 @@ class Verbs(unittest.TestCase):
         for of in linked:
             self.assertRegex(facts['pairs', of, 'linked by'], '^shm, .* GB/s, data right$')
         self.assertEqual(facts['pairs', 'all pairs', 'measured'], '6 of 6')
-        self.assertEqual(len(mends), 4) # of each rank that there is no device
+        self.assertEqual(len(mends), 4) # each rank reports that it has no device
 
     def test_demanded(self):
         *_, mends, _, _ = self.pairs('efa', '$RANK', RINGCOMM_TRANSPORT='verbs')
@@ -160,7 +160,7 @@ class Verbs(unittest.TestCase):
 class Usage(unittest.TestCase):
     def test_usage(self):
         self.assertIn('only cuda, verbs', run(INFO, '--check', 'none', status=2).stderr)
-        self.assertIn('no section', run(INFO, '--check', 'verbs', '--cpus', status=2).stderr)
+        self.assertIn('with a section', run(INFO, '--check', 'verbs', '--cpus', status=2).stderr)
 
 
 if __name__ == '__main__':

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of the evaluation in tools/compare on made-up measurements: known ratios give known
-intervals and verdicts. With a build folder also tiny runs of the tools, whose figures nobody
-judges. Usage: compare_test.py TOOLS_COMPARE BUILD_OR_- [TestClass[.test] ...]"""
+"""Tests of the evaluation in tools/compare with made-up measurements: known ratios give known
+intervals and verdicts. With a build folder also short runs of the tools, whose figures are not
+judged. Usage: compare_test.py TOOLS_COMPARE BUILD_OR_- [TestClass[.test] ...]"""
 import argparse
 import contextlib
 import csv
@@ -39,7 +39,7 @@ POINT = figures.Point('same', 2, 'shm', 'all_reduce', 8)
 
 
 def load_script(name):
-    """A program without the ending .py."""
+    """Loads a program without the suffix .py."""
     loader = importlib.machinery.SourceFileLoader(name, os.path.join(FOLDER, name))
     module = types.ModuleType(name)
     module.__file__ = loader.path
@@ -88,7 +88,7 @@ class Intervals(unittest.TestCase):
         self.assertAlmostEqual(same.high, 1.2)
 
     def test_coverage(self):
-        # The true median must be inside in 95 % of draws or a little more; 2,000 draws.
+        # The true median must be inside in 95 % of 2,000 draws or slightly more.
         rng = random.Random(7)
         for n, least, most in ((4, 0.92, 0.98), (6, 0.95, 0.99), (9, 0.94, 0.99),
                                (15, 0.94, 0.99)):
@@ -166,7 +166,7 @@ class Verdicts(unittest.TestCase):
 class States(unittest.TestCase):
     def test_unlike_pairs_are_dropped(self):
         runs = runs_of({'ringcomm': [1.0] * 7, 'mpich': [2.0] * 7})
-        # Round 5: the peer ran while the cores were apart; round 6: they moved meanwhile.
+        # Round 5: the cores were far apart while the peer ran; round 6: they moved in between.
         runs += [run_of(5, 'mpich', 8.0, line=250.0), run_of(6, 'mpich', 8.0, after=250.0)]
         v = figures.Summary(runs, 2).verdict(POINT)
         self.assertEqual((v.ratio.pairs, v.ratio.dropped, v.sure), (5, 2, True))
@@ -267,7 +267,7 @@ class Changes(unittest.TestCase):
     """Two builds of libringcomm."""
 
     def summary(self, *ratios):
-        """Six sizes or fewer; of each the ratios before / now by round."""
+        """Six sizes or fewer; for each the ratios before / now by round."""
         runs = []
         for i, values in enumerate(ratios):
             point = POINT._replace(bytes=8 << i)
@@ -328,7 +328,7 @@ class Changes(unittest.TestCase):
 
 
 class Tools(unittest.TestCase):
-    """The parts around the figures, as far as they need no measurement."""
+    """The parts around the measurements that need no measurement."""
 
     def options(self, *argv):
         run = load_script('run')
@@ -406,7 +406,7 @@ class Tools(unittest.TestCase):
         return c
 
     def test_resume_prune_and_failures(self):
-        asked = []
+        measured = []
 
         class Fake:
             transports = ('shm',)
@@ -419,7 +419,7 @@ class Tools(unittest.TestCase):
                 return collective == 'all_reduce'
 
         def measure_one(library, load):
-            asked.append(library.name)
+            measured.append(library.name)
             if library.name == 'broken':
                 raise libraries.Failure('it broke')
             if library.name == 'slow':
@@ -434,23 +434,23 @@ class Tools(unittest.TestCase):
                 contextlib.redirect_stderr(io.StringIO()):
             first = self.comparison(folder, 2, libs)
             first.measure_one = measure_one
-            self.assertEqual(first.measure(0), 2)  # no time at all: nothing is begun
-            self.assertEqual(asked, [])
+            self.assertEqual(first.measure(0), 2)  # no time: nothing starts
+            self.assertEqual(measured, [])
             self.assertEqual(first.measure(math.inf), 0)
-            self.assertEqual(asked, ['ringcomm', 'openmpi', 'mpich', 'broken', 'slow',
+            self.assertEqual(measured, ['ringcomm', 'openmpi', 'mpich', 'broken', 'slow',
                                      'slow', 'broken', 'openmpi', 'ringcomm'])
             self.assertEqual(len(first.book.broken()), 1)
             self.assertEqual(len(set(first.book.failures.values())), 2)
             with open(os.path.join(folder, 'runs.csv'), 'a', encoding='utf-8') as file:
-                file.write('2,ringcomm,same,2,shm,all_')  # a run that was killed while it wrote
-            asked.clear()
+                file.write('2,ringcomm,same,2,shm,all_')  # a run that was killed while writing
+            measured.clear()
             second = self.comparison(folder, 4, libs)
             second.measure_one = measure_one
             self.assertEqual(second.book.runs, first.book.runs)
             self.assertEqual(len(second.missing()), 2)
             self.assertEqual(second.measure(math.inf), 0)
-            # mpich was left far behind, the broken one is given up after two failures.
-            self.assertEqual(asked, ['ringcomm', 'openmpi', 'openmpi', 'ringcomm'])
+            # mpich was far behind; the broken library is given up after two failures.
+            self.assertEqual(measured, ['ringcomm', 'openmpi', 'openmpi', 'ringcomm'])
             v = second.summary().verdict(POINT)
             self.assertEqual((v.peer, v.ratio.pairs, v.word), ('openmpi', 4, 'better'))
             self.assertEqual(measuring.Book(folder).runs, second.book.runs)
@@ -532,7 +532,7 @@ class Runs(unittest.TestCase):
         return done
 
     def compare(self, status, folder, *more):
-        # From the barrier on: where much else runs, ranks may never begin together.
+        # Counts from the barrier on: on a busy machine ranks may never start together.
         return self.tool(status, sys.executable, os.path.join(FOLDER, 'run'), '--build', BUILD,
                          '--no-build', '--no-floor', '--out', folder, '--peers', 'none',
                          '--patience', '0', '--transports', 'shm', '--collectives',
@@ -576,7 +576,7 @@ class Runs(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             more = ('--before', BUILD, '--ranks', '3')
 
-            def compare(status, *args):  # not self.compare, which names peers
+            def compare(status, *args):  # not self.compare, which sets the peers
                 return self.tool(status, sys.executable, os.path.join(FOLDER, 'run'), '--build',
                                  BUILD, '--no-build', '--out', folder, '--patience', '0',
                                  '--transports', 'shm', '--sizes', '8,1001', '--begin', 'barrier',
@@ -643,7 +643,7 @@ class Runs(unittest.TestCase):
                 program = os.path.join(out, 'tools/ringcomm-bench')
                 self.assertEqual(self.tool(0, program).stdout, 'then\n')
                 self.assertEqual(builds.buildtype(out), 'buildtype release')
-                shutil.rmtree(root)  # the second time it must not be needed
+                shutil.rmtree(root)  # the second run must not need it
                 os.mkdir(root)
 
     def test_startup(self):
@@ -658,8 +658,8 @@ class Runs(unittest.TestCase):
             self.assertTrue(100 < values['pss_joined_kb'] <= values['pss_joined_max_kb'])
             self.assertTrue(values['pss_used_kb'] <= values['pss_used_max_kb'])
             self.assertTrue(values['pss_all_to_all_kb'] <= values['pss_all_to_all_max_kb'])
-            # One that spins all the time would have a core, or its share of one on a loaded
-            # machine; how little one uses that sleeps is judged by tools/compare/startup.
+            # A process that spins would use a core, or its share on a busy machine. The low use of
+            # one that sleeps is judged by tools/compare/startup.
             self.assertTrue(0 <= values['idle_percent'] < 10, values)
             self.assertTrue(0 <= values['waiting_percent'] < 10, values)
 
@@ -680,7 +680,7 @@ class Peers(unittest.TestCase):
         root = os.path.dirname(tools)
         shared = [f for f in glob.glob(f'{tools}/bench/bench_*.c') if 'bench_kernel' not in f]
         library = glob.glob(f'{root}/base/**/*.c', recursive=True) + [f'{root}/{path}.c' for path in (
-            'algorithms/plan/collectives', 'api/calls/info_collectives', 'api/work/sized',
+            'algorithms/plan/collectives', 'api/calls/info_collectives', 'api/work/struct_versions',
             'kernels/cpu/op_create', 'kernels/cpu/op_defined')]
         defined = r'^(?:extern "C" )?(?:const )?\w+ \*?(rcmi?_\w+)\('
         called = self.names(r'\b(rcm_\w+)\(', *shared)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ringcomm-info --live: ranks of real jobs, stopped, spinning and asleep; and what is none.
+"""ringcomm-info --live: ranks of real jobs, stopped, spinning and asleep; and files that are no
+status pages.
 
 Usage: live_test.py RINGCOMM_INFO RINGCOMM_RUN HANG [TestClass[.test] ...]
-HANG is the program of test/fault/hang.c.
+
+HANG is the program of test/fault/hang_rank.c.
 """
 import contextlib
 import ctypes
@@ -19,15 +21,15 @@ import time
 import unittest
 
 INFO, RUN, HANG = sys.argv[1:4]
-LIMIT = 50  # seconds: nothing may take longer
-MAGIC, PAGE = 0x5243504147453037, 65536  # api/diagnosis/page.h
+LIMIT = 50  # seconds: the limit of every step
+MAGIC, PAGE = 0x5243504147453037, 65536  # api/diagnosis/status_page.h
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
 
 
 def info(*args, status=0):
     done = subprocess.run([INFO, '--live', *args], capture_output=True, timeout=LIMIT, check=False)
     assert done.returncode == status, f'{args}: {done}'
-    done.stderr.decode()  # text, whatever was found
+    done.stderr.decode()  # must be valid text
     return done.stdout.decode(), done.stderr.decode()
 
 
@@ -51,7 +53,7 @@ def end(job):
 
 
 def stat(pid):
-    """What follows the name of a process in /proc: its state, ..."""
+    """Returns the fields after the process name in /proc: its state, ..."""
     with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
         return f.read().rsplit(')', 1)[1].split()
 
@@ -62,7 +64,7 @@ def ticks(pid):
 
 
 def stop(pid):
-    """A process that is to stop must have had a processor for that."""
+    """A process needs a processor before it can stop."""
     os.kill(pid, signal.SIGSTOP)
     until = time.monotonic() + LIMIT
     while stat(pid)[0] != 'T' and time.monotonic() < until:
@@ -90,7 +92,7 @@ class Live(unittest.TestCase):
         return pids
 
     def until(self, pid, condition):
-        """Asks again until the others have come to wait."""
+        """Repeats the query until the others wait."""
         deadline = time.monotonic() + LIMIT
         while True:
             notes, rows = live(str(pid))
@@ -100,7 +102,7 @@ class Live(unittest.TestCase):
             time.sleep(0.2)
 
     def waiting(self, pids, odd, **state):
-        """Everybody waits for rank odd, who is in no operation; returns the conclusion."""
+        """All ranks wait for rank odd, which is in no operation; returns the conclusion."""
         notes, rows = self.until(pids[0], lambda notes, rows: all(
             (r['seconds'] or 0) > 1 for k, r in rows.items() if k != odd))
         self.assertEqual(sorted(rows), sorted(pids))
@@ -136,7 +138,7 @@ class Live(unittest.TestCase):
         self.check_never_called('tcp')
 
     def test_spinning(self):
-        """A rank that spins without end is seen as well, and a stopped one."""
+        """A rank that spins forever is found as well, and a stopped one."""
         pids = self.check_never_called('shm', RINGCOMM_SPIN_US='60000000')
         stop(pids[0])
         text = live(str(pids[1]))[1]
@@ -149,7 +151,7 @@ class Live(unittest.TestCase):
             stop(pids[1])
             text = self.waiting(pids, 1, state='stopped', transport=transport)
             self.assertIn(f'rank 1 (pid {pids[1]}) is stopped; it never called all_reduce', text)
-            # Also when it is the one that is asked of.
+            # Also when the query names that rank.
             self.assertEqual(len(live(str(pids[1]))[1]), 3)
 
     def test_receives(self):
@@ -161,19 +163,19 @@ class Live(unittest.TestCase):
         self.assertIn('it is in recv from rank 2 (tag 7)', str(notes))
 
     def test_ways(self):
-        """The constants of the job are shown, as it started with them."""
+        """The job's constants are shown, as set at its start."""
         pids = self.start(2, 'wait', 0, RINGCOMM_PROTOCOL='eager=0-5K,sum_non_temporal=7M-')
         notes, rows = live(str(pids[0]))
-        ways = notes[f'ways of job {rows[0]["job"]}']
+        ways = notes[f'protocols of job {rows[0]["job"]}']
         match = re.fullmatch(r'(\w+=\S+(?: \w+=\S+)*) \((roomy|oversubscribed)\)', ways)
         self.assertTrue(match, ways)
         ranges = dict(word.split('=') for word in match[1].split())
         self.assertEqual((ranges['eager'], ranges['sum_non_temporal']), ('0-5K', '7M-'))
         self.assertIn('get', ranges)
-        # What is shown can be said in RINGCOMM_PROTOCOL.
+        # The output is valid in RINGCOMM_PROTOCOL.
         again = self.start(2, 'wait', 0, RINGCOMM_PROTOCOL=match[1])
         notes, rows = live(str(again[0]))
-        self.assertEqual(notes[f'ways of job {rows[0]["job"]}'], ways)
+        self.assertEqual(notes[f'protocols of job {rows[0]["job"]}'], ways)
 
     def test_all_jobs(self):
         first, second = self.start(2, 'wait', 0), self.start(3, 'wait', 0)
@@ -182,7 +184,7 @@ class Live(unittest.TestCase):
         for pids in (first, second):
             self.assertEqual(len({ours[p] for p in pids.values()}), 1)
         self.assertNotEqual(ours[first[0]], ours[second[0]])
-        # One job is asked of: no other is shown.
+        # The query names one job: no other is shown.
         self.assertEqual({r['pid'] for r in live(str(first[1]))[1]}, set(first.values()))
         self.assertIn(f'{first[1]}', info(str(first[0]))[0])
 
@@ -195,7 +197,7 @@ class Live(unittest.TestCase):
             self.assertLess(ticks(pid) - then, 20, 'ticks of CPU while it was looked at')
 
 
-class Strangers(unittest.TestCase):
+class InvalidPages(unittest.TestCase):
     def file(self, content, size=4096 + PAGE, seals=F_SEAL_SHRINK | F_SEAL_SEAL):
         fd = os.memfd_create('ringcomm', os.MFD_ALLOW_SEALING)
         self.addCleanup(os.close, fd)
@@ -205,7 +207,7 @@ class Strangers(unittest.TestCase):
 
     @staticmethod
     def page(magic=MAGIC, size=PAGE, pid=None, rank=0, ranks=2, ways=b'', rest=b'', more=b''):
-        """Of a rank with one communicator, and perhaps more."""
+        """A page of a rank with one communicator, or with more."""
         pid = os.getpid() if pid is None else pid
         head = struct.pack('<QIiiiQ', magic, size, pid, rank, ranks, 0xabcdef) + ways
         comm = struct.pack('<Qii', 7, rank, ranks) + rest
@@ -216,14 +218,14 @@ class Strangers(unittest.TestCase):
 
     def test_no_rank(self):
         err = info(str(os.getpid()), status=1)[1]
-        self.assertIn('is no rank', err)
+        self.assertIn('is not a rank', err)
         self.assertIn('does not exist', info('4194304', status=1)[1])
 
     def test_nonsense_is_not_shown(self):
         self.file(b'')
         self.file(random.Random(1).randbytes(4096))
         self.file(self.page(), size=4095 + PAGE)          # too short
-        self.file(self.page(), seals=F_SEAL_SEAL)  # might get shorter
+        self.file(self.page(), seals=F_SEAL_SEAL)  # could shrink
         self.file(self.page(magic=MAGIC - 1))      # another version
         self.file(self.page(size=PAGE - 4))
         self.file(self.page(rank=2))
@@ -231,7 +233,7 @@ class Strangers(unittest.TestCase):
         self.assertEqual(self.mine(), [])
 
     def test_hostile_content(self):
-        """A page that is one, with anything in the rest of it."""
+        """A valid page with random data in the rest."""
         for i in range(40):
             self.file(self.page(rank=i % 7, ranks=7 + i % 2 * 2**30,
                                 rest=random.Random(i).randbytes(496)))
@@ -256,7 +258,7 @@ class Strangers(unittest.TestCase):
         notes, rows = live(str(os.getpid()))
         for row in rows:
             self.assertRegex(row['transports'], '^self, shm, (verbs, )?tcp, cuda_ipc$')
-        ways = notes[f'ways of job {0xabcdef:016x}']
+        ways = notes[f'protocols of job {0xabcdef:016x}']
         self.assertRegex(ways, r'^eager=16K- .*\(oversubscribed; not the same on all ranks\)$')
 
 

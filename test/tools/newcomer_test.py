@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What CONTRIBUTING.md says of a new algorithm and a new transport is all that is needed:
+"""The steps of CONTRIBUTING.md are sufficient for a new algorithm and a new transport:
 newcomer_test.py SOURCE_ROOT MESON
 
 In a copy of the source it adds a toy all_reduce (newcomer/toy.c) and a toy transport (a renamed
-copy of transport/self), changing only the files that the rows of "How to add" name; it runs the
-command of each row, and the tests that come of the tables by themselves. The copy is built without
-any of the parts that may be left out, and says so.
+copy of transport/self). It changes only files that the entries of "How to add" name. It runs the
+command of each entry, and the tests that the tables generate. The copy is built without all
+optional parts, and its tools must report that.
 """
 import os
 import re
@@ -20,21 +20,21 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TARGETS = ['ringcomm-plan', 'conformance', 'test_plan_sweep', 'test_plan_select', 'ringcomm-info',
            'ringcomm-bench']
 WITHOUT = ['auth', 'hwloc', 'verbs', 'cuda']
-# Of the toy transport those must exist; the first two are what its row's command runs.
+# Tests of the toy transport that must exist. The command of its entry runs the first two.
 TRANSPORT_TESTS = ['transport-toy', 'transport-toy-threads', 'transport-chaos-toy',
                    'transport-chaos-toy-threads']
 TESTS = TRANSPORT_TESTS[2:] + ['plan_tool', 'plan_select']
 
 
-def row(what):
-    """The files that the row of "How to add" names, and its command."""
+def entry(what):
+    """The files that the entry of "How to add" names, and its command."""
     with open(os.path.join(ROOT, 'CONTRIBUTING.md'), encoding='utf-8') as file:
-        table = file.read().split('\n## How to add\n')[1].split('\n## ')[0]
-    for line in table.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip('|').split('|')]
-        if cells[0] == what:
-            return re.findall(r'`([^`]+)`', cells[1]), cells[2].strip('`')
-    sys.exit(f'CONTRIBUTING.md does not say how to add {what}')
+        entries = file.read().split('\n## How to add\n')[1].split('\n## ')[0]
+    for item in re.split(r'^- ', entries, flags=re.M):
+        if item.startswith(f'**{what}**: '):
+            steps, _, command = ' '.join(item.split()).rpartition('Check: ')
+            return re.findall(r'`([^`]+)`', steps), command.strip('`')
+    sys.exit(f'CONTRIBUTING.md has no entry for {what}')
 
 
 def left_out(folder, names):
@@ -54,7 +54,7 @@ class Copy:
         return os.path.join(self.folder, name)
 
     def edit(self, named, name, old, new):
-        """Replaces what stands in the file once; the row must name the file."""
+        """Replaces a text that the file contains once; the entry must name the file."""
         if name not in named:
             sys.exit(f'CONTRIBUTING.md does not name {name}')
         with open(self.path(name), encoding='utf-8') as file:
@@ -74,7 +74,7 @@ class Copy:
 
 
 def add_algorithm(copy):
-    named, command = row('an algorithm')
+    named, command = entry('an algorithm')
     shutil.copy(os.path.join(HERE, 'newcomer', 'toy.c'), copy.path('algorithms/toy.c'))
     copy.edit(named, 'algorithms/table.c', '    X(rcmi_ring) ', '    X(rcmi_ring) X(rcmi_toy) ')
     copy.edit(named, 'algorithms/meson.build', "'table.c'", "'table.c', 'toy.c'")
@@ -82,7 +82,7 @@ def add_algorithm(copy):
 
 
 def add_transport(copy):
-    named, command = row('a transport')
+    named, command = entry('a transport')
     old, new = copy.path('transport/self'), copy.path('transport/toy')
     os.mkdir(new)
     for name in os.listdir(old):
@@ -94,21 +94,21 @@ def add_transport(copy):
     return command
 
 
-def told(command):
-    """A row's command for the toys."""
+def for_toy(command):
+    """An entry's command for the toys."""
     for old, new in (('COLLECTIVE', 'all_reduce'), ('NAME', 'toy'), (' [CASE]', '')):
         command = command.replace(old, new)
     return command.split()
 
 
 def without(copy):
-    """What is left out is not there, has a sentence where it is looked for, and is not missed."""
+    """Optional parts are absent, tools report that, and everything else works."""
     info = copy.run('build/tools/ringcomm-info', '--csv', '-')
     for line in ('authentication,no,', 'cuda,no,'):
-        expect(line in info, f'ringcomm-info does not say {line}')
+        expect(line in info, f'ringcomm-info does not print {line}')
     expect('transport,verbs' not in info, 'ringcomm-info lists verbs')
-    said = copy.run('sh', '-c', 'build/tools/ringcomm-info --check verbs || true').splitlines()[-1]
-    expect(said.startswith('this library is built without RDMA'), f'--check verbs ends with {said}')
+    last = copy.run('sh', '-c', 'build/tools/ringcomm-info --check verbs || true').splitlines()[-1]
+    expect(last.startswith('this library is built without RDMA'), f'--check verbs ends with {last}')
     needs = copy.run('ldd', 'build/tools/ringcomm-info')
     for library in ('ibverbs', 'rdmacm', 'cuda', 'crypto', 'hwloc'):
         expect(f'lib{library}' not in needs, f'lib{library} is needed')
@@ -134,7 +134,7 @@ def main():
                  *[f'-D{part}=disabled' for part in WITHOUT])
         copy.run(MESON, 'compile', '-C', 'build', '-j', '2', *TARGETS)
         for command in commands:
-            print(copy.run(*told(command))[-300:])
+            print(copy.run(*for_toy(command))[-300:])
         listed = copy.run(MESON, 'test', '-C', 'build', '--no-rebuild', '--list').split()
         missing = [name for name in TRANSPORT_TESTS if name not in listed]
         if missing:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/lib/nvcc_cache.py with a compiler that counts: nvcc_cache_test.py NVCC_CACHE [UNITTEST ARGS]"""
+"""tools/lib/nvcc_cache.py with a fake compiler: nvcc_cache_test.py NVCC_CACHE [UNITTEST ARGS]"""
 import os
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 CACHE = os.path.abspath(sys.argv[1])
-# Its output is the source, then the header; a line of `runs` for each compilation.
+# Its output is the source plus the header; `runs` gets a line per compilation.
 COMPILER = """#!/bin/sh
 [ "$1" != --version ] || { cat version; exit; }
 echo run >>runs
@@ -51,7 +51,7 @@ class Cache(unittest.TestCase):
         return done
 
     def compile(self, *flags, mode='-fatbin', output='a.out', source='a.cu', **keywords):
-        """Of what it is made; and whether the compiler ran for it."""
+        """Returns the contents of the output, and whether the compiler ran."""
         for name in (output, 'a.d'):
             if os.path.exists(self.path(name)):
                 os.unlink(self.path(name))
@@ -76,7 +76,7 @@ class Cache(unittest.TestCase):
         self.assertEqual(self.compile(), ('source 2header 2', False))
 
     def test_copies(self):
-        """The same in another folder; there the header changes."""
+        """The same in another folder, where the header changes."""
         self.compile()
         os.mkdir(self.path('copy'))
         for name in ('a.cu', 'header.h'):
@@ -124,7 +124,7 @@ class Cache(unittest.TestCase):
         self.assertFalse(self.compile('-D19')[1])
 
     def test_others(self):
-        """Without a depfile it is not known of what an output is made."""
+        """Without a depfile the inputs of an output are unknown."""
         for _ in range(2):
             self.run_cache('-fatbin', '-o', 'a.out', 'a.cu')
             self.run_cache('-MF', 'a.d', '-c', '-o', 'a.out', 'a.cu')

@@ -40,7 +40,7 @@ def results(entries, status=0, steps=(), skips='', again=None):
 
 
 def failed(entries):
-    """What --failed prints, in place of the last line."""
+    """Returns the output of --failed, which replaces the last line."""
     with tempfile.NamedTemporaryFile('w', encoding='utf-8') as f:
         f.writelines(json.dumps(e) + '\n' for e in entries)
         f.flush()
@@ -83,7 +83,7 @@ def main():
     cmocka = '[ RUN      ] x\n[  SKIPPED ] x\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] x\n'
     inner = [entry('a', 'OK', cmocka)]
     expect(results(inner, skips='a/x: why\n'), 0, '1 passed, 0 failed, 1 skipped')
-    if ROOT:  # as a plain user any skip is fine
+    if ROOT:  # an ordinary user may skip any test
         expect(results(skip), 1, '2 passed, 1 failed, 0 skipped', 'does not list it')
         expect(results(skip, skips='c-*: why\n'), 1, '2 passed, 1 failed, 0 skipped', 'list it')
         expect(results(inner), 1, '1 passed, 1 failed, 0 skipped', 'a/x')

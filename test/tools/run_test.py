@@ -14,11 +14,11 @@ import tempfile
 import time
 
 RUN = sys.argv[1]
-LIMIT = 30  # seconds any one launcher may take here
+LIMIT = 30  # limit in seconds for each launcher
 
 
 def run(*args, stdin=None, env=None, cpus=None):
-    """Runs the launcher to its end, on those CPUs; returns (status, stdout, stderr, seconds)."""
+    """Runs the launcher on those CPUs until it ends; returns (status, stdout, stderr, seconds)."""
     began = time.monotonic()
     limit = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
     done = subprocess.run([RUN, *args], stdin=stdin, capture_output=True, timeout=LIMIT, env=env,
@@ -41,7 +41,8 @@ def true(condition, what):
 
 
 def sleepers(mark):
-    """Name by pid of the processes with RUN_TEST_MARK=mark in their environment, no zombies."""
+    """Returns the names, by pid, of processes with RUN_TEST_MARK=mark in their environment, without
+    zombies."""
     found = {}
     for pid in filter(str.isdigit, os.listdir('/proc')):
         try:
@@ -57,7 +58,7 @@ def sleepers(mark):
 
 
 class Started:
-    """A launcher left running, whose ranks can be found by a mark in their environment."""
+    """A launcher in the background, whose ranks are found by a mark in their environment."""
 
     def __init__(self, n, script, *options):
         self.mark = f'{os.getpid()}.{time.monotonic_ns()}'
@@ -68,7 +69,7 @@ class Started:
         self.began = time.monotonic()
 
     def wait_lines(self, count):
-        """Reads that many lines of stdout, so that the ranks are known to be there."""
+        """Reads that many lines of stdout, which shows that the ranks run."""
         return [self.proc.stdout.readline() for _ in range(count)]
 
     def end(self):
@@ -76,7 +77,7 @@ class Started:
         return self.proc.returncode, out, err
 
     def descendants(self):
-        """Ranks and what they started: neither the launcher nor its keeper."""
+        """Ranks and their children, without the launcher and its keeper."""
         return [pid for pid, name in sleepers(self.mark).items()
                 if pid != self.proc.pid and name != 'ringcomm-keeper']
 
@@ -118,7 +119,7 @@ def case_environment():
         true(0 < int(port) < 65536, f'MASTER_PORT {port}')
         equal(got['RINGCOMM_URL'], f'tcp://127.0.0.1:{port}?server=0', 'RINGCOMM_URL')
         true(got['TORCHELASTIC_RUN_ID'], 'TORCHELASTIC_RUN_ID is empty')
-        true(len(got['RINGCOMM_JOB_ID']) > 16, 'RINGCOMM_JOB_ID tells no jobs apart')
+        true(len(got['RINGCOMM_JOB_ID']) > 16, 'RINGCOMM_JOB_ID is too short to be unique')
         equal(got['RINGCOMM_JOB_ID'], got['TORCHELASTIC_RUN_ID'], 'RINGCOMM_JOB_ID')
     env['OMP_NUM_THREADS'] = '5'
     _, out, _, _ = sh(1, 'echo $OMP_NUM_THREADS', env=env)
@@ -126,7 +127,7 @@ def case_environment():
 
 
 def case_store():
-    """The port in the environment is one where something listens while ranks run."""
+    """A server listens at the port in the environment while ranks run."""
     code = ('import os, socket; '
             's = socket.create_connection(("127.0.0.1", int(os.environ["MASTER_PORT"])), 5); '
             'print("connected")')
@@ -147,7 +148,7 @@ def case_prefixes():
 
 
 def case_binary():
-    """Bytes that are no text pass unchanged, a missing last newline is added, logs are exact."""
+    """Binary data pass unchanged, a missing last newline is added, logs are exact."""
     data = bytes(b for b in range(256) if b != 10) * 3
     with tempfile.TemporaryDirectory() as d:
         with open(f'{d}/data', 'wb') as f:
@@ -168,7 +169,7 @@ def case_long_lines():
     equal(status, 0, 'status')
     want = [b'[%d] ' % r + text for r in range(4) for text in (b'x' * 100000, b'end')]
     equal(sorted(out.splitlines()), sorted(want), 'lines')
-    # 3 MB without a newline: cut into pieces that each have the prefix, nothing lost.
+    # 3 MB without a newline: cut into pieces with the prefix, nothing is lost.
     _, out, _, _ = sh(1, "head -c 3000000 /dev/zero | tr '\\0' y")
     equal(sum(line.count(b'y') for line in out.splitlines()), 3000000, 'bytes')
     true(all(line.startswith(b'[0] y') for line in out.splitlines()), 'a piece without prefix')
@@ -186,10 +187,10 @@ def case_much_output():
 
 
 def case_slow_reader():
-    """A reader that stops reading must not keep the launcher from serving its deadline."""
+    """A reader that stops reading must not stop the launcher's deadline."""
     job = Started(2, 'yes', '--timeout', '1')
     time.sleep(2.5)
-    equal(job.descendants(), [], 'ranks after the time was up, with nobody reading')
+    equal(job.descendants(), [], 'ranks after the time was up, without a reader')
     job.proc.stdout.read(100)
     status, _, err = job.end()
     equal(status, 124, err)
@@ -218,13 +219,13 @@ def case_stdin():
 
 
 def case_descriptors():
-    """Ranks inherit 0, 1, 2 and nothing else."""
+    """Ranks inherit descriptors 0, 1, 2 and no others."""
     _, out, _, _ = run('-n', '3', '--', 'ls', '/proc/self/fd')
     numbers = {line.split()[1] for line in out.splitlines()}
     equal(numbers, {b'0', b'1', b'2', b'3'}, 'descriptors (3 is the folder ls reads)')
 
 
-# ---- Exit status and what is said ---------------------------------------------------------------
+# ---- Exit status and messages -------------------------------------------------------------------
 
 
 def case_exit_codes():
@@ -266,7 +267,7 @@ def case_failed_first():
 
 
 def case_tail():
-    """Of a long stderr only the last lines are repeated."""
+    """Only the last lines of a long stderr are repeated."""
     _, _, err, _ = sh(1, 'seq 1000 >&2; exit 1')
     last = err.split(b'of its stderr:\n')[1]
     equal(last, b''.join(b'  | %d\n' % i for i in range(993, 1001)), 'last lines')
@@ -309,7 +310,7 @@ def case_keep_going():
     equal(status, 0, 'status with a rank that ends well')
     true(b'here' in out, 'rank 2 was not stopped')
     true(b'rank 0' in err and b'exited with status 3' in err and b'killed by signal 9' in err,
-         f'both failures are told: {err!r}')
+         f'both failures are reported: {err!r}')
     status, out, err, _ = sh(2, 'sleep $RANK; exit $((4 + RANK))', '--keep-going')
     equal(status, 4, 'status when all fail: that of the first')
     status, out, err, _ = sh(2, 'sleep 20', '--keep-going', '--timeout', '1')
@@ -317,7 +318,7 @@ def case_keep_going():
 
 
 def case_stopped():
-    """A rank stopped by SIGSTOP is ended as well."""
+    """A rank stopped by SIGSTOP is ended, too."""
     job = Started(2, 'echo $RANK $$; test $RANK = 0 && sleep 0.5 && exit 4; exec sleep 100')
     pids = {int(line.split()[1]): int(line.split()[2]) for line in job.wait_lines(2)}
     os.kill(pids[1], signal.SIGSTOP)
@@ -327,7 +328,7 @@ def case_stopped():
 
 
 def case_leftovers():
-    """What a rank that ended well leaves behind does not outlive it or hold the launcher."""
+    """Children of a rank that ended well neither outlive it nor hold the launcher."""
     job = Started(2, 'sleep 100 & sleep 100 >/dev/null 2>&1 & exit 0')
     status, _, err = job.end()
     equal(status, 0, err)
@@ -339,7 +340,7 @@ def case_timeout():
     job = Started(3, 'test $RANK = 0 && exit 0; exec sleep 100', '--timeout', '0.7')
     status, _, err = job.end()
     equal(status, 124, err)
-    equal(err, b'ringcomm-run: time is up after 0.7 s, stopping the ranks that still run: 1 2\n',
+    equal(err, b'ringcomm-run: timeout after 0.7 s, stopping the ranks that still run: 1 2\n',
           'stderr')
     true(time.monotonic() - job.began < 3.5, 'took too long')
     job.expect_nobody(0)
@@ -347,7 +348,7 @@ def case_timeout():
 
 
 def case_launcher_killed():
-    """kill -9 of the launcher ends the ranks and what the ranks started."""
+    """kill -9 of the launcher ends the ranks and their children."""
     job = Started(3, 'sh -c "echo; sleep 100; echo" & wait; echo')
     job.wait_lines(3)
     true(len(job.descendants()) >= 6, 'ranks and their children run')
@@ -357,7 +358,7 @@ def case_launcher_killed():
 
 
 def case_signals():
-    """Each signal reaches every rank; ranks that end well then make the launcher end well."""
+    """Each signal reaches every rank; if the ranks then end well, so does the launcher."""
     for sig, name in (signal.SIGINT, 'INT'), (signal.SIGTERM, 'TERM'), (signal.SIGHUP, 'HUP'):
         script = (f'trap "echo got {name}; kill \\$child; exit 0" {name}; sleep 100 & child=$!; '
                   'echo ready; wait')
@@ -376,7 +377,7 @@ def case_signal_default():
     job.proc.send_signal(signal.SIGINT)
     status, _, err = job.end()
     equal(status, 128 + signal.SIGINT, err)
-    equal(err, b'ringcomm-run: ended by signal 2 (Interrupt), which was passed on\n', 'stderr')
+    equal(err, b'ringcomm-run: ended by the forwarded signal 2 (Interrupt)\n', 'stderr')
 
 
 def case_second_signal():
@@ -401,7 +402,7 @@ def case_many():
 
 
 def case_few_descriptors():
-    """Too few descriptors for so many ranks: a sentence, and those that were started end."""
+    """Too few descriptors for so many ranks: an error, and the started ranks end."""
     limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
     began = time.monotonic()
     done = subprocess.run([RUN, '-n', '100', '--', 'sleep', '20'], capture_output=True,
@@ -412,7 +413,7 @@ def case_few_descriptors():
 
 
 def case_limit_of_files():
-    """Ranks get the hard limit of open files, which links to many ranks may take."""
+    """Ranks get the hard limit of open files, which links to many ranks may need."""
     limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 777)))
     done = subprocess.run([RUN, '-n', '2', '--', 'sh', '-c', 'ulimit -n'], capture_output=True,
                           timeout=LIMIT, preexec_fn=limit)
@@ -441,7 +442,7 @@ def system(path, default):
 
 
 def cores_of(cpus):
-    """What is left of each core when only those CPUs are allowed."""
+    """The allowed part of each core when only those CPUs are allowed."""
     siblings = (system(f'cpu/cpu{cpu}/topology/thread_siblings_list', str(cpu)) for cpu in cpus)
     return {frozenset(numbers(text) & set(cpus)) for text in siblings}
 
@@ -465,7 +466,7 @@ def bound(n, cpus, *options, **kwargs):
 
 
 def masks():
-    """Sets of CPUs for the launcher: one, another one, some from all over the machine."""
+    """Sets of CPUs for the launcher: one, another one, some from the whole machine."""
     cpus = sorted(os.sched_getaffinity(0))
     return {cpus[0]}, {cpus[-1]}, set(cpus[::max(1, len(cpus) // 6)][:6])
 
@@ -500,7 +501,7 @@ def case_bind_verbose():
 
 
 def impossible(env, why):
-    """auto leaves the ranks unbound, core is an error that says why."""
+    """auto leaves the ranks unbound, core is an error with the reason."""
     cpus = set(os.sched_getaffinity(0))
     equal(bound(2, cpus, env=env), [cpus] * 2, 'unbound ranks')
     _, _, err, _ = run('-n', '2', '--verbose', '--', 'true', env=env)
@@ -511,20 +512,21 @@ def impossible(env, why):
 
 
 def case_bind_elsewhere():
-    """hwloc describes a machine that this is not: nothing can be said about cores."""
-    impossible(dict(os.environ, HWLOC_SYNTHETIC='core:2 pu:2'), b'hwloc was told of another machine')
+    """hwloc describes another machine: cores are unknown."""
+    impossible(dict(os.environ, HWLOC_SYNTHETIC='core:2 pu:2'), 
+               b'HWLOC_XMLFILE or HWLOC_SYNTHETIC describes another machine')
 
 
 def case_bind_without_hwloc():
-    """Only where it was built without."""
+    """Only in a build without hwloc."""
     impossible(None, b'this ringcomm-run was built without the library hwloc')
 
 
-# ---- Children that are not ranks, ranks that somebody else collects -----------------------------
+# ---- Children that are not ranks, ranks reaped by others ----------------------------------------
 
 
 def case_first_process():
-    """As process 1 of a PID namespace it collects orphans and passes signals on."""
+    """As process 1 of a PID namespace it reaps orphans and forwards signals."""
     wrapper = ['unshare', '--pid', '--fork', '--mount-proc']
     if subprocess.run([*wrapper, 'true'], capture_output=True).returncode:
         print('no right to make a PID namespace')
@@ -536,7 +538,7 @@ def case_first_process():
         equal((done.returncode, done.stderr if status == 0 else b''), (status, b''), script)
         return done.stdout
     orphans = 'for i in 1 2 3 4 5; do sh -c "setsid sleep 0.1 &"; done; sleep 0.5; '
-    # Until all are gone, ten seconds at most; the last line is how many are left.
+    # Waits until all are gone, ten seconds at most; the last line is the number left.
     zombies = ('for i in $(seq 100); do n=$(cat /proc/[0-9]*/status 2>/dev/null | '
                'grep -c "^State:.Z"); [ $n = 0 ] && break; sleep 0.1; done; echo zombies $n')
     output = inside(orphans + '[ $RANK = 1 ] && { sleep 1; exit 0; }; ' + zombies, 0)
@@ -545,7 +547,7 @@ def case_first_process():
 
 
 def case_collected():
-    """Whoever starts it may ignore SIGCHLD, which is inherited."""
+    """The parent may ignore SIGCHLD, which is inherited."""
     for status in 0, 3:
         done = subprocess.run([RUN, '-n', '3', '--', '/bin/sh', '-c', f'exit {status}'],
                               capture_output=True, timeout=LIMIT,
@@ -554,7 +556,7 @@ def case_collected():
 
 
 def case_durations():
-    """Bare numbers are seconds; us, ms, s, m, h are units; nothing else is."""
+    """Bare numbers are seconds; us, ms, s, m, h are units; everything else is rejected."""
     for text in '0.2', '200ms', '0.2s', '200000us', '0.003m':
         equal(sh(1, 'sleep 30', '--timeout', text)[0], 124, text)
     equal(sh(1, 'exit 0', '--timeout', '1h')[0], 0, '1h')
@@ -566,7 +568,7 @@ def case_durations():
 
 
 def case_idle():
-    """While the ranks sleep the launcher uses no CPU."""
+    """While the ranks sleep, the launcher uses no CPU."""
     job = Started(4, 'echo; exec sleep 100')
     job.wait_lines(4)
 
@@ -584,7 +586,7 @@ def case_idle():
 
 if __name__ == '__main__':
     for sig in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-        # Whoever runs the tests may ignore them (nohup, a background job), and what is ignored
-        # when a shell starts it cannot trap.
+        # The caller may ignore them (nohup, a background job), and a shell cannot trap a signal
+        # that is ignored at its start.
         signal.signal(sig, signal.SIG_DFL)
     globals()['case_' + sys.argv[2]]()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""RINGCOMM_TRACE: each rank's file is what Perfetto opens (an array of events with the fields that
-the format wants), shows which rank was late, and is complete when another rank was killed.
-    trace_test.py RINGCOMM_RUN LATE
+"""RINGCOMM_TRACE: each rank's file is valid for Perfetto (an array of events with the fields of the
+format), shows which rank was late, and is complete when another rank was killed.
+
+trace_test.py RINGCOMM_RUN TRACE_RANKS
 """
 import json
 import os
@@ -31,7 +32,7 @@ class Trace(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def events(self, name, rank):
-        """Of a rank's file, checked for form."""
+        """Events of a rank's file, whose form is checked."""
         with open(os.path.join(self.folder.name, name)) as file:
             events = json.load(file)
         origin = [e['args']['origin_s'] for e in events if e['name'] == 'process_sort_index']
@@ -54,7 +55,7 @@ class Trace(unittest.TestCase):
         return events
 
     def check_nested(self, events):
-        """What is on one thread may lie inside one another, but not overlap."""
+        """Events of one thread may be nested, but must not overlap."""
         open_until = {}
         for e in sorted(events, key=lambda e: (e['ts'], -e['dur'])):
             ends = open_until.setdefault(e['tid'], [])
@@ -94,7 +95,7 @@ class Trace(unittest.TestCase):
         self.assertTrue(all(begun[1] - begun[r] > 200000 for r in (0, 2, 3)), begun)
 
     def test_two_at_a_time(self):
-        """Also, a step has the bytes of its message where that is of several chunks."""
+        """A step has the bytes of its message also where that consists of several chunks."""
         done = run(self.folder.name, 'two-%r', 'two', RINGCOMM_ALGORITHM='all_reduce=halving_doubling')
         self.assertEqual(done.returncode, 0, done.stderr)
         for rank in range(RANKS):
@@ -105,7 +106,7 @@ class Trace(unittest.TestCase):
             self.assertTrue(rank == 1 or self.operation(events, 5)['tid'] != self.operation(events, 6)['tid'])
 
     def test_last(self):
-        """Of more events than there is memory for, the last ones, and how many are missing."""
+        """With more events than fit into memory: the last ones, and the number of the missing."""
         done = run(self.folder.name, 'many-%r', 'many', ranks=1)
         self.assertEqual(done.returncode, 0, done.stderr)
         events = self.events('many-0', 0)

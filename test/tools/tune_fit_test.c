@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ringcomm-tune fits: constants from which times were made are found again, also where a few
+/* The fit of ringcomm-tune: it finds the constants from which times were computed, also where a few
  * measurements are far off. */
 #include <math.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static struct rcmi_prices truth(void) {
     return prices;
 }
 
-/* Times by the true constants; of every `wrong`-th, ten times as long. */
+/* Times from the true constants; every `wrong`-th is ten times as long. */
 static void points_price(struct tune_points *points, const struct rcmi_prices *prices,
                          size_t wrong) {
     assert_true(tune_points_make(&options, points));
@@ -38,7 +38,7 @@ static void points_price(struct tune_points *points, const struct rcmi_prices *p
     }
 }
 
-/* Of points that were not spoiled. */
+/* Only over points that were not changed. */
 static double worst(const struct tune_points *points, const struct rcmi_prices *prices,
                     size_t wrong) {
     double off = 1;

@@ -31,11 +31,11 @@ class Tune(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(done.stdout, r'# before: .* (\d+) points.*\n# after: ')
             with open(conf, encoding='utf-8') as file:
-                said = dict(re.findall(r'^(\S+) += (\S+) +# \S', file.read(), re.M))
-            self.assertGreaterEqual(len(said), 4)
+                written = dict(re.findall(r'^(\S+) += (\S+) +# \S', file.read(), re.M))
+            self.assertGreaterEqual(len(written), 4)
             shown = run(INFO, '--protocols', '--csv', '-', RINGCOMM_TUNING=conf).stdout
             rows = {r['name']: r for r in csv.DictReader(io.StringIO(shown))}
-            for name, value in said.items():
+            for name, value in written.items():
                 self.assertEqual((rows[name]['value'], rows[name]['origin']),
                                  (value, 'RINGCOMM_TUNING'))
             circles = xml.dom.minidom.parse(plot).getElementsByTagName('circle')
@@ -50,12 +50,12 @@ class Tune(unittest.TestCase):
                     self.assertEqual(float(row[-1]), 1)
 
     def test_mistakes(self):
-        for args, said in ((('--ranks', '1'), 'want a number from 2'),
-                           (('--transport', 'rdma'), 'want shm, tcp'),
+        for args, error in ((('--ranks', '1'), 'not a number from 2'),
+                           (('--transport', 'rdma'), 'not one of shm, tcp'),
                            (('--report', '-o', 'x'), 'writes no file')):
             done = run(TUNE, *args)
             self.assertEqual(done.returncode, 2)
-            self.assertIn(said, done.stderr)
+            self.assertIn(error, done.stderr)
         for file in (('-o', '/nonexistent/x'), ('--plot', '/nonexistent/x')):
             done = run(TUNE, *SOME, *file)
             self.assertEqual((done.returncode, done.stdout), (1, ''))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of the conformance suite, as cmocka calls them; conformance.c says which run where. */
+/* The cases of the conformance suite for cmocka; conformance.c lists where each runs. */
 #ifndef TEST_TRANSPORT_CASES_H
 #define TEST_TRANSPORT_CASES_H
 
@@ -38,13 +38,13 @@ void case_sleep_ends(void **state);
 void case_sleep_new_link(void **state);
 void case_sleep_writer(void **state);
 
-/* cases_readers.c: several readers of one channel. */
+/* cases_several_readers.c: several readers of one channel. */
 void case_multicast(void **state);
 void case_multicast_refused(void **state);
 void case_multicast_processes(void **state);
 void case_multicast_killed(void **state);
 
-/* cases_link.c: links, control messages, farewell, strangers. */
+/* cases_link.c: links, control messages, farewell, unknown peers. */
 void case_no_peers(void **state);
 void case_link_lazy(void **state);
 void case_control_order(void **state);
@@ -52,7 +52,7 @@ void case_control_flood(void **state);
 void case_control_unread(void **state);
 void case_slot_memory(void **state);
 void case_farewell(void **state);
-void case_failure_told(void **state);
+void case_failure_reported(void **state);
 void case_wrong_job(void **state);
 void case_wrong_secret(void **state);
 void case_right_secret(void **state);
@@ -65,14 +65,14 @@ void case_other_user(void **state);
 void case_status_page(void **state);
 void case_chaos_refused(void **state);
 
-/* cases_many.c: very many peers. */
+/* cases_many_peers.c: very many peers. */
 void case_many_peers(void **state);
 
 /* cases_version.c: peers of another version. */
 void case_greeted_by_version(void **state);
 void case_answered_by_version(void **state);
 
-/* cases_late.c: links that are declined, or made slowly; of the row `late`. */
+/* cases_late_link.c: links that are declined or ready late; for the backend `late`. */
 void case_declined(void **state);
 void case_declined_by_all(void **state);
 void case_fails_while_declined(void **state);

@@ -6,13 +6,13 @@
 #include "cases.h"
 #include "harness.h"
 #include "payload.h"
-#include "row.h"
+#include "backend.h"
 
 static const size_t sizes[] = {0,  1,   39,  40,  41,  48,   63,   64,      65,
                                87, 104, 105, 128, 129, 1000, 4095, SIZE_MAX};
 #define NSIZES (sizeof sizes / sizeof sizes[0])
 
-/* SIZE_MAX stands for a whole slot. */
+/* SIZE_MAX stands for a full slot. */
 static size_t size_of(const struct rcmi_channel *channel, size_t i) {
     size_t size = sizes[i % NSIZES];
     return size > channel->slot_bytes ? channel->slot_bytes : size;
@@ -45,7 +45,7 @@ static void take(struct pair *pair, struct rcmi_channel *reader, size_t len, uin
     rcmi_channel_release(reader);
 }
 
-/* Drives for a while in which nothing shall happen. */
+/* Makes progress for a while in which nothing may change. */
 static void drive_some(struct pair *pair) {
     for (int i = 0; i < 200; i++)
         pair_drive(pair);
@@ -85,8 +85,8 @@ void case_sizes_large_slots(void **state) {
     sizes_check(131072, 8);
 }
 
-/* The slots of a bulk channel are as large as its transport says, at both ends, and all of that can
- * be used. */
+/* The slots of a bulk channel have the size that its transport declares, at both ends, and are
+ * usable to the last byte. */
 void case_bulk(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 4096, .slots = 3};
@@ -163,7 +163,7 @@ void case_full(void **state) {
     pair_close(&pair);
 }
 
-/* After the reader gave everything back, all slots are to be had again, every time. */
+/* After the reader released everything, all slots are available again, every time. */
 void case_credit_in_time(void **state) {
     (void)state;
     struct setup setup = {.slots = 5};
@@ -218,7 +218,7 @@ void case_unread(void **state) {
     pair_close(&pair);
 }
 
-/* Messages under way in case_ahead: their lengths, and where they were written. */
+/* Messages in flight in case_ahead: their lengths and addresses. */
 struct ahead {
     size_t len[256];
     uint8_t *slot[256];
@@ -237,7 +237,7 @@ static void ahead_put(struct rcmi_channel *writer, struct ahead *ahead, size_t l
     rcmi_channel_commit(writer, len, ahead->put++ * 0x9e3779b97f4a7c15u);
 }
 
-/* The answer is in the message's slot. */
+/* Takes a message and stores the result in `ahead`. */
 static void ahead_take(struct pair *pair, struct rcmi_channel *reader, struct ahead *ahead) {
     const uint64_t number = ahead->taken++;
     const size_t len = ahead->len[number % 256];
@@ -253,7 +253,8 @@ static void ahead_take(struct pair *pair, struct rcmi_channel *reader, struct ah
     CHECK(!slot.reply || filled(ahead->slot[number % 256], len, ~number));
 }
 
-/* As many as may be under way, of all sizes: where slots are shared, more tiny ones than slots. */
+/* As many messages in flight as possible, of all sizes: where slots are shared, more tiny messages
+ * than slots. */
 void case_ahead(void **state) {
     (void)state;
     struct setup setup = {.slots = 3};
@@ -284,7 +285,8 @@ void case_ahead(void **state) {
 
 /* ---- Taken ---- */
 
-/* What was given back is taken; what was not is not, where that is known at all. */
+/* A released message counts as taken. One that is not released does not, where the transport tracks
+ * that. */
 void case_taken(void **state) {
     (void)state;
     struct setup setup = {.slots = 4};
@@ -314,7 +316,7 @@ void case_taken(void **state) {
     pair_close(&pair);
 }
 
-/* Of the side of that channel; there are rows that reach no other memory. */
+/* Registers memory at the channel's side; some backends need that. */
 static void registered(const struct rcmi_channel *channel, void *bytes, size_t len) {
     CHECK_EQ(rcmi_node_memory_register(channel->node, bytes, len), RCM_OK);
 }
@@ -364,8 +366,8 @@ void case_zero_copy(void **state) {
     pair_close(&pair);
 }
 
-/* Memory that the CPU may not touch, and is not of the row's kind though: no row sends from it,
- * receives into it or gets to it. */
+/* Memory that the CPU must not access and that is not of the backend's kind: no backend sends from
+ * it, receives into it or gets from it. */
 void case_other_kind(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 131072};
@@ -396,7 +398,7 @@ void case_other_kind(void **state) {
     pair_close(&pair);
 }
 
-/* Messages sent without a copy and reserved ones in any mixture. */
+/* Zero-copy and reserved messages in any mixture. */
 void case_zero_copy_mixed(void **state) {
     (void)state;
     enum { BYTES = 512 };
@@ -431,8 +433,8 @@ void case_zero_copy_mixed(void **state) {
     pair_close(&pair);
 }
 
-/* As long as a slot that is longer than what may be got, in memory that readers map. Other rows
- * would have such slots for nothing. */
+/* A message as long as a slot larger than the limit of a get, in memory that readers map. Only for
+ * backends that map memory; others would allocate such slots for nothing. */
 void case_zero_copy_long(void **state) {
     (void)state;
     enum { BYTES = RCMI_GET_MAX + 64 };
@@ -459,10 +461,10 @@ void case_zero_copy_long(void **state) {
 
 /* ---- Get ----------------------------------------------------------------------------------- */
 
-/* How the writer takes part: not at all, a piece for each of the reader's, or as many as it can. */
+/* How the writer helps: not at all, one piece per piece of the reader, or as many as possible. */
 enum helps { HELPS_NOT, HELPS_TOO, HELPS_MOST, HELPS };
 
-/* Gets a vector. How many pieces the writer copied. */
+/* Gets a vector; returns the number of pieces that the writer copied. */
 static int get_together(struct rcmi_channel *writer, struct rcmi_channel *reader, uint8_t *place,
                         const uint8_t *from, size_t len, bool helped, enum helps how) {
     rcm_status status;
@@ -481,8 +483,7 @@ static int get_together(struct rcmi_channel *writer, struct rcmi_channel *reader
     return helps;
 }
 
-/* Any bytes of the writer's, as they are; none where there are none, and none once it has
- * closed. */
+/* A get reads any bytes of the writer; none at length 0, and none once the writer has closed. */
 void case_get(void **state) {
     (void)state;
     enum { BYTES = 300000 };
@@ -521,8 +522,8 @@ void case_get(void **state) {
     pair_close(&pair);
 }
 
-/* All is there whoever copies it, and nothing beside it; once the reader has closed its end the
- * writer leaves its memory alone. */
+/* All bytes arrive whoever copies them, and adjacent bytes are unchanged. Once the reader has
+ * closed its end, the writer no longer writes to the reader's memory. */
 void case_help(void **state) {
     (void)state;
     enum { BYTES = 3000000 };
@@ -564,8 +565,8 @@ void case_help(void **state) {
     pair_close(&pair);
 }
 
-/* Messages whose payload stays with the writer, up to many slots long, between others: all is
- * there, whoever copies it. */
+/* Messages whose payload stays with the writer, up to many slots long, among others: all bytes
+ * arrive, whoever copies them. */
 void case_get_message(void **state) {
     (void)state;
     enum { BYTES = 3000000, SENT = 3 };
@@ -628,7 +629,7 @@ void case_post(void **state) {
     registered(reader, place, 131072);
     for (uint64_t number = 0; number < 60; number++) {
         size_t len = size_of(writer, number);
-        /* Sometimes too small, sometimes after the message may have come, sometimes not at all. */
+        /* Sometimes too small, sometimes possibly after the message, sometimes not at all. */
         if (number % 3 == 0)
             post(reader, place, number % 6 ? len : len / 2);
         put(&pair, writer, len, number);
@@ -663,7 +664,7 @@ void case_post_withdrawn(void **state) {
             pair_drive(&pair);
         (void)rcmi_channel_post_receive(reader, NULL);
         memset(place, 0xdd, len);
-        free(place); /* a sanitizer sees who still writes here */
+        free(place); /* a sanitizer reports late writes */
         take(&pair, reader, len, number);
     }
     rcmi_channel_close(writer);
@@ -671,7 +672,7 @@ void case_post_withdrawn(void **state) {
     pair_close(&pair);
 }
 
-/* A place for a message that is there already must not catch the one after it. */
+/* Memory posted after its message has arrived must not receive the next message. */
 void case_post_late(void **state) {
     (void)state;
     struct setup setup = {0};
@@ -687,7 +688,7 @@ void case_post_late(void **state) {
     post(reader, place, sizeof place);
     put(&pair, writer, 256, 1);
     drive_some(&pair);
-    memset(place, 0x11, sizeof place); /* where the caller copies message 0 to */
+    memset(place, 0x11, sizeof place); /* the caller copies message 0 here */
     take(&pair, reader, 256, 0);
     for (size_t i = 0; i < sizeof place; i++)
         CHECK_EQ(place[i], 0x11);
@@ -752,7 +753,7 @@ void case_open_twice(void **state) {
     CHECK_EQ(rcmi_channel_open_writer(pair.a->node, 7, id, readers, 1, &again), RCM_ERR_INVALID);
     CHECK_EQ(rcmi_channel_open_reader(pair.b->node, 7, id, 0, &again), RCM_ERR_INVALID);
     CHECK(again == NULL);
-    /* Once closed the name is free again, and nothing of the old channel comes through. */
+    /* After the close the id can be used again, and no message of the old channel arrives. */
     for (uint64_t round = 0; round < 20; round++) {
         put(&pair, writer, 77, round);
         if (round % 2)
@@ -838,8 +839,8 @@ static void close_all(struct rcmi_channel **ends, int n) {
         rcmi_channel_close(ends[i]);
 }
 
-/* Traffic on three channels is cut off at a random moment: channels first, or one of the nodes
- * while the other still has its ends. */
+/* Traffic on three channels is cut at a random moment: the channels are closed first, or one node
+ * is destroyed while the other still has its ends. */
 void case_destroy_any_time(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 16384, .slots = 4};
@@ -854,7 +855,7 @@ void case_destroy_any_time(void **state) {
         traffic(&pair, &random, writers, readers);
         close_all(round % 2 ? writers : readers, 3);
         if (round % 4 < 2 && !test_self)
-            side_destroy(round % 2 ? pair.a : pair.b); /* without farewell: a death to the other */
+            side_destroy(round % 2 ? pair.a : pair.b); /* no farewell: a death for the other */
         close_all(round % 2 ? readers : writers, 3);
         pair_close(&pair);
     }

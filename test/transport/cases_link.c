@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Links and their control streams: made, refused, said farewell on, and disturbed by strangers. */
+/* Links and their control streams: set-up, rejection, farewell, and disturbance by unknown
+ * peers. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ void case_no_peers(void **state) {
     CHECK(rcmi_node_status_page(pair.a->node) != NULL);
     CHECK_EQ(atomic_load(&pair.a->lost), 0);
     pair_close(&pair);
-    /* Never started. */
+    /* A node that is never started. */
     struct world *world = world_new();
     struct side side;
     side_create(&side, world, 0, &setup);
@@ -43,7 +44,7 @@ void case_no_peers(void **state) {
     world_free(world);
 }
 
-/* By one side, by the other, by both at once. */
+/* The link is requested by one side, by the other, by both at once. */
 void case_link_lazy(void **state) {
     (void)state;
     struct setup setup = {0};
@@ -93,7 +94,7 @@ static void *send_many(void *arg) {
     return NULL;
 }
 
-/* Both at once, from threads of their own. */
+/* Both sides at once, each from a thread of its own. */
 void case_control_flood(void **state) {
     (void)state;
     struct setup setup = {0};
@@ -130,8 +131,7 @@ static void *block_side(void *arg) {
     return NULL;
 }
 
-/* A peer that reads nothing any more does not fill this node's memory: the link is lost, and says
- * why. */
+/* A peer that stops reading does not fill this node's memory: the link is lost with that reason. */
 void case_control_unread(void **state) {
     (void)state;
     enum { BYTES = 4096, AT_ONCE = 256 };
@@ -148,12 +148,12 @@ void case_control_unread(void **state) {
     CHECK_EQ(pthread_create(&thread, NULL, block_side, &blocked), 0);
     while (!atomic_load(&blocked.in))
         nap();
-    /* Messages reach the link by the loop thread, which may be a while behind us. */
+    /* Messages reach the link through the loop thread, which may lag behind. */
     for (int sent = 1; rcmi_node_send(pair.a->node, 1, message, BYTES) == RCM_OK; sent++)
         if (sent % AT_ONCE == 0)
             nap();
     CHECK_EQ(rcmi_last_error()->status, RCM_ERR_RESOURCE);
-    CHECK(strstr(rcmi_last_error()->text, "unread") != NULL);
+    CHECK(strstr(rcmi_last_error()->text, "does not read its control messages") != NULL);
     while (!atomic_load(&pair.a->lost))
         nap();
     CHECK_EQ(atomic_load(&pair.a->lost_status), RCM_ERR_RESOURCE);
@@ -180,7 +180,7 @@ static size_t slot_memory_of(struct side *side) {
     return look.bytes;
 }
 
-/* The slots of all channels together have a bound, and those that are closed count no more. */
+/* The slots of all channels together are limited; closed channels no longer count. */
 void case_slot_memory(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 512 * 1024, .slots = 4};
@@ -231,7 +231,7 @@ void case_status_page(void **state) {
 
 /* ---- Farewell ------------------------------------------------------------------------------ */
 
-static void *say_farewell(void *arg) {
+static void *send_farewell(void *arg) {
     struct side *side = arg;
     CHECK_EQ(rcmi_node_farewell(side->node, limit(), NULL), RCM_OK);
     return NULL;
@@ -249,8 +249,8 @@ void case_farewell(void **state) {
         pair_channel(&pair, 1, &writer, &reader);
         rcmi_channel_close(writer);
         rcmi_channel_close(reader);
-        CHECK_EQ(pthread_create(&thread, NULL, say_farewell, pair.b), 0);
-        say_farewell(pair.a);
+        CHECK_EQ(pthread_create(&thread, NULL, send_farewell, pair.b), 0);
+        send_farewell(pair.a);
         pthread_join(thread, NULL);
         side_destroy(pair.a);
         for (int i = 0; i < 20; i++)
@@ -260,8 +260,8 @@ void case_farewell(void **state) {
     }
 }
 
-/* A data plane fails on one side: the other learns why from it. */
-void case_failure_told(void **state) {
+/* A data plane fails on one side: the other side receives the reason. */
+void case_failure_reported(void **state) {
     (void)state;
     struct setup setup = {0};
     struct pair pair;
@@ -281,10 +281,10 @@ void case_failure_told(void **state) {
     pair_close(&pair);
 }
 
-/* ---- Refusal ------------------------------------------------------------------------------- */
+/* ---- Rejection ----------------------------------------------------------------------------- */
 
-/* b's node is made differently; no message may come through, and a must be told (RCM_OK stands for
- * any error). */
+/* b's node has another setup: no message may arrive, and a must get the error (RCM_OK: any
+ * error). */
 static void refused(const struct setup *a_setup, const struct setup *b_setup, rcm_status expected) {
     struct world *world = world_new();
     struct side a, b;
@@ -321,7 +321,7 @@ void case_wrong_secret(void **state) {
     (void)state;
     const struct setup a = {.secret = "open sesame"}, b = {.secret = "open barley"}, none = {0};
     refused(&a, &b, RCM_ERR_AUTH);
-    /* Who has no secret does not understand the proof, and says nothing to it. */
+    /* A node without a secret cannot parse the proof, and does not answer it. */
     refused(&a, &none, RCM_OK);
     refused(&none, &a, RCM_OK);
 }
@@ -342,7 +342,7 @@ void case_right_secret(void **state) {
     pair_close(&pair);
 }
 
-/* Different host identities: same-host transports must not serve the pair, the others must. */
+/* Different host identities: same-host transports must not link the two, others must. */
 void case_other_host(void **state) {
     (void)state;
     const struct setup a_setup = {.host_id = "one"}, b_setup = {.host_id = "two"};
@@ -376,8 +376,8 @@ static void auto_world(struct world **world, struct side *sides) {
         CHECK_EQ(rcmi_node_attend(sides[i].node), RCM_OK);
 }
 
-/* A peer that listens, and is not yet told that it may answer, is waited for: nobody takes the
- * next way to it, over which a plan made for shared memory does not run. */
+/* A peer that listens but does not accept yet is waited for: no side uses the next transport, over
+ * which a plan made for shared memory does not work. */
 void case_late_answer(void **state) {
     (void)state;
     const int readers[2] = {1, 2};
@@ -408,7 +408,7 @@ void case_late_answer(void **state) {
     world_free(world);
 }
 
-/* As if nobody listened on the rank's Unix socket. */
+/* Changes the published name, so that no process listens on it. */
 static void unix_name_spoil(struct world *world, int rank) {
     struct rcmi_address address;
     size_t len = world->address[rank].len;
@@ -420,8 +420,8 @@ static void unix_name_spoil(struct world *world, int rank) {
     CHECK_EQ(len, world->address[rank].len);
 }
 
-/* Where shared memory does not lead to a peer another way is taken, and who wanted a channel that
- * only shared memory has learns what was wrong with that. */
+/* Where a peer cannot be reached by shared memory, the next transport is used. A channel that needs
+ * shared memory then fails with the reason. */
 void case_detour_named(void **state) {
     (void)state;
     const int readers[2] = {1, 2};
@@ -449,9 +449,9 @@ void case_detour_named(void **state) {
     world_free(world);
 }
 
-/* ---- Strangers ----------------------------------------------------------------------------- */
+/* ---- Unknown peers ------------------------------------------------------------------------- */
 
-static int stranger_connect(const struct rcmi_address *address, int i) {
+static int unknown_peer_connect(const struct rcmi_address *address, int i) {
     int fd = -1;
     rcm_status status = i < address->ntcp ? rcmi_connect_start(&address->tcp[i], &fd)
                                           : rcmi_connect_start_unix(address->unix_name, &fd);
@@ -460,9 +460,8 @@ static int stranger_connect(const struct rcmi_address *address, int i) {
     return fd;
 }
 
-/* Says something that is no greeting, half of one, a valid one with nonsense behind it, or
- * nothing. */
-static void stranger_talk(int fd, int kind, uint32_t *random) {
+/* Sends bytes that are no greeting, half of one, a valid one followed by garbage, or nothing. */
+static void unknown_peer_send(int fd, int kind, uint32_t *random) {
     uint8_t noise[2000];
     struct rcmi_hello hello = {
         .magic = RCMI_HELLO_MAGIC,
@@ -489,19 +488,19 @@ static void stranger_talk(int fd, int kind, uint32_t *random) {
         (void)rcmi_fd_write(fd, noise, sizeof noise, &len);
 }
 
-#define STRANGERS 24
+#define UNKNOWN_PEERS 24
 
-/* Nothing that strangers send to the listeners keeps the nodes from their work. The stranger that
- * greets properly as rank 1 is indistinguishable from it where there is no secret, so there is. */
+/* Unknown peers at the listeners do not stop the nodes' work. Without a secret, an unknown peer
+ * with a valid greeting as rank 1 would count as rank 1; so the test uses a secret. */
 void case_garbage(void **state) {
     (void)state;
-    struct setup setup = {.secret = "not for strangers"};
+    struct setup setup = {.secret = "open sesame"};
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     struct rcmi_address address;
     const void *blob;
     size_t len;
-    int fds[STRANGERS];
+    int fds[UNKNOWN_PEERS];
     uint32_t random = 31;
     limit_ms(20000);
     pair_open(&pair, &setup);
@@ -509,13 +508,13 @@ void case_garbage(void **state) {
     CHECK_EQ(rcmi_address_parse(blob, len, &address), RCM_OK);
     int ways = address.ntcp + (address.unix_name[0] != 0);
     CHECK(ways > 0);
-    for (int i = 0; i < STRANGERS; i++) {
-        fds[i] = stranger_connect(&address, i % ways);
-        stranger_talk(fds[i], i / ways, &random);
+    for (int i = 0; i < UNKNOWN_PEERS; i++) {
+        fds[i] = unknown_peer_connect(&address, i % ways);
+        unknown_peer_send(fds[i], i / ways, &random);
     }
     pair_channel(&pair, 1, &writer, &reader);
     for (uint64_t number = 0; number < 100; number++) {
-        if (number < STRANGERS && number % 2)
+        if (number < UNKNOWN_PEERS && number % 2)
             rcmi_fd_close(&fds[number]);
         payload_fill(pair.a->node, side_reserve(pair.a, writer), 1000, number);
         rcmi_channel_commit(writer, 1000, number);
@@ -529,14 +528,14 @@ void case_garbage(void **state) {
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     pair_close(&pair);
-    for (int i = 0; i < STRANGERS; i++)
+    for (int i = 0; i < UNKNOWN_PEERS; i++)
         rcmi_fd_close(&fds[i]);
 }
 
-/* A peer that dies between its offer and its data connection, when nothing is read from it. */
+/* A peer dies between its offer and its data connection, while nothing is read from it. */
 void case_dies_in_setup(void **state) {
     (void)state;
-    if (!transport_is("tcp")) /* the offer below is its own */
+    if (!transport_is("tcp")) /* the offer below is tcp's */
         return;
     struct setup setup = {0};
     struct world *world = world_new();
@@ -555,13 +554,13 @@ void case_dies_in_setup(void **state) {
     const uint32_t offer[] = {4, RCMI_FRAME_OFFER, 1}; /* four bytes, no descriptors: one socket */
     uint32_t answer[3];
     limit_ms(20000);
-    setenv("RINGCOMM_PEER_TIMEOUT", "600", 1); /* silence does not tell */
+    setenv("RINGCOMM_PEER_TIMEOUT", "600", 1); /* not found by silence */
     snprintf(hello.transport, sizeof hello.transport, "%s", test_transport);
     side_create(&side, world, 0, &setup);
     unsetenv("RINGCOMM_PEER_TIMEOUT");
     side_start(&side);
     CHECK_EQ(rcmi_address_parse(world->address[0].blob, world->address[0].len, &address), RCM_OK);
-    int fd = stranger_connect(&address, 0);
+    int fd = unknown_peer_connect(&address, 0);
     CHECK_EQ(rcmi_fd_write_full(fd, &hello, sizeof hello, limit()), RCM_OK);
     CHECK_EQ(rcmi_fd_read_full(fd, &reply, sizeof reply, limit()), RCM_OK);
     CHECK_EQ(reply.status, RCMI_REPLY_OK);
@@ -580,7 +579,7 @@ void case_dies_in_setup(void **state) {
 
 /* ---- Other users --------------------------------------------------------------------------- */
 
-/* As another user, greets properly; ends with the answer's status. */
+/* Greets correctly as another user; exits with the status of the answer. */
 static void greet_as_nobody(const struct rcmi_address *address, const char *transport) {
     struct rcmi_hello hello = {
         .magic = RCMI_HELLO_MAGIC,
@@ -601,7 +600,8 @@ static void greet_as_nobody(const struct rcmi_address *address, const char *tran
     _exit(reply.status);
 }
 
-/* Who is not our user gets no memory over the Unix socket, whatever they know; we do. */
+/* Another user gets no memory over the Unix socket, even with valid credentials; our own user
+ * does. */
 void case_other_user(void **state) {
     (void)state;
     struct setup setup = {0};
@@ -612,7 +612,7 @@ void case_other_user(void **state) {
     limit_ms(20000);
     side_create(&side, world, 0, &setup);
     CHECK_EQ(rcmi_address_parse(world->address[0].blob, world->address[0].len, &address), RCM_OK);
-    if (address.unix_name[0] && geteuid() == 0) { /* only root may become another one */
+    if (address.unix_name[0] && geteuid() == 0) { /* only root can change the user */
         pid_t pid = fork();                       /* before there are threads */
         if (pid == 0)
             greet_as_nobody(&address, link_transport());
@@ -629,7 +629,7 @@ void case_other_user(void **state) {
 
 /* ---- Chaos --------------------------------------------------------------------------------- */
 
-/* A row that loops back has no link to disturb. */
+/* A backend that loops back has no link to disturb. */
 void case_chaos_refused(void **state) {
     (void)state;
     const struct setup setup = {.nranks = 1};

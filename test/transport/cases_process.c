@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes in processes of their own; some of them are killed. */
+/* Nodes in processes of their own, some of which are killed. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "payload.h"
 #include "../../transport/link/link.h"
 
-#define FLAG_TOLD  0 /* the child's address is there */
-#define FLAG_READY 1 /* the child is where the test wants it */
-#define FLAG_GO    2
+#define FLAG_ADDRESS 0 /* the child's address is published */
+#define FLAG_READY   1 /* the child has reached the test's point */
+#define FLAG_GO      2
 
-/* The parent's side, against a child that runs fn as rank 1. */
+/* The parent's side, with a child that runs fn as rank 1. */
 struct duel {
     struct world *world;
     struct side side;
@@ -25,7 +25,7 @@ static void duel_open(struct duel *duel, const struct setup *setup, void (*fn)(s
     duel->world = world_new();
     duel->child = child_start(duel->world, 1, setup, fn); /* before there are threads here */
     side_create(&duel->side, duel->world, 0, setup);
-    flag_wait(duel->world, FLAG_TOLD);
+    flag_wait(duel->world, FLAG_ADDRESS);
     side_start(&duel->side);
 }
 
@@ -34,9 +34,9 @@ static void duel_close(struct duel *duel) {
     world_free(duel->world);
 }
 
-/* In the child: goes on when both addresses are there. */
+/* In the child: waits until both addresses are published. */
 static void child_begin(struct side *side) {
-    flag_set(side->world, FLAG_TOLD);
+    flag_set(side->world, FLAG_ADDRESS);
     while (!atomic_load(&side->world->address[0].len))
         nap();
     side_start(side);
@@ -85,7 +85,7 @@ static void child_echo(struct side *side) {
     side_destroy(side);
 }
 
-/* Messages there and back, three under way. */
+/* Messages back and forth, three in flight. */
 void case_two_processes(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 131072};
@@ -142,7 +142,7 @@ static void child_help(struct side *side) {
     side_destroy(side);
 }
 
-/* A reader that gives up soon gets its memory back for good, wherever its writer was stopped. */
+/* A reader that closes early owns its memory again, wherever its writer was stopped. */
 void case_stopped_help(void **state) {
     (void)state;
     struct setup setup = {.slots = 3};
@@ -172,7 +172,7 @@ void case_stopped_help(void **state) {
         CHECK_EQ(kill(duel.child, SIGSTOP), 0);
         const int64_t began = rcmi_now_ns();
         rcmi_channel_close(in);
-        late += rcmi_now_ns() - began > INT64_C(900000000); /* as if nobody had looked why */
+        late += rcmi_now_ns() - began > INT64_C(900000000); /* missed the stop */
         memset(here, 0xee, HELP_BYTES);
         CHECK_EQ(kill(duel.child, SIGCONT), 0);
         nap();
@@ -189,12 +189,12 @@ void case_stopped_help(void **state) {
     duel_close(&duel);
 }
 
-/* The meta word of a bounce: its number, and whether it is the last one. */
+/* The meta value of a bounce: its number, and whether it is the last one. */
 static uint64_t bounce_meta(uint32_t number, bool last) {
     return (uint64_t)number << 1 | last;
 }
 
-/* True: that was the last one. */
+/* True: the last one. */
 static bool bounce_take(struct side *side, struct rcmi_channel *in, uint32_t number) {
     const uint64_t meta = side_peek_asleep(side, in).meta;
     CHECK_EQ(meta >> 1, number);
@@ -224,7 +224,7 @@ static void child_bounce(struct side *side) {
     side_destroy(side);
 }
 
-/* Messages there and back between two that sleep whenever they can. */
+/* Messages back and forth between two processes that sleep whenever they can. */
 void case_sleep_processes(void **state) {
     (void)state;
     struct setup setup = {0};
@@ -254,7 +254,7 @@ static void child_farewell(struct side *side) {
     side_destroy(side);
 }
 
-/* Whoever leaves after a farewell is not lost, also when it is long gone. */
+/* A node that left with a farewell is not lost, even long after its exit. */
 void case_farewell_processes(void **state) {
     (void)state;
     struct setup setup = {0};
@@ -282,7 +282,7 @@ static void child_stay(struct side *side) {
         nap();
 }
 
-/* The child was killed at `killed`: told once and soon, both channels fail and say who. */
+/* The child was killed at `killed`: one report, soon; both channels fail with its rank. */
 static void lost_check(struct side *side, int64_t killed, struct rcmi_channel *in,
                        struct rcmi_channel *out) {
     struct rcmi_slot slot;
@@ -313,7 +313,7 @@ static void lost_check(struct side *side, int64_t killed, struct rcmi_channel *i
     rcmi_channel_close(out);
 }
 
-/* While we do nothing at all, not even progress: the loop thread must find out. */
+/* While this side is idle and makes no progress: the loop thread must notice. */
 static void killed_while_waiting(int round) {
     struct setup setup = {.slot_bytes = 65536};
     uint8_t *place = malloc(65536);
@@ -357,7 +357,7 @@ static void child_write(struct side *side) {
     }
 }
 
-/* In the middle of traffic in both directions, we writing and reading all the while. */
+/* During traffic in both directions. */
 static void killed_while_writing(int round) {
     struct setup setup = {.slot_bytes = 65536};
     struct duel duel;
@@ -426,11 +426,11 @@ void case_killed_before_link(void **state) {
     duel_close(&duel);
 }
 
-/* ---- Looked at ------------------------------------------------------------------------------ */
+/* ---- Process state -------------------------------------------------------------------------- */
 
 enum field { LIFE_START, LIFE_NAMESPACE, LIFE_CLOCKS, WHERE_KERNEL, WHERE_NETWORK };
 
-/* What is seen of the child if one of the facts of its address is another. */
+/* The observed state of the child if one field of its address is changed. */
 static enum rcmi_process_state look_but(const struct world *world, enum field field) {
     struct rcmi_address address;
     uint8_t blob[RCMI_ADDRESS_MAX];
@@ -439,12 +439,12 @@ static enum rcmi_process_state look_but(const struct world *world, enum field fi
     uint64_t *const facts[] = {&address.life[0], &address.life[1], &address.life[2],
                                &address.where[0], &address.where[1]};
     ++*facts[field];
-    address.life[0] += field == LIFE_CLOCKS; /* by other clocks the start differs, too */
+    address.life[0] += field == LIFE_CLOCKS; /* with other clocks the start time differs, too */
     CHECK_EQ(rcmi_address_write(&address, blob, sizeof blob, &len), RCM_OK);
     return rcmi_address_look(blob, len);
 }
 
-/* A process that is stopped can be told from one that runs, and is not taken for another. */
+/* A stopped process is distinguished from a running one and from another process. */
 void case_stopped_seen(void **state) {
     (void)state;
     struct setup setup = {0};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who sleeps on what: one thread of a node on its sockets, all others on its doorbell, none on
- * sockets once a peer can ring from its own process. That sleepers are woken by data:
+/* What threads sleep on: one thread of a node on its sockets, all others on its doorbell; none on
+ * sockets once a peer can ring the doorbell from its own process. Wake-up by data:
  * cases_thread.c. */
 #include <string.h>
 #include "../../transport/link/link.h"
 #include "cases.h"
 #include "harness.h"
 
-/* The link between the two is there. */
+/* Waits until the two are linked. */
 static void link_up(struct pair *pair) {
     side_send(pair->a, pair->other);
     while (strcmp(rcmi_node_transport(pair->a->node, pair->other), link_transport()) != 0)
@@ -18,7 +18,7 @@ static bool peers_ring(void) {
     return strstr(link_transport(), "shm") != NULL;
 }
 
-/* Whoever has begun to sleep does not miss a ring, and only one of them polls. */
+/* A thread that has begun to sleep misses no ring, and only one thread polls. */
 void case_sleepers(void **state) {
     (void)state;
     struct setup setup = {0};
@@ -38,7 +38,7 @@ void case_sleepers(void **state) {
         rcmi_node_sleep_until(pair.a->node, &first, limit());
         CHECK(rcmi_now_ns() - start < 10000000000LL);
         rcmi_node_sleep_end(pair.a->node, &first);
-        rcmi_node_sleep_begin(pair.a->node, &first); /* who went may come back */
+        rcmi_node_sleep_begin(pair.a->node, &first); /* a thread that left may return */
         CHECK(first.polls == !peers_ring());
         rcmi_node_sleep_end(pair.a->node, &second);
         rcmi_node_sleep_end(pair.a->node, &first);
@@ -65,7 +65,8 @@ void case_sleep_ends(void **state) {
     pair_close(&pair);
 }
 
-/* A link over which the peer rings comes up while a thread polls: it wakes, and does so no more. */
+/* A link whose peer rings the doorbell comes up while a thread polls: the thread wakes, and polls
+ * no more. */
 void case_sleep_new_link(void **state) {
     (void)state;
     struct setup setup = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several threads on one link, sleeping and being woken. */
+/* Several threads on one link, with sleep and wake-up. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -45,7 +45,7 @@ static void *read_messages(void *arg) {
     return NULL;
 }
 
-/* Two channels of one link, each end with a thread of its own. */
+/* Two channels of one link, with a thread at each end. */
 void case_two_threads(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 16384};
@@ -72,8 +72,8 @@ void case_two_threads(void **state) {
 
 /* ---- Sleep --------------------------------------------------------------------------------- */
 
-/* Nothing, a yield, or a few microseconds, so that messages come before, while and after the
- * other side goes to sleep. */
+/* Nothing, a yield, or a few microseconds: messages arrive before, while and after the other side
+ * falls asleep. */
 static void pause_randomly(uint32_t *random) {
     const struct timespec short_time = {0, (long)(random_next(random) % 30000)};
     uint32_t kind = random_next(random) % 8;
@@ -99,7 +99,7 @@ static void *bounce(void *arg) {
     return NULL;
 }
 
-/* Messages there and back between two threads that sleep whenever they can. The meta word: the
+/* Messages back and forth between two threads that sleep whenever they can. The meta value: the
  * number, and whether it is the last one. */
 void case_sleep(void **state) {
     (void)state;
@@ -160,7 +160,7 @@ static void *write_asleep(void *arg) {
     return NULL;
 }
 
-/* A writer that never makes progress itself, only sleeps for credits; a reader that pauses. */
+/* A writer that makes no progress itself and only sleeps for credits; a reader that pauses. */
 void case_sleep_writer(void **state) {
     (void)state;
     struct setup setup = {.slot_bytes = 65536};

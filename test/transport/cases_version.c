@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A node, and somebody who has another version of the wire, played with plain sockets: each hears
- * the other's version, whatever follows the first words of a greeting there. */
+/* A node and a peer of another wire version, imitated with plain sockets: each gets the other's
+ * version, whatever follows the first bytes of a greeting there. */
 #include <string.h>
 #include <unistd.h>
 #include "cases.h"
@@ -22,7 +22,7 @@ static int connect_to(const struct rcmi_address *address) {
     return fd;
 }
 
-/* A greeting of another version, of which the rest is unknown, gets our version as its answer. */
+/* A greeting of another version, whose rest is unknown, is answered with our version. */
 void case_greeted_by_version(void **state) {
     (void)state;
     struct setup setup = {0};
@@ -49,7 +49,7 @@ void case_greeted_by_version(void **state) {
         CHECK_EQ(reply.status, RCMI_REPLY_REFUSED);
         CHECK(strstr(reply.text, "wire version") != NULL);
         CHECK_EQ(rcmi_fd_poll(fd, POLLED_IN, limit()), RCM_OK);
-        CHECK_EQ(rcmi_fd_read(fd, &more, 1, &len), RCM_ERR_PEER); /* and that is all */
+        CHECK_EQ(rcmi_fd_read(fd, &more, 1, &len), RCM_ERR_PEER); /* and nothing else */
         rcmi_fd_close(&fd);
     }
     CHECK(rcmi_node_transport(side.node, 1)[0] == 0);
@@ -58,7 +58,7 @@ void case_greeted_by_version(void **state) {
     world_free(world);
 }
 
-/* Where a peer would listen. */
+/* Listens at the address of a peer. */
 static int listen_as(struct world *world, int rank) {
     struct rcmi_address address;
     size_t len = 0;
@@ -121,7 +121,8 @@ static void dial_other(size_t len) {
     world_free(world);
 }
 
-/* An answer of another version is an error that has both; the rest of it is not read. */
+/* An answer of another version is an error with both versions; the rest of the answer is not
+ * read. */
 void case_answered_by_version(void **state) {
     (void)state;
     limit_ms(20000);

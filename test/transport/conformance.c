@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every transport must do, and the framework around them:
+ * The conformance suite of transports, which also tests the framework around them:
  *
  *     conformance NAME|chaos:NAME [threads] [FILTER]
  *
- * NAME is any row of the registry, or the test row `late` (late.h); what a case expects follows
- * from what the row says of itself. A row of device memory comes up beside one of the host's, with
- * the driver that the process finds. `threads` leaves out the cases that fork, for runs under a
- * thread sanitizer; FILTER is cmocka's (case names with *). After each case as many file
- * descriptors are open as before it.
+ * NAME is any backend of the registry, or the test backend `late` (late_transport.h). The cases
+ * take their expectations from the backend's table. A backend for device memory runs together with
+ * a host one, with the driver that the process finds. `threads` skips the cases that fork, for the
+ * thread sanitizer. FILTER is cmocka's (case names with *). Each case must leave as many open file
+ * descriptors as before.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ static int case_before(void **state) {
     limit_ms(10000);
     fds_before = fd_count();
     memory_before = fd_count_memory();
-    alarm(150); /* a case that hangs where it does not look at its deadline */
+    alarm(150); /* for a case that hangs without a deadline check */
     return 0;
 }
 
@@ -42,7 +42,7 @@ static int case_after(void **state) {
     (void)state;
     alarm(0);
     int now = fd_count(), memory = fd_count_memory();
-    if (strchr(test_transport, ':')) /* a message that is held back may outlive its writer's node */
+    if (strchr(test_transport, ':')) /* a delayed message may outlive its writer's node */
         memory = memory_before;
     if (now != fds_before)
         print_error("%d file descriptors were open, now %d are\n", fds_before, now);
@@ -85,7 +85,7 @@ static const struct CMUnitTest for_all[] = {
     CASE(case_status_page),
 };
 
-/* Of rows whose slots, and what is posted or got, the CPU touches. */
+/* For backends whose slots, posted and fetched memory the CPU can access. */
 static const struct CMUnitTest for_host_memory[] = {
     CASE(case_zero_copy_long), CASE(case_get),       CASE(case_help), CASE(case_post),
     CASE(case_post_withdrawn), CASE(case_post_late),
@@ -93,7 +93,7 @@ static const struct CMUnitTest for_host_memory[] = {
 
 static const struct CMUnitTest for_two_nodes[] = {
     CASE(case_link_lazy),           CASE(case_farewell),
-    CASE(case_failure_told),        CASE(case_wrong_job),
+    CASE(case_failure_reported),    CASE(case_wrong_job),
     CASE(case_right_secret),        CASE(case_wrong_secret),
     CASE(case_other_host),          CASE(case_garbage),
     CASE(case_control_unread),      CASE(case_slot_memory),
@@ -128,7 +128,7 @@ static const struct CMUnitTest for_multicast_processes[] = {
 };
 
 #ifdef HAS_VERBS
-/* librdmacm keeps descriptors of its own from its first use on, which are none of a case. */
+/* librdmacm keeps descriptors of its own from its first use on, which no case leaked. */
 static void libraries_load(void) {
     const struct rcmi_need need = {.nranks = 2, .slots = 4, .slot_bytes = 4096};
     char reason[256];
@@ -136,9 +136,9 @@ static void libraries_load(void) {
 }
 #endif
 
-/* For a row whose hardware is not there: a stand-in, which only this process sees. Devices that
- * RINGCOMM_VERBS_DEVICES names are there. */
-static bool play_hardware(bool begin) {
+/* Installs fake hardware for a backend without any, visible to this process only. Devices that
+ * RINGCOMM_VERBS_DEVICES names are real. */
+static bool fake_hardware(bool begin) {
 #ifdef HAS_VERBS
     const struct provider_setup setup = {.seed = 5, .devices = 2, .inline_max = 220};
     static bool plays;
@@ -157,7 +157,8 @@ static bool play_hardware(bool begin) {
 #endif
 }
 
-/* In a process of its own each, which has started no thread and used no device when it forks. */
+/* Runs each case in a process of its own, which forks before it starts a thread or uses a
+ * device. */
 static int run_forking(const struct CMUnitTest *cases, size_t n) {
     int failed = 0;
     fflush(NULL);
@@ -204,8 +205,8 @@ static int run_threads(void) {
     return failed;
 }
 
-/* A device, if the row is of one's memory, that stays open from here on: what the driver has of its
- * own is none of a case. */
+/* Opens a device for a backend of device memory and keeps it: the driver's own descriptors are not
+ * a case's. */
 static void device_keep(bool begin) {
     static struct rcmi_device *device;
     if (transport_row()->kind == RCMI_MEM_HOST)
@@ -231,11 +232,11 @@ int main(int argc, char **argv) {
     test_self = transport_row()->loops_back;
     if (test_self && strchr(test_transport, ':'))
         return cmocka_run_group_tests(for_no_chaos, NULL, NULL);
-    threads_only = play_hardware(true) || threads_only;
+    threads_only = fake_hardware(true) || threads_only;
     int failed = threads_only ? 0 : run_processes();
     device_keep(true);
     failed += run_threads();
     device_keep(false);
-    (void)play_hardware(false);
+    (void)fake_hardware(false);
     return failed != 0;
 }

@@ -19,7 +19,7 @@
 const char *test_transport = "tcp";
 bool test_self;
 
-static _Atomic int64_t deadline; /* of the running test; read by its threads */
+static _Atomic int64_t deadline; /* of the running test; read by the test's threads */
 static bool in_child;
 
 /* ---- Checks -------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ int slowness(void) {
 }
 
 int rounds(int n) {
-    const bool slow = getenv("RINGCOMM_VERBS_DEVICES") && !getenv("PLAYED_IWARP");
+    const bool slow = getenv("RINGCOMM_VERBS_DEVICES") && !getenv("FAKE_IWARP");
     return slow || transport_row()->kind == RCMI_MEM_DEVICE ? (n + 4) / 5 : n;
 }
 
@@ -127,7 +127,7 @@ static rcm_status world_lookup(void *arg, int peer, const void **ret_blob, size_
     const struct side *side = arg;
     uint32_t len = atomic_load_explicit(&side->world->address[peer].len, memory_order_acquire);
     if (len == 0)
-        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "rank %d has not told its address", peer);
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "rank %d has published no address", peer);
     *ret_blob = side->world->address[peer].blob;
     *ret_len = len;
     return RCM_OK;
@@ -172,7 +172,7 @@ static rcmi_deadline side_tick(void *arg) {
 
 /* ---- Sides --------------------------------------------------------------------------------- */
 
-/* A rank of a row of device memory has its device from the beginning. */
+/* A rank of a device-memory backend has its device from the start. */
 static void side_device(struct side *side) {
     if (transport_row()->kind == RCMI_MEM_HOST)
         return;
@@ -288,7 +288,7 @@ struct rcmi_slot side_peek_asleep(struct side *side, struct rcmi_channel *channe
         if (rcmi_channel_peek(channel, &slot) == RCM_AGAIN)
             rcmi_node_sleep_until(side->node, &sleep, limit());
         rcmi_node_sleep_end(side->node, &sleep);
-        /* The peer never pauses for long: who slept that long was not woken. */
+        /* The peer never pauses that long: a longer sleep means that the wake-up was lost. */
         CHECK(rcmi_now_ns() - before < 1500000000LL * slowness());
     }
     CHECK_EQ(status, RCM_OK);
@@ -458,7 +458,7 @@ int fd_count_memory(void) {
     return fd_count_of(true);
 }
 
-/* Without "chaos:". */
+/* The name without "chaos:". */
 static const char *inner_transport(void) {
     const char *colon = strchr(test_transport, ':');
     return colon ? colon + 1 : test_transport;
@@ -484,7 +484,7 @@ const char *link_transport(void) {
         if (row->kind == RCMI_MEM_HOST && row->same_host && !row->loops_back)
             return row->name;
     }
-    fail_msg("there is no transport for the host plane beside %s", test_transport);
+    fail_msg("there is no transport for the host plane next to %s", test_transport);
     return NULL;
 }
 

@@ -5,14 +5,14 @@
 #include <string.h>
 #include "harness.h"
 #include "operation.h"
-#include "row.h"
+#include "backend.h"
 
 static bool of_device(void) {
     return transport_row()->kind == RCMI_MEM_DEVICE;
 }
 
 static void wake_none(void *arg) {
-    (void)arg; /* it is looked at again and again */
+    (void)arg; /* called again and again */
 }
 
 static void operation_run(struct rcmi_device *device, void *to, const void *from, size_t len) {
@@ -49,7 +49,7 @@ void payload_fill(const struct rcmi_node *node, void *at, size_t len, uint64_t s
         return;
     }
     uint8_t *bytes = malloc(len + 1);
-    CHECK(at && bytes); /* there is an address for no bytes, too */
+    CHECK(at && bytes); /* no bytes have an address, too */
     fill(bytes, len, seed);
     payload_copy(node, at, bytes, len);
     free(bytes);

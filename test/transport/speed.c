@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How fast a transport is between two processes of this host, with a bare TCP socket pair beside it
- * in the same run:
+ * The speed of a transport between two processes of this host, next to a bare TCP socket pair in
+ * the same run:
  *
  *     speed shm|tcp
  *
- * one-way time of small messages (half a round trip, spinning), streams of 128 KiB slots in one
- * and in both directions, and the slowest single message of a mixture of small and middle sizes,
- * which shows stalls. Not a test: it prints and does not judge.
+ * Prints the one-way time of small messages (half a round trip, spinning), the rate of streams of
+ * 128 KiB slots in one and in both directions, and the slowest message of a mixture of small and
+ * middle sizes, which shows stalls. Not a test: it judges nothing.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -28,7 +28,7 @@
 static struct rcmi_channel *in, *out;
 static struct side *me;
 static int bare = -1;
-static uint8_t *bulk; /* SLOT bytes that are sent or received into */
+static uint8_t *bulk; /* SLOT bytes to send from or receive into */
 
 /* ---- Over channels ------------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ static void channel_receive(size_t len) {
     rcmi_channel_release(in);
 }
 
-/* send and receive so many bytes, as they come. */
+/* Sends and receives so many bytes, interleaved as they are ready. */
 static void channel_stream(int64_t send, int64_t receive, bool straight) {
     void *slot = NULL;
     struct rcmi_slot got;
@@ -131,7 +131,7 @@ static int64_t trips(bool first, bool over_socket, size_t len, int count) {
 static void report_trips(bool first, size_t len) {
     int count = len > 10000 ? TRIPS / 20 : TRIPS;
     int64_t ours = 0, theirs = 0;
-    for (int round = 0; round < 3; round++) { /* alternating; the best of each */
+    for (int round = 0; round < 3; round++) { /* alternately; the best of each counts */
         int64_t t = trips(first, false, len, count);
         ours = round == 0 || t < ours ? t : ours;
         t = trips(first, true, len, count);
@@ -149,7 +149,7 @@ static double rate(int64_t start, int64_t bytes) {
 /* kind 0: channel slots, 1: zero-copy send and posted receive, 2: bare. */
 static double stream_rate(bool first, int kind, bool both) {
     int64_t send = first || both ? STREAM : 0, receive = !first || both ? STREAM : 0;
-    trips(first, false, 8, 10); /* begin together */
+    trips(first, false, 8, 10); /* synchronises the start */
     int64_t start = rcmi_now_ns();
     if (kind == 2)
         bare_stream(send, receive);
@@ -172,8 +172,8 @@ static void report_stream(bool first, bool both) {
                both ? "both ways" : "one way  ", best[0], best[1], best[2]);
 }
 
-/* The slowest of many exchanges in which a few small messages are followed by a middle one, which
- * goes both ways at once: where windows and delayed acknowledgements can stall a stream. */
+/* Returns the slowest of many exchanges: a few small messages, then a middle one in both directions
+ * at once. Windows and delayed acknowledgements can stall such a stream. */
 static void report_stalls(bool first, bool over_socket) {
     static const int64_t sizes[] = {0, 131072, 0, 262144, 0, 0, 524288, 131072};
     int64_t slowest = 0, slow = 0, slowest_len = 0;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tcp transport without the framework: two links of one process over a socket pair, or one
- * link against a peer that sends what it should not. Where messages arrive is
- * test_tcp_places.c.
+ * The tcp transport without the framework: two links of one process over a socket pair, or one link
+ * with a peer that sends invalid frames. Where messages arrive: test_tcp_receive_memory.c.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include "tcp_ends.h"
+#include "tcp_link_pair.h"
 
 /* ---- Two links ----------------------------------------------------------------------------- */
 
@@ -20,8 +19,7 @@ static void read_pad(int fd) {
     assert_int_equal(recv(fd, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
 }
 
-/* A connection within this host has no congestion to be controlled, and its first frame is a
- * pad. */
+/* A connection within a host uses no congestion control, and its first frame is a pad. */
 static void home(void **state) {
     (void)state;
     struct end end;
@@ -47,8 +45,8 @@ static void home(void **state) {
     close(listener);
 }
 
-/* Messages through a socket whose buffer holds less than one of them, so that every frame is cut
- * at odd places; reserved, zero-copy, expected in turn. */
+/* Messages through a socket buffer smaller than one of them, so that frames are cut anywhere;
+ * reserved, zero-copy and posted in turn. */
 static void tiny_buffer(void **state) {
     (void)state;
     struct two two;
@@ -91,8 +89,8 @@ static void tiny_buffer(void **state) {
     two_close(&two);
 }
 
-/* A writer closed with a full socket in front of it: everything it committed still arrives, and
- * the channels beside it are not disturbed. */
+/* A writer is closed while the socket is full: everything it committed still arrives, and the other
+ * channels are not affected. */
 static void closed_writer(void **state) {
     (void)state;
     static uint8_t whole[8192];
@@ -114,7 +112,7 @@ static void closed_writer(void **state) {
     assert_int_equal(reserve_slot(&writer.base, &slot), RCM_AGAIN);
     tcp->writer_close(&writer.base);
     assert_true(rcmi_channel_completed(&writer.base, rcmi_channel_sent(&writer.base)));
-    memset(whole, 'z', 8192); /* the user's again */
+    memset(whole, 'z', 8192); /* owned by the user again */
     channel_end(&writer);
     assert_int_equal(reserve_slot(&next_writer.base, &slot), RCM_OK);
     rcmi_channel_commit(&next_writer.base, 10, 7);
@@ -142,7 +140,7 @@ static void closed_writer(void **state) {
     two_close(&two);
 }
 
-/* A reader closed in the middle of a message: the rest is dropped, its neighbour goes on. */
+/* A reader is closed in the middle of a message: the rest is dropped, other channels continue. */
 static void closed_reader(void **state) {
     (void)state;
     struct two two;
@@ -160,7 +158,7 @@ static void closed_reader(void **state) {
     tcp->progress(&two.b.domain);
     assert_true(two.b.link.streams[0].rx.in_payload);
     channel_end(&reader);
-    /* Takes the same place in the table, but not the frames that are still under way. */
+    /* Uses the same entry of the table, but does not get the frames still in flight. */
     channel_make(&two.a, &two.b, &later_writer, &later_reader);
     assert_int_equal(later_reader.index & 0xffff, writer.far_index & 0xffff);
     assert_int_equal(reserve_slot(&next_writer.base, &slot), RCM_OK);
@@ -181,7 +179,7 @@ static void closed_reader(void **state) {
     two_close(&two);
 }
 
-/* The link goes down with everything full: what was sent without a copy is not needed any more. */
+/* The link goes down with everything full: zero-copy memory is released. */
 static void down_when_full(void **state) {
     (void)state;
     struct two two;
@@ -197,7 +195,7 @@ static void down_when_full(void **state) {
     assert_true(rcmi_channel_completed(&writer.base, rcmi_channel_sent(&writer.base)));
     for (int i = 0; i < 10; i++)
         tcp->progress(&two.b.domain);
-    assert_int_equal(end_failed(&two.b), 1); /* it sees the end of the stream, once */
+    assert_int_equal(end_failed(&two.b), 1); /* it reads the end of the stream, once */
     channel_end(&writer);
     channel_end(&reader);
     two_close(&two);
@@ -209,7 +207,7 @@ static void nap(void) {
     usleep(200);
 }
 
-/* What a full socket did not take is sent by the loop, though nobody makes progress or arms. */
+/* The loop sends what a full socket did not accept, although no thread makes progress or arms. */
 static void loop_sends(void **state) {
     (void)state;
     struct two two;
@@ -218,7 +216,7 @@ static void loop_sends(void **state) {
     void *slot = NULL;
     two_open(&two, 4096);
     channel_make(&two.a, &two.b, &writer, &reader);
-    atomic_store(&two.a.domain.armed, false); /* as if the arming of the start were used up */
+    atomic_store(&two.a.domain.armed, false); /* as if the arming at the start were used up */
     assert_int_equal(rcmi_loop_start(two.a.node.loop), RCM_OK);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(reserve_slot(&writer.base, &slot), RCM_OK);
@@ -247,7 +245,7 @@ static void ring_wait(const struct end *end, uint32_t before) {
     }
 }
 
-/* Half a message wakes the loop, which rings: or else who sleeps would never arm for the rest. */
+/* Half a message wakes the loop, which rings: otherwise a sleeper would never arm for the rest. */
 static void loop_rings(void **state) {
     (void)state;
     struct two two;
@@ -280,130 +278,130 @@ static void loop_rings(void **state) {
     two_close(&two);
 }
 
-/* ---- A peer that lies ---------------------------------------------------------------------- */
+/* ---- A peer that sends invalid frames ------------------------------------------------------ */
 
-struct liar {
+struct bad_peer {
     struct end end;
     int fd;
     struct tcp_channel writer, reader;
 };
 
-static void liar_open(struct liar *liar) {
+static void bad_peer_open(struct bad_peer *bad_peer) {
     struct rcmi_blob blob = {.len = 0}, answer = {.len = 0};
-    void *const links[1] = {&liar->end.link};
+    void *const links[1] = {&bad_peer->end.link};
     int fds[2];
     socket_pair(fds, 0);
-    end_open(&liar->end);
-    assert_int_equal(tcp->link_attach(&liar->end.link, 0, fds[0]), RCM_OK);
-    liar->fd = fds[1];
-    channel_set(&liar->writer, &liar->end, true);
-    channel_set(&liar->reader, &liar->end, false);
-    assert_int_equal(tcp->writer_init(&liar->writer.base, links, 1), RCM_OK);
-    assert_int_equal(tcp->reader_init(&liar->reader.base, &liar->end.link), RCM_OK);
-    assert_int_equal(tcp->writer_offer(&liar->writer.base, 0, &blob), RCM_OK);
-    assert_int_equal(tcp->reader_accept(&liar->reader.base, &blob, &answer), RCM_OK);
-    assert_int_equal(tcp->writer_attach(&liar->writer.base, 0, &answer), RCM_OK);
+    end_open(&bad_peer->end);
+    assert_int_equal(tcp->link_attach(&bad_peer->end.link, 0, fds[0]), RCM_OK);
+    bad_peer->fd = fds[1];
+    channel_set(&bad_peer->writer, &bad_peer->end, true);
+    channel_set(&bad_peer->reader, &bad_peer->end, false);
+    assert_int_equal(tcp->writer_init(&bad_peer->writer.base, links, 1), RCM_OK);
+    assert_int_equal(tcp->reader_init(&bad_peer->reader.base, &bad_peer->end.link), RCM_OK);
+    assert_int_equal(tcp->writer_offer(&bad_peer->writer.base, 0, &blob), RCM_OK);
+    assert_int_equal(tcp->reader_accept(&bad_peer->reader.base, &blob, &answer), RCM_OK);
+    assert_int_equal(tcp->writer_attach(&bad_peer->writer.base, 0, &answer), RCM_OK);
 }
 
-static void liar_close(struct liar *liar) {
-    channel_end(&liar->writer);
-    channel_end(&liar->reader);
-    end_close(&liar->end);
-    close(liar->fd);
+static void bad_peer_close(struct bad_peer *bad_peer) {
+    channel_end(&bad_peer->writer);
+    channel_end(&bad_peer->reader);
+    end_close(&bad_peer->end);
+    close(bad_peer->fd);
 }
 
-/* The frame must end the link with a sentence that holds `word`. */
-static void liar_says(struct tcp_header header, const char *word) {
-    struct liar liar;
+/* The frame must end the link with an error that contains `word`. */
+static void frame_ends_link(struct tcp_header header, const char *word) {
+    struct bad_peer bad_peer;
     struct rcmi_slot message;
-    liar_open(&liar);
+    bad_peer_open(&bad_peer);
     if (header.index == 1000)
-        header.index = liar.reader.index;
+        header.index = bad_peer.reader.index;
     else if (header.index == 2000)
-        header.index = liar.writer.index;
-    assert_int_equal(write(liar.fd, &header, sizeof header), sizeof header);
-    tcp->progress(&liar.end.domain);
-    assert_int_equal(end_failed(&liar.end), 1);
+        header.index = bad_peer.writer.index;
+    assert_int_equal(write(bad_peer.fd, &header, sizeof header), sizeof header);
+    tcp->progress(&bad_peer.end.domain);
+    assert_int_equal(end_failed(&bad_peer.end), 1);
     assert_int_equal(rcmi_last_error()->status, RCM_ERR_PROTOCOL);
     assert_int_equal(rcmi_last_error()->origin, 1);
     assert_non_null(strstr(rcmi_last_error()->text, word));
-    assert_int_equal(tcp->peek(&liar.reader.base, &message), RCM_AGAIN);
-    liar_close(&liar);
+    assert_int_equal(tcp->peek(&bad_peer.reader.base, &message), RCM_AGAIN);
+    bad_peer_close(&bad_peer);
 }
 
 static void lies(void **state) {
     (void)state;
-    liar_says((struct tcp_header){0x12345678, 0, 0, 0}, "kind");
-    liar_says((struct tcp_header){TCP_HEADER_DATA, 1000, 8193, 0}, "length 8193");
-    liar_says((struct tcp_header){TCP_HEADER_DATA, 1000, UINT64_MAX, 0}, "length");
-    liar_says((struct tcp_header){TCP_HEADER_DATA, 0xffff, 10, 0}, "index 65535");
-    liar_says((struct tcp_header){TCP_HEADER_DATA, 16, 10, 0}, "index 16"); /* the first beyond */
-    liar_says((struct tcp_header){TCP_HEADER_DATA, 2000, 10, 0}, "writer");
-    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 1000, 0, 1}, "reader");
-    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, 1}, "credit of 1");
-    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, 0}, "credit of 0");
-    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 5, 1}, "length 5");
-    liar_says((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, UINT64_MAX}, "credit of");
-    liar_says((struct tcp_header){TCP_HEADER_PAD, 0, TCP_PAD + 1, 0}, "pad of length 32769");
+    frame_ends_link((struct tcp_header){0x12345678, 0, 0, 0}, "kind");
+    frame_ends_link((struct tcp_header){TCP_HEADER_DATA, 1000, 8193, 0}, "length 8193");
+    frame_ends_link((struct tcp_header){TCP_HEADER_DATA, 1000, UINT64_MAX, 0}, "length");
+    frame_ends_link((struct tcp_header){TCP_HEADER_DATA, 0xffff, 10, 0}, "index 65535");
+    frame_ends_link((struct tcp_header){TCP_HEADER_DATA, 16, 10, 0}, "index 16"); /* past the end */
+    frame_ends_link((struct tcp_header){TCP_HEADER_DATA, 2000, 10, 0}, "writer");
+    frame_ends_link((struct tcp_header){TCP_HEADER_CREDIT, 1000, 0, 1}, "reader");
+    frame_ends_link((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, 1}, "credit of 1");
+    frame_ends_link((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, 0}, "credit of 0");
+    frame_ends_link((struct tcp_header){TCP_HEADER_CREDIT, 2000, 5, 1}, "length 5");
+    frame_ends_link((struct tcp_header){TCP_HEADER_CREDIT, 2000, 0, UINT64_MAX}, "credit of");
+    frame_ends_link((struct tcp_header){TCP_HEADER_PAD, 0, TCP_PAD + 1, 0}, "pad of length 32769");
 }
 
-/* Pads before, between and after messages are nobody's, whatever they hold. */
+/* Pads before, between and after messages are skipped, whatever they contain. */
 static void pads(void **state) {
     (void)state;
-    struct liar liar;
+    struct bad_peer bad_peer;
     struct rcmi_slot message;
     uint8_t bytes[TCP_PAD];
     const size_t lengths[] = {0, 1, sizeof(struct tcp_header), 5000, TCP_PAD};
-    liar_open(&liar);
+    bad_peer_open(&bad_peer);
     memset(bytes, 0x31, sizeof bytes);
-    const struct tcp_header data = {TCP_HEADER_DATA, liar.reader.index, 3, 7};
+    const struct tcp_header data = {TCP_HEADER_DATA, bad_peer.reader.index, 3, 7};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         const struct tcp_header pad = {TCP_HEADER_PAD, 0, lengths[i], 0};
-        assert_int_equal(write(liar.fd, &pad, sizeof pad), sizeof pad);
-        assert_int_equal(write(liar.fd, bytes, lengths[i]), lengths[i]);
-        assert_int_equal(write(liar.fd, &data, sizeof data), sizeof data);
-        assert_int_equal(write(liar.fd, "abc", 3), 3);
-        for (int k = 0; k < 100 && tcp->peek(&liar.reader.base, &message) == RCM_AGAIN; k++)
-            tcp->progress(&liar.end.domain);
-        assert_int_equal(end_failed(&liar.end), 0);
-        assert_int_equal(tcp->peek(&liar.reader.base, &message), RCM_OK);
+        assert_int_equal(write(bad_peer.fd, &pad, sizeof pad), sizeof pad);
+        assert_int_equal(write(bad_peer.fd, bytes, lengths[i]), lengths[i]);
+        assert_int_equal(write(bad_peer.fd, &data, sizeof data), sizeof data);
+        assert_int_equal(write(bad_peer.fd, "abc", 3), 3);
+        for (int k = 0; k < 100 && tcp->peek(&bad_peer.reader.base, &message) == RCM_AGAIN; k++)
+            tcp->progress(&bad_peer.end.domain);
+        assert_int_equal(end_failed(&bad_peer.end), 0);
+        assert_int_equal(tcp->peek(&bad_peer.reader.base, &message), RCM_OK);
         assert_int_equal(message.len, 3);
         assert_int_equal(message.meta, 7);
         assert_memory_equal(message.bytes, "abc", 3);
-        tcp->release(&liar.reader.base);
-        assert_int_equal(tcp->peek(&liar.reader.base, &message), RCM_AGAIN);
+        tcp->release(&bad_peer.reader.base);
+        assert_int_equal(tcp->peek(&bad_peer.reader.base, &message), RCM_AGAIN);
     }
-    liar_close(&liar);
+    bad_peer_close(&bad_peer);
 }
 
-/* More messages than slots, and frames for a channel that is gone. */
+/* More messages than slots, and frames for a closed channel. */
 static void too_many(void **state) {
     (void)state;
-    struct liar liar;
-    liar_open(&liar);
-    struct tcp_header header = {TCP_HEADER_DATA, liar.reader.index, 0, 0};
-    struct tcp_header late = {TCP_HEADER_DATA, liar.reader.index + 0x10000, 0, 0};
+    struct bad_peer bad_peer;
+    bad_peer_open(&bad_peer);
+    struct tcp_header header = {TCP_HEADER_DATA, bad_peer.reader.index, 0, 0};
+    struct tcp_header late = {TCP_HEADER_DATA, bad_peer.reader.index + 0x10000, 0, 0};
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(write(liar.fd, &header, sizeof header), sizeof header);
-        assert_int_equal(write(liar.fd, &late, sizeof late), sizeof late);
+        assert_int_equal(write(bad_peer.fd, &header, sizeof header), sizeof header);
+        assert_int_equal(write(bad_peer.fd, &late, sizeof late), sizeof late);
     }
-    tcp->progress(&liar.end.domain);
-    assert_int_equal(end_failed(&liar.end), 0);
-    assert_int_equal(write(liar.fd, &header, sizeof header), sizeof header);
-    tcp->progress(&liar.end.domain);
-    assert_int_equal(end_failed(&liar.end), 1);
+    tcp->progress(&bad_peer.end.domain);
+    assert_int_equal(end_failed(&bad_peer.end), 0);
+    assert_int_equal(write(bad_peer.fd, &header, sizeof header), sizeof header);
+    tcp->progress(&bad_peer.end.domain);
+    assert_int_equal(end_failed(&bad_peer.end), 1);
     assert_non_null(strstr(rcmi_last_error()->text, "credit of 4"));
-    liar_close(&liar);
+    bad_peer_close(&bad_peer);
 }
 
-/* Random bytes and random headers end the link or are dropped; never anything worse. */
+/* Random bytes and headers end the link or are dropped; nothing worse happens. */
 static void noise(void **state) {
     (void)state;
     unsigned seed = 1;
     for (int round = 0; round < 300; round++) {
-        struct liar liar;
+        struct bad_peer bad_peer;
         uint8_t bytes[4000];
-        liar_open(&liar);
+        bad_peer_open(&bad_peer);
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (uint8_t)rand_r(&seed);
         for (size_t at = 0; round % 3 && at + sizeof(struct tcp_header) < sizeof bytes;) {
@@ -416,41 +414,41 @@ static void noise(void **state) {
         }
         size_t done = 0, n = 0;
         while (done < sizeof bytes &&
-               rcmi_fd_write(liar.fd, bytes + done,
+               rcmi_fd_write(bad_peer.fd, bytes + done,
                              1 + (size_t)rand_r(&seed) % 700 % (sizeof bytes - done),
                              &n) == RCM_OK) {
             struct rcmi_slot message;
             done += n;
-            tcp->progress(&liar.end.domain);
-            if (tcp->peek(&liar.reader.base, &message) == RCM_OK) {
+            tcp->progress(&bad_peer.end.domain);
+            if (tcp->peek(&bad_peer.reader.base, &message) == RCM_OK) {
                 assert_true(message.len <= 8192);
-                tcp->release(&liar.reader.base);
+                tcp->release(&bad_peer.reader.base);
             }
         }
-        liar_close(&liar);
+        bad_peer_close(&bad_peer);
     }
 }
 
 static void bad_openings(void **state) {
     (void)state;
-    struct liar liar;
+    struct bad_peer bad_peer;
     struct rcmi_blob blob = {.len = 0}, answer;
     struct tcp_channel reader;
-    liar_open(&liar);
-    channel_set(&reader, &liar.end, false);
-    assert_int_equal(tcp->reader_init(&reader.base, &liar.end.link), RCM_OK);
+    bad_peer_open(&bad_peer);
+    channel_set(&reader, &bad_peer.end, false);
+    assert_int_equal(tcp->reader_init(&reader.base, &bad_peer.end.link), RCM_OK);
     assert_int_equal(tcp->reader_accept(&reader.base, &blob, &answer), RCM_ERR_PROTOCOL);
-    assert_int_equal(tcp->writer_offer(&liar.writer.base, 0, &blob), RCM_OK);
+    assert_int_equal(tcp->writer_offer(&bad_peer.writer.base, 0, &blob), RCM_OK);
     blob.bytes[0]++; /* the slot size */
     assert_int_equal(tcp->reader_accept(&reader.base, &blob, &answer), RCM_ERR_MISMATCH);
     channel_end(&reader);
     blob.len = 3;
-    assert_int_equal(tcp->link_accept(&liar.end.link, &blob), RCM_ERR_PROTOCOL);
-    assert_int_equal(tcp->link_offer(&liar.end.link, &blob), RCM_OK);
-    assert_int_equal(tcp->link_accept(&liar.end.link, &blob), RCM_OK);
-    assert_int_equal(tcp->link_attach(&liar.end.link, 0, dup(0)), RCM_ERR_PROTOCOL);
-    assert_int_equal(tcp->link_attach(&liar.end.link, 5, dup(0)), RCM_ERR_PROTOCOL);
-    liar_close(&liar);
+    assert_int_equal(tcp->link_accept(&bad_peer.end.link, &blob), RCM_ERR_PROTOCOL);
+    assert_int_equal(tcp->link_offer(&bad_peer.end.link, &blob), RCM_OK);
+    assert_int_equal(tcp->link_accept(&bad_peer.end.link, &blob), RCM_OK);
+    assert_int_equal(tcp->link_attach(&bad_peer.end.link, 0, dup(0)), RCM_ERR_PROTOCOL);
+    assert_int_equal(tcp->link_attach(&bad_peer.end.link, 5, dup(0)), RCM_ERR_PROTOCOL);
+    bad_peer_close(&bad_peer);
 }
 
 int main(void) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes that are looked at and left in a socket (transport/tcp/peek.c): each arrives once, in
- * order, whatever reads take turns, and the socket is empty when somebody is about to sleep on it.
- */
+/* Bytes that are peeked at and stay in the socket (transport/tcp/peek.c): each arrives once and in
+ * order, whatever reads alternate, and the socket is empty before a thread sleeps on it. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +17,7 @@
 struct line {
     struct tcp_stream stream;
     int far;
-    uint64_t sent, got; /* bytes; each has the value of its number */
+    uint64_t sent, got; /* bytes; each has the value of its position */
 };
 
 static void line_open(struct line *line) {
@@ -52,7 +51,7 @@ static void line_check(struct line *line, size_t len) {
     line->got += len;
 }
 
-/* What rx.c does; returns as recv does. */
+/* Reads like rx.c; returns as recv does. */
 static ssize_t line_read(struct line *line) {
     struct tcp_rx *rx = &line->stream.rx;
     struct iovec iov[2] = {{rx->ahead, 100}, {rx->ahead + 100, TCP_READ_AHEAD - 100}};
@@ -76,7 +75,7 @@ static int line_left(const struct line *line) {
     return left;
 }
 
-/* The second message in a row stays in the socket until something was sent. */
+/* The second message in a row stays in the socket until this side has sent. */
 static void until_answered(void **state) {
     (void)state;
     struct line line;
@@ -96,7 +95,7 @@ static void until_answered(void **state) {
     line_close(&line);
 }
 
-/* Nor does it stay when nothing comes, and the end is seen behind it. */
+/* It does not stay when nothing follows, and the end of the stream is read after it. */
 static void until_idle(void **state) {
     (void)state;
     struct line line;
@@ -124,14 +123,14 @@ static void until_sleep(void **state) {
         line_send(&line, 40);
         assert_int_equal(line_read(&line), 40);
     }
-    line_send(&line, 7); /* not seen: stays, and is read */
+    line_send(&line, 7); /* it stays without being peeked, and is read */
     tcp_peek_settle(&line.stream);
     assert_int_equal(line_left(&line), 7);
     assert_int_equal(line_read(&line), 7);
     line_close(&line);
 }
 
-/* Anything in any order. */
+/* Reads, peeks and sends in random order. */
 static void all_arrives(void **state) {
     (void)state;
     struct line line;

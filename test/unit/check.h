@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every unit test includes: cmocka with its own headers, and statuses shown by name. */
+/* Included by every unit test: cmocka with its headers, and checks that print status names. */
 #ifndef UNIT_CHECK_H
 #define UNIT_CHECK_H
 
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include "ringcomm.h"
 
-/* The comparison is of strings, so that a failure shows names. */
+/* Compares names, so that a failure prints them. */
 #define check_status(expected, call)                                                               \
     assert_string_equal(rcm_status_name(expected), rcm_status_name(call))
 #define check_ok(call) check_status(RCM_OK, call)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The proof of the secret: who knows it passes, and nobody else by any of the known tricks. */
+/* The proof of the secret: a peer with the secret passes, and no other peer does by any known
+ * attack. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ static void test_unsupported(void **state) {
 
 enum { TOTAL = RCMI_AUTH_HELLO + RCMI_AUTH_MAC, STEPS = 50 };
 
-/* Steps both until both have ended; a side that ended, or failed, is not stepped again. */
+/* Steps both sides until both have ended. A side that ended or failed is not stepped again. */
 static void both_run(struct rcmi_auth *a, int fd_a, struct rcmi_auth *b, int fd_b,
                      rcm_status *ret_a, rcm_status *ret_b) {
     *ret_a = *ret_b = RCM_AGAIN;
@@ -87,7 +88,7 @@ static void check_pair(const char *secret_a, const char *secret_b, rcm_status ex
     both_run(&a, ends[0], &b, ends[1], &status_a, &status_b);
     check_status(expected, status_a);
     check_status(expected, status_b);
-    if (expected != RCM_OK) { /* failed stays failed */
+    if (expected != RCM_OK) { /* the failure is final */
         check_status(expected, rcmi_auth_step(&a, ends[0]));
         check_status(expected, rcmi_auth_step(&b, ends[1]));
     }
@@ -130,7 +131,7 @@ static void test_same_role(void **state) {
     }
 }
 
-/* What follows the proof at once belongs to the next reader. */
+/* Bytes directly behind the proof belong to the next reader. */
 static void test_reads_no_further(void **state) {
     (void)state;
     struct rcmi_auth a, b;
@@ -146,11 +147,11 @@ static void test_reads_no_further(void **state) {
     check_ok(rcmi_auth_step(&b, ends[1]));
     check_ok(rcmi_fd_read_full(ends[1], text, 4, rcmi_deadline_in(1000)));
     assert_string_equal(text, "data");
-    check_ok(rcmi_auth_step(&b, ends[1])); /* done stays done, and reads nothing */
+    check_ok(rcmi_auth_step(&b, ends[1])); /* the success is final, and nothing more is read */
     pair_close(ends);
 }
 
-/* ---- Peers played by hand -------------------------------------------------------------------- */
+/* ---- Fake peers ------------------------------------------------------------------------------ */
 
 static void take(int fd, uint8_t *buf, size_t len) {
     check_ok(rcmi_fd_read_full(fd, buf, len, rcmi_deadline_in(1000)));
@@ -160,7 +161,7 @@ static void give(int fd, const void *buf, size_t len) {
     check_ok(rcmi_fd_write_full(fd, buf, len, rcmi_deadline_in(1000)));
 }
 
-/* The wire format as auth.h has it, computed independently. */
+/* The wire format of auth.h, computed independently. */
 static void proof_make(const char *secret, char role, const uint8_t *nonce, const uint8_t *other,
                        uint8_t ret_mac[RCMI_AUTH_MAC]) {
     uint8_t text[15 + 1 + 32 + 32];
@@ -197,7 +198,7 @@ static void test_wire_format(void **state) {
     pair_close(ends);
 }
 
-/* Every single bit of the peer's proof counts. */
+/* Every bit of the peer's proof is checked. */
 static void test_flipped_bits(void **state) {
     (void)state;
     for (int bit = 0; bit < 256; bit += 5) {
@@ -217,7 +218,7 @@ static void test_flipped_bits(void **state) {
     }
 }
 
-/* A peer that sends back what it gets; with `disguise` it changes the role byte. */
+/* A peer that returns what it receives. With `disguise` it changes the role byte. */
 static void check_reflected(bool initiator, bool disguise) {
     struct rcmi_auth auth;
     int ends[2];
@@ -249,7 +250,7 @@ static void test_reflected(void **state) {
     check_reflected(false, true);
 }
 
-/* The bytes of a peer that knew the secret, sent again to a later handshake. */
+/* The bytes of a peer with the secret, replayed to a later handshake. */
 static void test_replayed(void **state) {
     (void)state;
     struct rcmi_auth a, b;
@@ -262,7 +263,7 @@ static void test_replayed(void **state) {
     both_run(&a, ends[0], &b, ends[1], &status_a, &status_b);
     check_ok(status_a);
     check_ok(status_b);
-    memcpy(recorded, a.out, TOTAL); /* all that the initiator sent */
+    memcpy(recorded, a.out, TOTAL); /* everything the initiator sent */
     pair_close(ends);
 
     pair_open(ends);
@@ -292,7 +293,7 @@ static void test_garbage(void **state) {
     memcpy(noise, "RCMAUTH1I", 9); /* only the proof is wrong */
     check_garbage(noise, sizeof noise);
     check_garbage("GET / HTTP/1.0\r\n\r\n", 18);
-    check_garbage("\0", 1); /* told at the first wrong byte */
+    check_garbage("\0", 1); /* rejected at the first wrong byte */
     check_garbage("RCMAUTH2", 8);
     check_garbage("RCMAUTH1X", 9);
 }
@@ -326,7 +327,7 @@ static void test_one_byte_at_a_time(void **state) {
     check_ok(status_a);
     check_ok(status_b);
     assert_int_equal(bytes, 2 * TOTAL);
-    assert_true(rounds > TOTAL); /* it did come one by one */
+    assert_true(rounds > TOTAL); /* the bytes came one by one */
     pair_close(left);
     pair_close(right);
 }
@@ -342,7 +343,7 @@ static void test_silent_peer(void **state) {
         check_status(RCM_AGAIN, rcmi_auth_step(&auth, ends[0]));
         assert_false(rcmi_auth_wants_write(&auth));
     }
-    give(ends[1], "RCMAUTH1A", 9); /* begins, and falls silent again */
+    give(ends[1], "RCMAUTH1A", 9); /* begins, and stops again */
     check_status(RCM_AGAIN, rcmi_auth_step(&auth, ends[0]));
     rcmi_fd_close(&ends[1]);
     check_status(RCM_ERR_PEER, rcmi_auth_step(&auth, ends[0]));
@@ -350,7 +351,8 @@ static void test_silent_peer(void **state) {
     pair_close(ends);
 }
 
-/* A socket that takes nothing yet: the step wants to write, and goes on when it can. */
+/* A socket that accepts nothing yet: the step waits for the socket, and goes on when it is
+ * writable. */
 static void test_full_socket(void **state) {
     (void)state;
     struct rcmi_auth a, b;

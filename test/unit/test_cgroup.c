@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits of control groups, from trees of files as the kernel has them: version 1 and 2, parents,
- * containers that see a part of the tree, fractions, swap, caches.
+ * Limits of control groups, from trees of files like the kernel's: versions 1 and 2, parents,
+ * containers that see part of the tree, fractions, swap, caches.
  */
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include "cgroup.h"
 #include "check.h"
 #include "error.h"
-#include "memory_room.h"
+#include "memory_check.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -101,7 +101,7 @@ static void test_cpus_2(void **state) {
     cpus_are(0.5, "/sys/fs/cgroup/pod/cpu.max");
     rcmi_cgroup_cpus(&outer);
     assert_true(outer.group != inner.group);
-    put("/sys/fs/cgroup/pod/cpu.max", "150000 100000\n"); /* of all boxes together */
+    put("/sys/fs/cgroup/pod/cpu.max", "150000 100000\n"); /* shared by all boxes */
     cpus_are(1.5, "/sys/fs/cgroup/pod/cpu.max");
     version_2("/");
     cpus_are(0, "");
@@ -197,7 +197,7 @@ static void test_memory_1(void **state) {
     room_is(5, 0, "/sys/fs/cgroup/memory/lxc/memory.limit_in_bytes");
 }
 
-/* Small amounts, too, come to an end where the limit is. */
+/* Small allocations too fail at the limit. */
 static void test_check(void **state) {
     size_t taken = 0;
     (void)state;

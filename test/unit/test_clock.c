@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deadlines: they saturate, round up, and pass; also in waits on condition variables. */
+/* Deadlines: they saturate, round up, and pass, also in waits on condition variables. */
 #include <limits.h>
 #include "check.h"
 #include "clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading, writing, polling; descriptors over sockets; shared memory. */
+/* Reading, writing, polling; descriptors passed over sockets; shared memory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ static void test_read_write(void **state) {
     check_status(RCM_ERR_SYSTEM, rcmi_fd_read(-1, buf, 1, &len));
 }
 
-/* SIGPIPE has its default action in this program: raised once, it would end it. */
+/* SIGPIPE has its default action here, so raising it would end the program. */
 static void check_gone(int reader, int writer, int *other) {
     char byte = 0;
     size_t len;
@@ -127,7 +127,7 @@ static void on_alarm(int signal) {
     (void)signal;
 }
 
-/* More than the socket holds at once, while a timer interrupts every system call it can. */
+/* More bytes than the socket holds, while a timer interrupts every system call it can. */
 static void test_full_through_signals(void **state) {
     (void)state;
     struct sigaction action = {.sa_handler = on_alarm}, old; /* no SA_RESTART */
@@ -210,7 +210,7 @@ static void test_pass_fds(void **state) {
     munmap(theirs, 4096);
     rcmi_fd_close(&got[0]);
 
-    /* four at once, none at all, and messages stay apart */
+    /* four at once, none at all, and separate messages */
     int four[4] = {ends[0], ends[1], STDERR_FILENO, ends[0]};
     check_ok(rcmi_send_fds(ends[0], "4", 1, four, 4));
     check_ok(rcmi_send_fds(ends[0], "0", 1, NULL, 0));
@@ -227,7 +227,7 @@ static void test_pass_fds(void **state) {
     assert_int_equal(fds_open(), before);
 }
 
-/* More descriptors than the receiver wants: refused, and none is left open. */
+/* More descriptors than the receiver accepts: rejected, and none stays open. */
 static void test_pass_too_many(void **state) {
     (void)state;
     int ends[2], got[4], nfds;
@@ -248,7 +248,8 @@ static void test_pass_too_many(void **state) {
     pair_close(ends);
 }
 
-/* This process may not have as many as come: that is no fault of the sender's. */
+/* This process may not open all of the received descriptors. The sender is not reported as the
+ * cause. */
 static void test_pass_without_room(void **state) {
     (void)state;
     int ends[2], got[4], nfds;
@@ -341,7 +342,7 @@ static void test_memfd_unsealed(void **state) {
     rcmi_fd_close(&fd);
     int ends[2];
     pair_open(ends);
-    check_status(RCM_ERR_PROTOCOL, rcmi_memfd_size(ends[0], &len)); /* no memory at all */
+    check_status(RCM_ERR_PROTOCOL, rcmi_memfd_size(ends[0], &len)); /* not a memory file */
     pair_close(ends);
     check_status(RCM_ERR_PROTOCOL, rcmi_memfd_size(-1, &len));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Items by key (base/keyed.h): each step of a random sequence against a plain array. */
+/* Items by key (base/keyed.h): each step of a random sequence is compared with a plain array. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@ enum { ITEMS = 400, STEPS = 40000 };
 
 struct thing {
     struct rcmi_keyed_item item;
-    uint64_t added; /* step, 0: it is in none */
+    uint64_t added; /* number of the step; 0: not listed */
 };
 
 static struct thing things[ITEMS];
@@ -27,7 +27,7 @@ static struct rcmi_key key_of(unsigned keys) {
     return (struct rcmi_key){{any(keys), any(2) ? UINT64_MAX : 0}};
 }
 
-/* What find shall find. */
+/* The expected result of find. */
 static struct rcmi_keyed_item *first_of(struct rcmi_key key) {
     struct thing *first = NULL;
     for (int i = 0; i < ITEMS; i++)

@@ -33,10 +33,10 @@ static void log_lines(void) {
     rcmi_log_lines(RCMI_LOG_WARN, "one\n  two\n");
     rcmi_log_lines(RCMI_LOG_WARN, "not ended");
     rcmi_log_lines(RCMI_LOG_WARN, "");
-    rcmi_log_lines(RCMI_LOG_INFO, "not asked for\n");
+    rcmi_log_lines(RCMI_LOG_INFO, "suppressed\n");
 }
 
-/* What fn writes to stderr under RINGCOMM_LOG=level (NULL: not set). */
+/* What fn writes to stderr with RINGCOMM_LOG=level (NULL: unset). */
 static void capture(const char *level, void (*fn)(void), char *ret_text, size_t size) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -118,7 +118,7 @@ static void test_lines(void **state) {
                               "ringcomm [rank 2] warning: not ended\n");
 }
 
-/* With stderr a pipe that nobody reads, SIGPIPE would kill the child. */
+/* stderr is a pipe without a reader, so SIGPIPE would kill the child. */
 static void test_no_sigpipe(void **state) {
     (void)state;
     int ends[2];
@@ -129,7 +129,7 @@ static void test_no_sigpipe(void **state) {
     if (pid == 0) {
         alarm(20);
         dup2(ends[1], STDERR_FILENO);
-        rcmi_log(RCMI_LOG_ERROR, "nobody hears this");
+        rcmi_log(RCMI_LOG_ERROR, "not readable");
         _exit(7);
     }
     close(ends[1]);
@@ -139,7 +139,7 @@ static void test_no_sigpipe(void **state) {
     assert_int_equal(WEXITSTATUS(status), 7);
 }
 
-/* With stderr a file that may not grow, SIGXFSZ would kill it. */
+/* stderr is a file that may not grow, so SIGXFSZ would kill the child. */
 static void test_no_sigxfsz(void **state) {
     (void)state;
     FILE *file = tmpfile();
@@ -152,7 +152,7 @@ static void test_no_sigxfsz(void **state) {
         dup2(fileno(file), STDERR_FILENO);
         if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0}) != 0)
             _exit(1);
-        rcmi_log(RCMI_LOG_ERROR, "nobody reads this");
+        rcmi_log(RCMI_LOG_ERROR, "not writable");
         _exit(sigpending(&pending) == 0 && !sigismember(&pending, SIGXFSZ) ? 7 : 1);
     }
     fclose(file);
@@ -163,15 +163,15 @@ static void test_no_sigxfsz(void **state) {
 }
 
 static void log_cleaned(void) {
-    rcmi_log(RCMI_LOG_ERROR, "rank 1 said %s", "\x1b[2J\nringcomm error: forged");
+    rcmi_log(RCMI_LOG_ERROR, "rank 1 wrote %s", "\x1b[2J\nringcomm error: forged");
 }
 
-/* Nobody's words make a line of their own. */
+/* Quoted text cannot start a line of its own. */
 static void test_cleaned(void **state) {
     char text[256];
     (void)state;
     capture("error", log_cleaned, text, sizeof text);
-    assert_string_equal(text, "ringcomm error: rank 1 said ?[2J?ringcomm error: forged\n");
+    assert_string_equal(text, "ringcomm error: rank 1 wrote ?[2J?ringcomm error: forged\n");
 }
 
 static void test_rate(void **state) {
@@ -180,7 +180,7 @@ static void test_rate(void **state) {
     (void)state;
     assert_true(rcmi_log_rate_allows(&rate, more));
     assert_string_equal(more, "");
-    rate.next_ns += INT64_C(3600) * 1000000000; /* the second will not pass meanwhile */
+    rate.next_ns += INT64_C(3600) * 1000000000; /* so that the second does not pass meanwhile */
     for (int i = 0; i < 17; i++)
         assert_false(rcmi_log_rate_allows(&rate, more));
     rate.next_ns = 0;
@@ -188,7 +188,7 @@ static void test_rate(void **state) {
     assert_string_equal(more, " (and 17 more)");
 }
 
-/* ---- A function of the program's ------------------------------------------------------------- */
+/* ---- The program's log function -------------------------------------------------------------- */
 
 struct got {
     char text[2048];
@@ -201,7 +201,7 @@ struct got {
 static void got_line(void *arg, enum rcm_log_level level, int rank, const char *text) {
     struct got *got = arg;
     const size_t used = strlen(got->text);
-    assert_false(atomic_exchange(&got->inside, true)); /* one at a time */
+    assert_false(atomic_exchange(&got->inside, true)); /* one call at a time */
     assert_null(strchr(text, '\n'));
     snprintf(got->text + used, sizeof got->text - used, "%d:%.100s|", (int)level, text);
     got->lines++;
@@ -263,7 +263,8 @@ static void *log_many(void *arg) {
     return NULL;
 }
 
-/* None comes once it is unset, and none is lost before. A child has it, whoever was in it. */
+/* No line comes after the function is unset, and none is lost before. A forked child can log even
+ * if a thread was inside the function. */
 static void log_from_threads(void) {
     struct got got = {.lines = 0};
     pthread_t threads[THREADS];

@@ -37,7 +37,7 @@ static int ready_eventfd(void) {
 struct reader {
     struct rcmi_watch watch;
     struct rcmi_loop *loop;
-    struct reader *victim; /* unwatched, closed and freed by the first that runs */
+    struct reader *victim; /* the first callback unwatches, closes and frees it */
     _Atomic int *count;
 };
 
@@ -75,20 +75,20 @@ static void test_watch_fails(void **state) {
     struct rcmi_watch watch = {.fd = -1};
     check_status(RCM_ERR_SYSTEM, rcmi_loop_watch(loop, &watch, EPOLLIN));
     assert_false(watch.active);
-    rcmi_loop_unwatch(loop, &watch); /* of one that is not watched: nothing */
+    rcmi_loop_unwatch(loop, &watch); /* not watched: no effect */
     rcmi_loop_destroy(loop);
     rcmi_loop_destroy(NULL);
 }
 
-/* Both are ready before the loop starts, so both are in the first batch; whichever runs first
- * removes the other, which must then not be called (it is freed memory). */
+/* Both are ready before the loop starts, so both are in the first batch. The first to run removes
+ * the other, which must not be called (it is freed memory). */
 static void reader_kill(void *arg, uint32_t events) {
     (void)events;
     struct reader *reader = arg, *victim = reader->victim;
     rcmi_loop_unwatch(reader->loop, &victim->watch);
     close(victim->watch.fd);
     free(victim);
-    rcmi_loop_unwatch(reader->loop, &reader->watch); /* its own, too */
+    rcmi_loop_unwatch(reader->loop, &reader->watch); /* its own watch too */
     close(reader->watch.fd);
     _Atomic int *count = reader->count;
     free(reader);
@@ -120,8 +120,8 @@ static void test_unwatch_other(void **state) {
     rcmi_loop_destroy(loop);
 }
 
-/* Unwatched and watched again in one callback: the event of the first watch is dropped, that of
- * the second comes. */
+/* Unwatched and watched again in one callback: the event of the first watch is dropped, that of the
+ * second arrives. */
 static void reader_renew(void *arg, uint32_t events) {
     struct reader *reader = arg;
     (void)events;
@@ -163,7 +163,7 @@ static void count_oneshot(void *arg, uint32_t events) {
     atomic_fetch_add((_Atomic int *)arg, 1);
 }
 
-/* With EPOLLONESHOT a ready descriptor speaks once, and again after each rearm from any thread. */
+/* With EPOLLONESHOT a ready descriptor reports once, and again after each rearm from any thread. */
 static void test_rearm(void **state) {
     (void)state;
     struct rcmi_loop *loop;
@@ -226,11 +226,11 @@ static void test_timer_order(void **state) {
         alarms[i].timer.arg = &alarms[i];
         rcmi_loop_timer(loop, &alarms[i].timer, RCMI_NEVER);
     }
-    for (int i = 0; i < COUNT; i++) /* set again: moves */
+    for (int i = 0; i < COUNT; i++) /* set again, to another time */
         rcmi_loop_timer(loop, &alarms[i].timer, now + ms[i] * 1000000);
     rcmi_loop_timer_stop(loop, &alarms[3].timer);
     rcmi_loop_timer_stop(loop, &alarms[5].timer);
-    rcmi_loop_timer_stop(loop, &alarms[5].timer); /* twice is once */
+    rcmi_loop_timer_stop(loop, &alarms[5].timer); /* no effect the second time */
     check_ok(rcmi_loop_start(loop));
     assert_true(await_int(&board.fired, LEFT));
     rcmi_loop_call(loop, nothing, NULL);
@@ -247,8 +247,8 @@ static void alarm_repeat(void *arg) {
         rcmi_loop_timer(alarm->loop, &alarm->timer, 0);
 }
 
-/* A timer that always starts itself again for a time in the past: descriptors, calls and the
- * other timers get their turn all the same. */
+/* A timer that always restarts itself for a past time. Descriptors, calls and other timers still
+ * get their turn. */
 static void test_timer_starves_nobody(void **state) {
     (void)state;
     struct rcmi_loop *loop;
@@ -273,7 +273,7 @@ static void test_timer_starves_nobody(void **state) {
     close(reader.watch.fd);
 }
 
-/* A timer stops another that is due in the same round. */
+/* A timer that stops another one due in the same round. */
 struct stopper {
     struct rcmi_timer timer;
     struct rcmi_loop *loop;
@@ -313,7 +313,7 @@ enum { CALLERS = 4, CALLS = 2000 };
 
 struct callers {
     struct rcmi_loop *loop;
-    int plain; /* written on the loop's thread only: no atomic needed if calls are serial */
+    int plain; /* on the loop's thread only: needs no atomic if calls are serial */
     int wrong_thread;
 };
 
@@ -326,7 +326,7 @@ static void caller_count(void *arg) {
 
 static void caller_nested(void *arg) {
     struct callers *callers = arg;
-    rcmi_loop_call(callers->loop, caller_count, callers); /* already there: runs directly */
+    rcmi_loop_call(callers->loop, caller_count, callers); /* on the loop's thread: runs directly */
 }
 
 static void *caller_run(void *arg) {
@@ -381,7 +381,7 @@ enum { WAKES = 5000 };
 
 struct ticker {
     _Atomic int published, seen, ticks;
-    int busy; /* rounds without sleep still wanted; the loop's thread's */
+    int busy; /* remaining rounds without sleep; used by the loop's thread */
 };
 
 static rcmi_deadline ticker_tick(void *arg) {
@@ -391,7 +391,7 @@ static rcmi_deadline ticker_tick(void *arg) {
     return ticker->busy-- > 0 ? 0 : RCMI_NEVER;
 }
 
-/* Each wake must lead to a tick that sees what was published before it. */
+/* Each wake must lead to a tick that sees the data published before it. */
 static void test_wake(void **state) {
     (void)state;
     struct rcmi_loop *loop;
@@ -416,7 +416,7 @@ static void *wake_often(void *arg) {
     return NULL;
 }
 
-/* A storm of wakes from two threads ends with a tick after the last one, and then with sleep. */
+/* Many wakes from two threads end with a tick after the last one, then with sleep. */
 static void test_wake_storm(void **state) {
     (void)state;
     struct rcmi_loop *loop;
@@ -447,7 +447,7 @@ static void test_wake_from_process(void **state) {
     check_ok(rcmi_loop_start(loop));
     assert_true(await_int(&ticker.ticks, 1));
     for (int i = 1; i <= 5; i++) {
-        usleep(5000); /* asleep by now, most likely */
+        usleep(5000); /* probably asleep by now */
         int before = atomic_load(&ticker.ticks);
         pid_t pid = fork();
         assert_true(pid >= 0);
@@ -463,7 +463,7 @@ static void test_wake_from_process(void **state) {
     rcmi_loop_destroy(loop);
 }
 
-/* 0 from tick means another round at once; NEVER means sleep: idle costs nothing. */
+/* tick returns 0 for another round at once, NEVER for sleep: an idle loop uses no CPU. */
 static void test_tick(void **state) {
     (void)state;
     struct rcmi_loop *loop;
@@ -490,7 +490,7 @@ static void test_start_stop(void **state) {
     }
 }
 
-/* The end comes at any moment of a round. */
+/* The loop can end at any point of a round. */
 static void test_end_in_a_round(void **state) {
     (void)state;
     for (int i = 0; i < 3000; i++) {
@@ -506,7 +506,7 @@ static void test_end_in_a_round(void **state) {
     }
 }
 
-/* The child frees its copy without harm to the parent's loop and its watches. */
+/* The child frees its copy without effect on the parent's loop and watches. */
 static void test_fork(void **state) {
     (void)state;
     struct rcmi_loop *loop;

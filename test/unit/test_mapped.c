@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which memory can be read: holes, protection, lengths beyond all memory. */
+/* Detection of readable memory: holes, protection, lengths beyond the address space. */
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>

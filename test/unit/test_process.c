@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a process sees of another one whose clocks, process numbers or /proc are of other
- * namespaces: a living process is never said to have ended, and one that ended is where that can be
- * known. Needs root; exit status 77 without.
+ * The state of another process whose clocks, pids or /proc belong to other namespaces. A living
+ * process is never reported as ended. An ended process is reported as ended where that can be
+ * determined. Needs root; exit status 77 without.
  */
 #include "process.h"
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define CLONE_NEWTIME 0x00000080
 #endif
 
-/* Also in children, which cannot leave by cmocka's way. */
+/* Works in children too, which must not use cmocka's exit path. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -31,7 +31,7 @@
     } while (0)
 #define CHECK_EQ(a, b) CHECK((a) == (b))
 
-/* What a child found, in memory of both. */
+/* A child's results, in shared memory. */
 struct found {
     struct rcmi_process self;
     enum rcmi_process_state state, own;
@@ -47,7 +47,7 @@ static bool write_text(const char *path, const char *text) {
     return done;
 }
 
-/* Runs fn in a child, which is left alive until child_end, once it has found something. */
+/* Runs fn in a child and returns when it has results. The child stays alive until child_end. */
 static int child_begin(void (*fn)(void *arg), void *arg) {
     found->ready = found->go_on = 0;
     const int child = fork();
@@ -71,7 +71,7 @@ static void child_end(int child) {
     CHECK_EQ(status, 0);
 }
 
-/* Runs the test in a process of its own, whose namespaces are nobody else's. */
+/* Runs the test in a process of its own with its own namespaces. */
 static void apart(void (*fn)(void)) {
     int status;
     const int child = fork();
@@ -117,7 +117,7 @@ static void test_time(void) {
     apart(time_differs);
 }
 
-/* By one clock a number that is used again is another process. */
+/* A reused pid with another start time is another process. */
 static void test_number_again(void) {
     struct rcmi_process other;
     const int child = child_begin(look_back, &(struct rcmi_process){.pid = 1});
@@ -128,21 +128,21 @@ static void test_number_again(void) {
     child_end(child);
 }
 
-/* ---- Numbers -------------------------------------------------------------------------------- */
+/* ---- Pids ------------------------------------------------------------------------------------ */
 
 static void look_from_second(void *arg) {
     struct rcmi_process first = *(struct rcmi_process *)arg;
-    first.start = 12345; /* as the first would tell it, if it had a /proc of its own */
+    first.start = 12345; /* as reported with a /proc of its own */
     look_back(&first);
 }
 
-/* Process 1 of a namespace, whose /proc is another one's, and shows another process 1. */
+/* Process 1 of a namespace with another namespace's /proc, which shows another process 1. */
 static void first_with_other_proc(void *arg) {
     struct rcmi_process first;
     (void)arg;
     rcmi_process_self(&first);
     CHECK_EQ(first.pid, 1);
-    CHECK_EQ(first.start, 0); /* not that of the other's process 1 */
+    CHECK_EQ(first.start, 0); /* not the start time of the other process 1 */
     CHECK_EQ(rcmi_process_look(&first), RCMI_PROCESS_SELF);
     struct found *outer = found;
     found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -173,7 +173,7 @@ static void hide_others(void *other) {
     look_back(other);
 }
 
-/* Processes of other users are not in /proc. */
+/* Processes of other users are hidden in /proc. */
 static void test_hidden(void) {
     struct rcmi_process self;
     rcmi_process_self(&self);
@@ -185,11 +185,11 @@ static void test_hidden(void) {
 
 /* ---- Machines ------------------------------------------------------------------------------- */
 
-/* A machine that was cloned while it ran has the boot id and the namespaces of the other. */
+/* A machine that was cloned while running has the same boot id and namespaces as the original. */
 static void test_cloned_machine(void) {
     struct rcmi_process other;
     rcmi_process_self(&other);
-    other.pid = 0x3fffffff; /* nobody's here */
+    other.pid = 0x3fffffff; /* no such process */
     CHECK_EQ(rcmi_process_look(&other), RCMI_PROCESS_ENDED);
     snprintf(other.host, sizeof(other.host), "clone");
     CHECK_EQ(rcmi_process_look(&other), RCMI_PROCESS_ELSEWHERE);

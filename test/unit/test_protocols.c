@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rcm_protocol_at: the constants of this process, and what RINGCOMM_TUNING and RINGCOMM_PROTOCOL
- * make of them. */
+/* rcm_protocol_at: the constants of this process, as changed by RINGCOMM_TUNING and
+ * RINGCOMM_PROTOCOL. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static int environment_clear(void **state) {
     return 0;
 }
 
-/* The one of that name. */
+/* The entry of that name. */
 static struct rcm_protocol_info find(const char *name) {
     struct rcm_protocol_info info = RCM_PROTOCOL_INFO_INIT;
     for (size_t i = 0; i < MAX; i++) {
@@ -51,7 +51,7 @@ static void check_built_in(const char *name) {
     assert_int_equal(strncmp(info.origin, "built in for ", 13), 0);
 }
 
-/* Every one has a name of its own, for either state of sharing, and the built-in value. */
+/* Every entry has a unique name, for either state of sharing, and the built-in value. */
 static void test_built_in(void **state) {
     (void)state;
     char names[MAX][64];
@@ -84,7 +84,7 @@ static void test_variable(void **state) {
     check_built_in("get.roomy");
 }
 
-/* What is set to the value that is built in is set all the same. */
+/* A constant set to its built-in value still counts as set. */
 static void test_set_to_default(void **state) {
     (void)state;
     char text[128];
@@ -108,7 +108,7 @@ static void test_file_and_variable(void **state) {
     check_built_in("copy_vectors.roomy");
 }
 
-/* The file has prices and named algorithms too. */
+/* The file contains costs and named algorithms too. */
 static void test_whole_file(void **state) {
     (void)state;
     tuning_write("shm_hop.roomy = 0.5   # us\nall_reduce = ring:0-8K,two_shot:8K-\nget=never\n");
@@ -117,7 +117,7 @@ static void test_whole_file(void **state) {
     check("get.roomy", "never", "RINGCOMM_TUNING");
 }
 
-/* What rcm_init says of it. */
+/* The error of rcm_init. */
 static void init_alone(char *text, size_t cap) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     rcm_comm *comm = NULL;
@@ -159,7 +159,7 @@ static void test_mistakes(void **state) {
     assert_int_equal(mkfifo(tuning, 0600), 0);
     setenv("RINGCOMM_TUNING", tuning, 1);
     check_refused("is no regular file");
-    assert_int_equal(unlink(tuning), 0); /* the next one writes it anew */
+    assert_int_equal(unlink(tuning), 0); /* the next call writes it again */
 }
 
 static void test_sizes(void **state) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The start queue (api/work/queue.h) alone: which works start when. */
+/* The start queue (api/work/queue.h) on its own: which works start when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Starts all that may; the number of the next one. */
+/* Starts all works that may start. Returns the number of the next one. */
 static int start_all(void) {
     const struct rcm_work *work;
     int next = 0;
@@ -35,7 +35,7 @@ static int start_all(void) {
     return next;
 }
 
-/* Where the list has a work. */
+/* The list's pointer to a work. */
 static struct rcm_work **at(int i) {
     struct rcm_work **at = &queue.first;
     while (*at && *at != &works[i])
@@ -52,13 +52,13 @@ static void test_bound(void **state) {
     (void)state;
     assert_int_equal(start_all(), RCMI_RUNNING_MAX);
     finish(5);
-    finish(RCMI_RUNNING_MAX - 1); /* the last that started: what waits is behind another one */
+    finish(RCMI_RUNNING_MAX - 1); /* the last started one: waiting works now follow another one */
     finish(0);
     assert_int_equal(start_all(), RCMI_RUNNING_MAX + 3);
     assert_int_equal(queue.running, RCMI_RUNNING_MAX);
 }
 
-/* Two that keep half of what may be kept each, and one that keeps more. */
+/* Two works that each hold half of the allowed bytes, and one that holds more. */
 static void test_bytes(void **state) {
     const size_t half = RCMI_RUNNING_BYTES / 2;
     (void)state;
@@ -77,7 +77,7 @@ static void test_bytes(void **state) {
     assert_null(rcmi_queue_next(&queue));
     finish(2);
     assert_int_equal(queue.bytes, 0);
-    assert_ptr_equal(rcmi_queue_next(&queue), &works[3]); /* whatever it keeps */
+    assert_ptr_equal(rcmi_queue_next(&queue), &works[3]); /* whatever it holds */
 }
 
 static void test_drains(void **state) {
@@ -87,10 +87,10 @@ static void test_drains(void **state) {
     finish(1);
     assert_int_equal(start_all(), 0);
     finish(0);
-    assert_int_equal(start_all(), RCMI_RUNNING_MAX + 2); /* it, and those behind it */
+    assert_int_equal(start_all(), RCMI_RUNNING_MAX + 2); /* the draining work and those after it */
 }
 
-/* Tickets of all stages come before those of what was issued later. */
+/* Tickets of all stages precede those of works issued later. */
 static void test_stages(void **state) {
     struct rcmi_stages stages = {.next = NULL};
     (void)state;
@@ -101,11 +101,11 @@ static void test_stages(void **state) {
     assert_int_equal(start_all(), 0);
     rcmi_queue_release(&queue);
     assert_int_equal(start_all(), 6);
-    finish(5); /* without a last one */
+    finish(5); /* ends before its last stage */
     assert_int_equal(start_all(), RCMI_RUNNING_MAX + 2);
 }
 
-/* One that cannot start is taken out of the middle. */
+/* A work that cannot start is removed from the middle. */
 static void test_refused(void **state) {
     (void)state;
     assert_int_equal(start_all(), RCMI_RUNNING_MAX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of settings, numbers in them, and where the secret comes from. */
+/* The table of settings, their numbers, and the sources of the secret. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "check.h"
 #include "auth.h"
 #include "numbers.h"
-#include "setting_names.h"
+#include "unknown_settings.h"
 #include "settings.h"
 
 static void test_size_parser(void **state) {
@@ -90,14 +90,14 @@ static rcm_status slot_memory(int64_t *ret_value) {
     return rcmi_setting_size("RINGCOMM_SLOT_MEMORY", 1 << 20, INT64_MAX, ret_value);
 }
 
-/* Each kind of number has its suffixes, and refuses those of others. NULL: not set. */
+/* Each kind of number accepts its suffixes and rejects others. NULL: unset. */
 static void test_kinds(void **state) {
     (void)state;
     static const struct {
         const char *name;
         number_fn get;
         const char *text;
-        int64_t value; /* -2: refused */
+        int64_t value; /* -2: rejected */
     } cases[] = {
         {"RINGCOMM_PEER_TIMEOUT", peer_timeout, NULL, 15000},
         {"RINGCOMM_PEER_TIMEOUT", peer_timeout, "20", 20000},
@@ -157,7 +157,8 @@ static void test_kinds(void **state) {
     }
 }
 
-/* Capitals mean the same, also where the locale has another small I; what is kept stays valid. */
+/* Capital letters are accepted, also in a locale with another lower-case i. Stored values stay
+ * valid. */
 static void test_capitals(void **state) {
     (void)state;
     setenv("RINGCOMM_TRANSPORT", "SHM,Tcp", 1);
@@ -169,7 +170,7 @@ static void test_capitals(void **state) {
     assert_string_equal(kept, "shm,tcp");
     setenv("RINGCOMM_LOG", "INFO", 1);
     assert_string_equal(rcmi_setting("RINGCOMM_LOG"), "info");
-    setenv("RINGCOMM_HOST_ID", "Node7", 1); /* a name of the user's */
+    setenv("RINGCOMM_HOST_ID", "Node7", 1); /* a name chosen by the user */
     assert_string_equal(rcmi_setting("RINGCOMM_HOST_ID"), "Node7");
     unsetenv("RINGCOMM_TRANSPORT");
     unsetenv("RINGCOMM_LOG");
@@ -245,7 +246,7 @@ static void test_secret(void **state) {
     unsetenv("RINGCOMM_SECRET");
 }
 
-/* Every row is shown once, with help; values and origins follow the environment. */
+/* Every setting is listed once, with help. Values and sources follow the environment. */
 static void test_shown(void **state) {
     (void)state;
     struct rcm_setting row;
@@ -280,7 +281,7 @@ static void test_shown(void **state) {
     unsetenv("RINGCOMM_SLOTS");
 }
 
-/* What is a number has a default that parses as one. */
+/* Every number has a default that can be parsed. */
 static void test_number_defaults(void **state) {
     (void)state;
     static const char *const names[] = {"RINGCOMM_TIMEOUT", "RINGCOMM_PEER_TIMEOUT",
@@ -294,7 +295,7 @@ static void test_number_defaults(void **state) {
     }
 }
 
-/* Less where there are many ranks; what is set holds for all. */
+/* The default is smaller with many ranks. A set value applies to any number of ranks. */
 static void test_slot_bytes(void **state) {
     static const struct {
         int nranks;
@@ -319,7 +320,7 @@ static void test_slot_bytes(void **state) {
     unsetenv("RINGCOMM_SLOT_BYTES");
 }
 
-/* What the warnings of settings without effect write to stderr. */
+/* The warnings about settings without effect. */
 static void capture_names(char *ret_text, size_t size) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -335,8 +336,8 @@ static void capture_names(char *ret_text, size_t size) {
     ret_text[got] = '\0';
 }
 
-/* The name, the nearest one, never the value. What begins otherwise or is a tool's is no
- * mistake. */
+/* The warning contains the name and the nearest known name, never the value. Other prefixes and
+ * settings of tools are not reported. */
 static void test_misspelt(void **state) {
     (void)state;
     static const char *const names[][2] = {{"RINGCOMM_TIMEOUTS", "RINGCOMM_TIMEOUT"},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses, listening, accepting and connecting: IPv4, IPv6 where there is any, abstract Unix. */
+/* Addresses, listening, accepting and connecting: IPv4, IPv6 if the machine has it, abstract
+ * Unix. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -34,7 +35,7 @@ static uint16_t port_of(const struct rcmi_sockaddr *addr) {
     return ntohs(in6.sin6_port);
 }
 
-/* A connection both ways between a listener and a fd that was started to it. */
+/* Exchanges bytes between a listener and a descriptor that connects to it. */
 static void check_talk(int listener, int client) {
     int server = -1;
     char byte = 0;
@@ -55,7 +56,7 @@ static void check_talk(int listener, int client) {
     rcmi_fd_close(&server);
 }
 
-/* The loopback address of a host has a listener, a client, and nobody once the listener closed. */
+/* On a loopback address: a listener, a client, and no connection once the listener is closed. */
 static void check_inet(const char *host, const char *text_format) {
     struct rcmi_sockaddr addr;
     int listener = -1, client = -1, none = -1;
@@ -96,7 +97,7 @@ static void test_ipv4(void **state) {
     check_inet("127.0.0.1", "127.0.0.1:%d");
 }
 
-/* Whether this machine has an IPv6 loopback address. */
+/* True if this machine has an IPv6 loopback address. */
 static bool ipv6_there(void) {
     struct rcmi_sockaddr addr;
     int fd = -1;
@@ -113,7 +114,7 @@ static void test_ipv6(void **state) {
     check_inet("[::1]", "[::1]:%d");
 }
 
-/* The any-address takes IPv4 clients always, and IPv6 clients where there are any. */
+/* The any-address accepts IPv4 clients, and IPv6 clients if the machine has IPv6. */
 static void test_any(void **state) {
     (void)state;
     struct rcmi_sockaddr any, to;
@@ -154,11 +155,12 @@ static void test_resolve(void **state) {
     longest[sizeof longest - 1] = '\0';
     check_status(RCM_ERR_INVALID, rcmi_resolve(longest, 1, 0, &addr));
     memset(&addr, 0, sizeof addr);
-    assert_non_null(rcmi_sockaddr_text(&addr, text)); /* no address: still some text */
+    assert_non_null(rcmi_sockaddr_text(&addr, text)); /* not an address, but still printable */
     assert_true(strlen(text) > 0);
 }
 
-/* A socket may meet itself when it connects to a port nobody listens on; that is no connection. */
+/* A socket that connects to a port without listener may connect to itself. That is not a
+ * connection. */
 static void test_connected_to_itself(void **state) {
     (void)state;
     struct rcmi_sockaddr addr;
@@ -174,7 +176,7 @@ static void test_connected_to_itself(void **state) {
     rcmi_fd_close(&fd);
 }
 
-/* A listener that takes one connection and looks at none: the next ones wait. */
+/* A listener with a full backlog: further connects wait. */
 static void test_not_connected_yet(void **state) {
     (void)state;
     struct rcmi_sockaddr addr;
@@ -194,7 +196,7 @@ static void test_not_connected_yet(void **state) {
     check_status(RCM_ERR_SYSTEM, rcmi_connect_result(-1));
 }
 
-/* It was made, and reset before anybody looked; the socket's error has been asked for once. */
+/* The connection was reset after it was made. The socket's error can be read only once. */
 static void test_connection_reset(void **state) {
     (void)state;
     struct rcmi_sockaddr addr;

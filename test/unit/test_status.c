@@ -128,7 +128,7 @@ static void check_cleaned(const char *from, const char *to) {
     assert_string_equal(text, to);
 }
 
-/* What a peer said may be quoted: it does not move the cursor of whoever reads it. */
+/* Quoted text of a peer cannot contain terminal control sequences. */
 static void test_error_cleaned(void **state) {
     (void)state;
     check_cleaned("", "");
@@ -136,7 +136,7 @@ static void test_error_cleaned(void **state) {
     check_cleaned("\x1b[2Ja\r\n\tb\x7f", "?[2Ja???b?");
     check_cleaned("\x9b"
                   "2J",
-                  "?2J"); /* one byte, as an 8-bit terminal takes it */
+                  "?2J"); /* one byte, as 8-bit terminals interpret it */
     check_cleaned("a\xc2\x9b"
                   "2J",
                   "a??2J"); /* the same as UTF-8 */
@@ -144,10 +144,10 @@ static void test_error_cleaned(void **state) {
                   "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x99\x82");
     check_cleaned("cut \xe2\x82", "cut ??");
     check_cleaned("\xc0\x9b \xff\xfe\x80", "?? ???");
-    rcmi_fail(RCM_ERR_PEER, 0, "rank %d said %s", 3, "\x1b[31mhello\n");
-    assert_string_equal(rcm_last_error(), "rank 3 said ?[31mhello?");
+    rcmi_fail(RCM_ERR_PEER, 0, "rank %d wrote %s", 3, "\x1b[31mhello\n");
+    assert_string_equal(rcm_last_error(), "rank 3 wrote ?[31mhello?");
     rcmi_fail_context("on host %s", "a\nb");
-    assert_string_equal(rcm_last_error(), "on host a?b: rank 3 said ?[31mhello?");
+    assert_string_equal(rcm_last_error(), "on host a?b: rank 3 wrote ?[31mhello?");
 }
 
 static void test_status_of_errno(void **state) {

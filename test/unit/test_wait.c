@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bells: no wake-up is lost between threads, between processes, or to an engine that sleeps in
- * poll; deadlines hold. Pauses: their budget follows the CPUs and the setting.
+ * Doorbells: no wake-up is lost between threads, between processes, or for an engine that sleeps in
+ * poll, and deadlines are kept. Pauses: their budget depends on the CPUs and the setting.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,19 +21,19 @@
 
 enum { ROUNDS = 20000, LOST_MS = 10000 };
 
-/* Two sides take turns; side 0 begins. Each has a doorbell of its own, as a process has. */
+/* Two sides alternate; side 0 begins. Each has its own doorbell, as a process has. */
 struct table {
     struct rcmi_doorbell doorbells[2];
-    _Alignas(RCMI_LINE) _Atomic uint32_t turns[2]; /* side i has made so many */
+    _Alignas(RCMI_LINE) _Atomic uint32_t turns[2]; /* turns made by side i */
     uint32_t plain[2];                             /* written before the turn, read after it */
-    int eventfd[2]; /* -1: sleep on the futex, else in poll as an engine */
+    int eventfd[2]; /* -1: sleeps on the futex; else in poll as an engine */
 };
 
 struct side {
     struct table *table;
     int number;
     bool pause; /* spin and yield before sleeping */
-    int failed; /* 0, or the line that noticed */
+    int failed; /* 0, or the line that failed */
 };
 
 static bool turn_came(struct table *table, int other, uint32_t turn) {
@@ -69,7 +69,7 @@ static void side_await(struct side *side, uint32_t turn) {
         if (rcmi_pause(&pause))
             continue;
         side_sleep(side, turn, lost);
-        /* It slept to the deadline: the turn never came, or the wake-up for it was lost. */
+        /* It slept until the deadline: the turn did not come, or its wake-up was lost. */
         if (rcmi_deadline_passed(lost))
             side->failed = __LINE__;
     }
@@ -215,13 +215,13 @@ static void test_many_sleepers(void **state) {
     assert_int_equal(atomic_load(&sleepers.doorbell.armed), 0);
 }
 
-/* ---- Arming against ringing, at the same moment --------------------------------------------- */
+/* ---- Arming and ringing at the same moment --------------------------------------------------- */
 
 /*
- * Both sides meet, then at once one arms and looks, the other publishes and rings. If the sleeper
- * saw nothing, the ringer must have moved the word; else it would have slept for ever. This is
- * what the fences are for; without them it mostly goes wrong within these two seconds if two
- * CPUs are free. Stops after RACE_MS, or RACES.
+ * Both sides meet. Then one arms and checks the condition, while the other publishes it and rings.
+ * If the sleeper did not see the condition, the ringer must have changed the word, or the sleeper
+ * would never wake. The fences ensure this. Without them the test usually fails within these two
+ * seconds if two CPUs are free. Stops after RACE_MS or RACES.
  */
 enum { RACES = 400000, RACE_MS = 2000 };
 
@@ -229,11 +229,11 @@ struct race {
     struct rcmi_doorbell doorbell;
     _Alignas(RCMI_LINE) _Atomic uint32_t round;     /* begun by the sleeper */
     _Alignas(RCMI_LINE) _Atomic uint32_t published; /* the condition */
-    _Alignas(RCMI_LINE) _Atomic uint32_t rung;      /* rounds the ringer has finished */
+    _Alignas(RCMI_LINE) _Atomic uint32_t rung;      /* rounds that the ringer has finished */
     _Alignas(RCMI_LINE) _Atomic bool stop;
 };
 
-/* The partner may have no CPU just now: gives ours away after a while. */
+/* The partner may have no CPU, so this yields after a while. */
 static void race_spin(uint32_t *spins) {
     if (++*spins % 1000 == 0)
         sched_yield();
@@ -265,7 +265,7 @@ static void test_race(void **state) {
         uint32_t spins = 0;
         round++;
         atomic_store_explicit(&race.round, round, memory_order_release);
-        for (volatile uint32_t skew = round % 64; skew > 0; skew--) /* meet at all offsets */
+        for (volatile uint32_t skew = round % 64; skew > 0; skew--) /* meets at all offsets */
             ;
         uint32_t seen = rcmi_doorbell_arm(&race.doorbell, RCMI_DOORBELL_FUTEX_ONE);
         bool came = atomic_load_explicit(&race.published, memory_order_acquire) == round;
@@ -281,7 +281,7 @@ static void test_race(void **state) {
     assert_int_equal(lost, 0);
 }
 
-/* ---- One doorbell, nobody rings ------------------------------------------------------------- */
+/* ---- One doorbell without a ringer ----------------------------------------------------------- */
 
 static void test_deadline(void **state) {
     (void)state;
@@ -295,17 +295,17 @@ static void test_deadline(void **state) {
     int64_t took = rcmi_now_ns() - start;
     assert_true(took >= 50000000);
     assert_true(took < 5000000000);
-    /* already passed, and never asked for: both return at once */
+    /* a passed deadline and timeout 0: both return at once */
     start = rcmi_now_ns();
     rcmi_doorbell_sleep(&doorbell, seen, start - 1);
     rcmi_doorbell_sleep(&doorbell, seen, 0);
-    rcmi_doorbell_sleep(&doorbell, seen + 1, RCMI_NEVER); /* the word is not what was seen */
+    rcmi_doorbell_sleep(&doorbell, seen + 1, RCMI_NEVER); /* the word has changed */
     assert_true(rcmi_now_ns() - start < 5000000000);
     rcmi_doorbell_disarm(&doorbell, RCMI_DOORBELL_FUTEX_ONE);
     assert_int_equal(atomic_load(&doorbell.armed), 0);
 }
 
-/* Ringing changes nothing unless somebody is armed, and wakes exactly the kind that is. */
+/* Ringing has an effect only if a sleeper is armed, and wakes exactly that kind of sleeper. */
 static void test_ring_armed_only(void **state) {
     (void)state;
     struct rcmi_doorbell doorbell;
@@ -325,10 +325,10 @@ static void test_ring_armed_only(void **state) {
     rcmi_doorbell_disarm(&doorbell, RCMI_DOORBELL_FUTEX_ONE);
 
     (void)rcmi_doorbell_arm(&doorbell, RCMI_DOORBELL_ENGINE);
-    (void)rcmi_doorbell_arm(&doorbell, RCMI_DOORBELL_ENGINE); /* twice is once */
+    (void)rcmi_doorbell_arm(&doorbell, RCMI_DOORBELL_ENGINE); /* no effect the second time */
     errno = 0;
     rcmi_doorbell_ring(&doorbell, fd);
-    rcmi_doorbell_ring(&doorbell, -1); /* of an engine without an eventfd: nothing */
+    rcmi_doorbell_ring(&doorbell, -1); /* an engine without an eventfd: no effect */
     assert_int_equal(errno, 0);
     assert_int_equal(read(fd, &count, sizeof count), sizeof count);
     assert_int_equal(count, 1);
@@ -346,7 +346,7 @@ static void test_ring_armed_only(void **state) {
 
 /* ---- Pauses --------------------------------------------------------------------------------- */
 
-/* A tree of files in which the control group of this process has a quota of CPUs. */
+/* Creates a tree of files in which this process's control group has a CPU quota. */
 static void quota_make(const char *tree, const char *cpu_max) {
     static const struct {
         const char *folder, *name, *text;
@@ -367,9 +367,9 @@ static void quota_make(const char *tree, const char *cpu_max) {
     }
 }
 
-/* The setting and the CPUs are read once per process: each question is put in a forked child,
- * which is narrowed to one CPU if `narrow`. The answer comes back as exit status. */
-static int pause_ask(const char *spin_us, bool narrow, int (*question)(void)) {
+/* The setting and the CPUs are read once per process, so each check runs in a forked child,
+ * restricted to one CPU if `narrow`. The exit status is the result. */
+static int pause_check(const char *spin_us, bool narrow, int (*question)(void)) {
     pid_t pid = fork();
     if (pid == 0) {
         alarm(20);
@@ -392,30 +392,30 @@ static int pause_ask(const char *spin_us, bool narrow, int (*question)(void)) {
     return WEXITSTATUS(status);
 }
 
-static int ask_roomy(void) {
+static int check_roomy(void) {
     struct rcmi_pause pause = rcmi_pause_budget(1);
     return pause.spin_ns == 50000 && pause.yields > 0;
 }
 
-static int ask_oversubscribed(void) {
+static int check_oversubscribed(void) {
     struct rcmi_pause pause = rcmi_pause_budget(2);
     return pause.spin_ns == 0 && pause.yields >= 20;
 }
 
-static int ask_spins_more(void) {
+static int check_spins_more(void) {
     struct rcmi_pause pause = rcmi_pause_budget(2);
     int64_t start = rcmi_now_ns();
     uint32_t paused = 0;
     while (pause.spin_ns > 0 && rcmi_pause(&pause))
         paused++;
     int64_t took = rcmi_now_ns() - start;
-    /* 20 ms were asked for; a wide margin above, for others run meanwhile */
+    /* 20 ms are requested. The upper limit is wide, because other processes run meanwhile. */
     return paused > 1000 && took >= 20000000 && took < 2000000000;
 }
 
-/* A look that takes longer than a pause, as one at sockets does, is part of the spin. */
-static int ask_slow_looks(void) {
-    enum { LOOK_NS = 100000, LOOKS_MAX = 400 }; /* 20 ms are 200 looks; 40 ms are twice too long */
+/* A slow check, such as one of sockets, counts as part of the spin. */
+static int check_slow_looks(void) {
+    enum { LOOK_NS = 100000, LOOKS_MAX = 400 }; /* 20 ms are 200 checks; 40 ms are too long */
     struct rcmi_pause pause = rcmi_pause_budget(2);
     int looks = 0;
     for (; pause.spin_ns > 0 && rcmi_pause(&pause); looks++)
@@ -424,15 +424,15 @@ static int ask_slow_looks(void) {
     return looks > 0 && looks < LOOKS_MAX;
 }
 
-static int ask_ends(void) {
+static int check_ends(void) {
     struct rcmi_pause pause = rcmi_pause_budget(1);
     while (rcmi_pause(&pause))
         ;
     return !rcmi_pause(&pause) && !rcmi_pause(&pause);
 }
 
-/* Longer by a microsecond or a yield for each 4 KiB, up to a limit; by sockets for each KiB. */
-static int ask_bytes(void) {
+/* Longer by a microsecond or a yield per 4 KiB, up to a limit; with sockets per KiB. */
+static int check_bytes(void) {
     const struct rcmi_pause roomy = rcmi_pause_budget(1), shared = rcmi_pause_budget(2);
     const size_t mib = (size_t)1 << 20;
     const struct rcmi_pause few = rcmi_pause_for_bytes(roomy, 1000, true),
@@ -449,19 +449,19 @@ static int ask_bytes(void) {
            most.yields == shared.yields + 4000;
 }
 
-static int ask_bytes_set(void) {
+static int check_bytes_set(void) {
     const struct rcmi_pause set = rcmi_pause_budget(1);
     const struct rcmi_pause many = rcmi_pause_for_bytes(set, SIZE_MAX, false);
     return many.spin_ns == set.spin_ns && many.yields == set.yields;
 }
 
-/* No CPU of its own, one, two; whatever the affinity mask has. */
-static int ask_half(void) {
+/* Budgets with no CPU, one and two CPUs for the process, whatever its affinity mask. */
+static int check_half(void) {
     const struct rcmi_pause alone = rcmi_pause_budget(1);
     return alone.spin_ns == 0 && alone.yields > 0;
 }
 
-static int ask_one(void) {
+static int check_one(void) {
     const struct rcmi_pause alone = rcmi_pause_budget(1), shared = rcmi_pause_budget(2);
     return alone.spin_ns > 0 && shared.spin_ns == 0;
 }
@@ -471,15 +471,15 @@ static void test_pause_quota(void **state) {
     (void)state;
     assert_non_null(mkdtemp(tree));
     rcmi_cgroup_set_root(tree);
-    assert_int_equal(pause_ask(NULL, true, ask_one), 1); /* no limit: one CPU of the mask */
+    assert_int_equal(pause_check(NULL, true, check_one), 1); /* no limit: one CPU in the mask */
     quota_make(tree, "50000 100000\n");
-    assert_int_equal(pause_ask(NULL, false, ask_half), 1);
+    assert_int_equal(pause_check(NULL, false, check_half), 1);
     quota_make(tree, "150000 100000\n");
-    assert_int_equal(pause_ask(NULL, false, ask_one), 1);
+    assert_int_equal(pause_check(NULL, false, check_one), 1);
     quota_make(tree, "100000 100000\n");
-    assert_int_equal(pause_ask(NULL, false, ask_one), 1);
+    assert_int_equal(pause_check(NULL, false, check_one), 1);
     quota_make(tree, "6400000 100000\n");
-    assert_int_equal(pause_ask(NULL, true, ask_one), 1);
+    assert_int_equal(pause_check(NULL, true, check_one), 1);
     rcmi_cgroup_set_root("");
     snprintf(command, sizeof command, "rm -r %s", tree);
     assert_int_equal(system(command), 0);
@@ -487,23 +487,23 @@ static void test_pause_quota(void **state) {
 
 static void test_pause_budget(void **state) {
     (void)state;
-    assert_int_equal(pause_ask(NULL, true, ask_bytes), 1);
-    assert_int_equal(pause_ask("20", true, ask_bytes_set), 1);
-    assert_int_equal(pause_ask("0", true, ask_bytes_set), 1);
-    assert_int_equal(pause_ask(NULL, true, ask_roomy), 1);
-    assert_int_equal(pause_ask("", true, ask_roomy), 1);
-    assert_int_equal(pause_ask("auto", true, ask_roomy), 1);
-    assert_int_equal(pause_ask(NULL, true, ask_oversubscribed), 1);
-    assert_int_equal(pause_ask(NULL, true, ask_spins_more), 0);
-    assert_int_equal(pause_ask(NULL, true, ask_ends), 1);
+    assert_int_equal(pause_check(NULL, true, check_bytes), 1);
+    assert_int_equal(pause_check("20", true, check_bytes_set), 1);
+    assert_int_equal(pause_check("0", true, check_bytes_set), 1);
+    assert_int_equal(pause_check(NULL, true, check_roomy), 1);
+    assert_int_equal(pause_check("", true, check_roomy), 1);
+    assert_int_equal(pause_check("auto", true, check_roomy), 1);
+    assert_int_equal(pause_check(NULL, true, check_oversubscribed), 1);
+    assert_int_equal(pause_check(NULL, true, check_spins_more), 0);
+    assert_int_equal(pause_check(NULL, true, check_ends), 1);
 }
 
 static void test_pause_setting(void **state) {
     (void)state;
-    assert_int_equal(pause_ask("20000", true, ask_spins_more), 1);
-    assert_int_equal(pause_ask("20000", true, ask_slow_looks), 1);
-    assert_int_equal(pause_ask("0", true, ask_roomy), 0);
-    assert_int_equal(pause_ask("nonsense", true, ask_roomy), 1); /* auto, with a warning */
+    assert_int_equal(pause_check("20000", true, check_spins_more), 1);
+    assert_int_equal(pause_check("20000", true, check_slow_looks), 1);
+    assert_int_equal(pause_check("0", true, check_roomy), 0);
+    assert_int_equal(pause_check("nonsense", true, check_roomy), 1); /* auto, with a warning */
 }
 
 int main(void) {

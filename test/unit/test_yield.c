@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When yields are given up, and taken up again: the accounts, played on a clock of the test's. */
+/* When yields are suspended and resumed: the accounting, on a simulated clock. */
 #include "check.h"
 #include "yield.h"
 
 enum { US = 1000, MS = 1000000 };
 
-/* A process that yields again and again on a CPU where one of `one_in` is lost, for 4 ms; 0: none.
- * While it may not yield it sleeps, 20 us each time. */
+/* A process that yields repeatedly on a CPU where one yield in `one_in` costs 4 ms (0: none). While
+ * yields are suspended it sleeps 20 us each time. */
 struct player {
     struct rcmi_yields yields;
     int64_t now, lost_ns;
@@ -40,7 +40,7 @@ static void test_alone(void **state) {
     assert_int_equal(atomic_load(&player.yields.debt), 0);
 }
 
-/* Few are lost, also several at once: yields go on. */
+/* Few long yields, even several in a row, do not suspend yields. */
 static void test_seldom(void **state) {
     (void)state;
     struct player player = {.now = 1};
@@ -55,7 +55,7 @@ static void test_seldom(void **state) {
     }
 }
 
-/* Every second one is lost: what that takes is little of the time, and the less the longer. */
+/* Every second yield is long: they cost a small share of the time, and less the longer it lasts. */
 static void test_neighbour(void **state) {
     (void)state;
     struct player player = {.now = 1};
@@ -66,7 +66,8 @@ static void test_neighbour(void **state) {
     assert_in_range(player.lost_ns - before, 20 * MS, 500 * MS);
 }
 
-/* The neighbour has gone: after the last rest yields are back, and the next rest is a short one. */
+/* The other process has left: after the last suspension yields resume, and the next suspension is
+ * short. */
 static void test_neighbour_leaves(void **state) {
     (void)state;
     struct player player = {.now = 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of test_verbs that are in other files, and the devices that most cases have. */
+/* The cases of test_verbs that are in other files, and the fake devices of most cases. */
 #ifndef TEST_VERBS_CASES_H
 #define TEST_VERBS_CASES_H
 
@@ -10,20 +10,20 @@ static const struct provider_setup two_devices = {.seed = 3, .devices = 2, .inli
 struct pair;
 struct rcmi_channel;
 
-/* life.c */
-/* Two ranks; false: one could not be made, which has a sentence. */
+/* rank_session.c */
+/* Creates two ranks; false: one failed, with an error text. */
 bool ranks_open(struct pair *pair, const char *transports);
-/* One message each of two sizes, the larger one of registered memory if there is such; false once
- * one side has lost the other. */
+/* Sends one message of each of two sizes, the larger one from registered memory if there is any;
+ * false once a side has lost the other. */
 bool exchange(struct pair *pair, struct rcmi_channel *writer, struct rcmi_channel *reader,
               uint64_t number);
-/* All that two ranks do, with an error somewhere: it works, or a sentence says what does not, on
- * both sides, and soon. *ret_by: by what they were linked, "" if they were not. */
+/* A complete session of two ranks, with an error somewhere: it works, or soon fails on both sides
+ * with an error text. *ret_by: the transport of their link, "" if there was none. */
 void live(const char *transports, int messages, char ret_by[16]);
-/* That call fails at each place that such a life, with those devices, has for it. */
+/* Lets the call fail at each place where such a session with those devices makes it. */
 void call_fails(const struct provider_setup *devices, enum provider_call call);
 
-/* cases_choice.c */
+/* cases_port_choice.c */
 void case_choice(void **state);
 void case_choice_link_local(void **state);
 void case_choice_near(void **state);
@@ -33,11 +33,11 @@ void case_places(void **state);
 void case_place_of_cpus(void **state);
 void case_eight_gpus(void **state);
 
-/* cases_events.c */
+/* cases_async_events.c */
 void case_events_end_links(void **state);
-void case_events_told(void **state);
+void case_events_keep_links(void **state);
 
-/* cases_faults.c */
+/* cases_unusable_device.c */
 void case_no_device(void **state);
 void case_devices_unfit(void **state);
 void case_ports_unfit(void **state);
@@ -58,8 +58,8 @@ void case_locked_memory(void **state);
 
 /* cases_iwarp.c */
 void case_iwarp_garbled(void **state);
-void case_iwarp_stranger(void **state);
-void case_iwarp_deaf(void **state);
+void case_iwarp_unknown_peer(void **state);
+void case_iwarp_broken_listener(void **state);
 void case_iwarp_silent(void **state);
 void case_iwarp_many_silent(void **state);
 void case_iwarp_arrives(void **state);
@@ -71,9 +71,9 @@ void case_killed_in_flight(void **state);
 
 /* cases_leave.c */
 void case_leave_unacknowledged(void **state);
-void case_leave_beside_poll(void **state);
+void case_leave_during_poll(void **state);
 
-/* cases_memory.c */
+/* cases_registered_memory.c */
 void case_in_place(void **state);
 void case_withdrawn(void **state);
 void case_withdrawn_by_loop(void **state);

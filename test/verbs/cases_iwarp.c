@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * iWARP devices: which connections are refused, what happens when that does not
- * come to an end, and when a send has arrived. The other cases run over such devices, too
- * (meson.build).
+ * iWARP devices: rejected connections, connection attempts that never end, and when a send counts
+ * as complete. The other cases run over iWARP devices, too (meson.build).
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +23,7 @@ static void linked_by(const char *by) {
     CHECK_EQ(strcmp(got, by), 0);
 }
 
-/* Each call of rdma_cm fails once, and each of the devices that such a port needs. */
+/* Each call of rdma_cm fails once, and each device call that an iWARP port needs. */
 void case_iwarp_calls_fail(void **state) {
     (void)state;
     for (int call = 0; call < PROVIDER_CALLS; call++)
@@ -32,8 +31,8 @@ void case_iwarp_calls_fail(void **state) {
             call_fails(&iwarp, (enum provider_call)call);
 }
 
-/* What a side says of itself is not what was offered: neither side takes it, and there is another
- * way. */
+/* The private data of a connection is not what was offered: both sides reject it, and the next
+ * transport is used. */
 void case_iwarp_garbled(void **state) {
     (void)state;
     limit_ms(20000);
@@ -46,7 +45,7 @@ void case_iwarp_garbled(void **state) {
     provider_remove();
 }
 
-/* ---- Strangers ------------------------------------------------------------------------------- */
+/* ---- Unknown peers --------------------------------------------------------------------------- */
 
 static struct rdma_cm_event *event_of(const struct verbs_cm_table *cm,
                                       struct rdma_event_channel *channel) {
@@ -70,8 +69,8 @@ static struct sockaddr_in listens_at(const struct verbs_port *port) {
     return at;
 }
 
-/* An id from which a connection to the port may be requested. */
-static struct rdma_cm_id *stranger_make(const struct verbs_port *port) {
+/* An id that can request a connection to the port. */
+static struct rdma_cm_id *unknown_peer_create(const struct verbs_port *port) {
     const struct verbs_cm_table *cm = port->domain->table->cm();
     struct rdma_event_channel *channel = cm->create_event_channel();
     struct rdma_cm_id *id = NULL;
@@ -85,7 +84,7 @@ static struct rdma_cm_id *stranger_make(const struct verbs_port *port) {
     return id;
 }
 
-static void stranger_end(const struct verbs_port *port, struct rdma_cm_id *id) {
+static void unknown_peer_destroy(const struct verbs_port *port, struct rdma_cm_id *id) {
     const struct verbs_cm_table *cm = port->domain->table->cm();
     struct rdma_event_channel *channel = id->channel;
     event_is(cm, channel, RDMA_CM_EVENT_REJECTED);
@@ -93,21 +92,21 @@ static void stranger_end(const struct verbs_port *port, struct rdma_cm_id *id) {
     cm->destroy_event_channel(channel);
 }
 
-/* Connects to the port, and says that. */
-static void stranger_says(const struct verbs_port *port, const void *said, uint8_t len) {
-    struct rdma_conn_param param = {.private_data = said, .private_data_len = len};
-    struct rdma_cm_id *id = stranger_make(port);
+/* Requests a connection to the port with this private data, which is rejected. */
+static void rejects_request(const struct verbs_port *port, const void *data, uint8_t len) {
+    struct rdma_conn_param param = {.private_data = data, .private_data_len = len};
+    struct rdma_cm_id *id = unknown_peer_create(port);
     CHECK_EQ(port->domain->table->cm()->connect(id, &param), 0);
-    stranger_end(port, id);
+    unknown_peer_destroy(port, id);
 }
 
-/* What has no token of an offer is refused, and so is a rank that is linked already; links that are
- * there do not notice. */
-void case_iwarp_stranger(void **state) {
+/* A request without the token of an offer is rejected, and so is one of a rank that is linked
+ * already; existing links are not affected. */
+void case_iwarp_unknown_peer(void **state) {
     (void)state;
     struct pair pair;
     struct rcmi_channel *writer, *reader;
-    uint8_t said[16] = {0};
+    uint8_t data[16] = {0};
     const uint32_t magic = VERBS_MAGIC, ranks[] = {0, 1, 2, UINT32_MAX};
     limit_ms(20000);
     provider_install(&iwarp);
@@ -116,12 +115,12 @@ void case_iwarp_stranger(void **state) {
     for (int i = 0; i < 2; i++) {
         const struct verbs_domain *domain =
             rcmi_node_domain(pair.sides[i].node, &rcmi_transport_verbs);
-        stranger_says(&domain->ports[0], said, sizeof said);
-        stranger_says(&domain->ports[0], said, 3);
-        memcpy(said, &magic, sizeof magic);
+        rejects_request(&domain->ports[0], data, sizeof data);
+        rejects_request(&domain->ports[0], data, 3);
+        memcpy(data, &magic, sizeof magic);
         for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
-            memcpy(said + 4, &ranks[r], sizeof ranks[r]);
-            stranger_says(&domain->ports[0], said, sizeof said);
+            memcpy(data + 4, &ranks[r], sizeof ranks[r]);
+            rejects_request(&domain->ports[0], data, sizeof data);
         }
     }
     for (uint64_t number = 0; number < 8; number++)
@@ -135,8 +134,8 @@ void case_iwarp_stranger(void **state) {
     provider_remove();
 }
 
-/* Requests cannot be read any more: the port is not chosen, by no link. */
-void case_iwarp_deaf(void **state) {
+/* The events of a port's listener cannot be read: links no longer choose the port. */
+void case_iwarp_broken_listener(void **state) {
     (void)state;
     const struct provider_setup one = {.devices = 1, .inline_max = 64, .kind = PROVIDER_IWARP};
     struct rdma_conn_param param = {.private_data = NULL};
@@ -145,11 +144,11 @@ void case_iwarp_deaf(void **state) {
     provider_install(&one);
     CHECK(ranks_open(&pair, "verbs,tcp"));
     const struct verbs_domain *domain = rcmi_node_domain(pair.b->node, &rcmi_transport_verbs);
-    struct rdma_cm_id *id = stranger_make(&domain->ports[0]);
+    struct rdma_cm_id *id = unknown_peer_create(&domain->ports[0]);
     provider_fail_call(PROVIDER_CM_GET_EVENT, 1);
     CHECK_EQ(domain->table->cm()->connect(id, &param), 0);
     const int before = provider_calls(PROVIDER_CM_CONNECT);
-    stranger_end(&domain->ports[0], id); /* its listener is closed */
+    unknown_peer_destroy(&domain->ports[0], id); /* its listener is closed */
     side_send(pair.a, 1);
     while (atomic_load(&pair.b->received[0]) == 0)
         nap();
@@ -161,10 +160,10 @@ void case_iwarp_deaf(void **state) {
     provider_remove();
 }
 
-/* ---- No end ---------------------------------------------------------------------------------- */
+/* ---- Attempts that never end ----------------------------------------------------------------- */
 
-/* The other side does not answer: another way is taken after RINGCOMM_PEER_TIMEOUT; and a rank that
- * ends meanwhile does not wait for that. */
+/* The other side does not answer: after RINGCOMM_PEER_TIMEOUT the next transport is used. A rank
+ * that ends meanwhile does not wait for that. */
 void case_iwarp_silent(void **state) {
     (void)state;
     struct pair pair;
@@ -186,8 +185,8 @@ void case_iwarp_silent(void **state) {
     provider_remove();
 }
 
-/* So do links that are queued behind such a one: none waits longer than it, nor is a rank lost, as
- * it would be after four times RINGCOMM_PEER_TIMEOUT. */
+/* Links queued behind such an attempt: none waits longer than it, and no rank is lost, as it would
+ * be after four times RINGCOMM_PEER_TIMEOUT. */
 void case_iwarp_many_silent(void **state) {
     (void)state;
     enum { RANKS = 8 };
@@ -218,9 +217,9 @@ void case_iwarp_many_silent(void **state) {
     provider_remove();
 }
 
-/* ---- Arrival --------------------------------------------------------------------------------- */
+/* ---- Completion ------------------------------------------------------------------------------ */
 
-/* A device tells of the end of a send that has not got anywhere: the memory is still in use. */
+/* A device completes a send that has not arrived: the memory is still in use. */
 void case_iwarp_arrives(void **state) {
     (void)state;
     enum { LEN = 8000, TURNS = 500 };
@@ -268,7 +267,7 @@ static struct verbs_link *link_of(const struct side *side, int peer) {
     return NULL;
 }
 
-/* Entries of the send queue behind the probe that is under way; 0: none is. */
+/* Send queue entries posted after the active probe; 0: no probe is active. */
 static uint64_t behind_probe(struct verbs_link *link) {
     verbs_lock_take(&link->lock);
     verbs_post_probe(link);
@@ -277,7 +276,8 @@ static uint64_t behind_probe(struct verbs_link *link) {
     return n;
 }
 
-/* More than a send queue of entries was posted, and told of, behind a probe that has not ended. */
+/* More entries than a send queue holds are posted and completed after a probe that has not
+ * ended. */
 void case_iwarp_late_probe(void **state) {
     (void)state;
     enum { MANY = 240, LEN = 200 }; /* two entries each */

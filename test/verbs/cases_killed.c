@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank that is gone at once, as one that was killed, while registered memory of both sides is
- * written to and from: the survivor hears which rank it was, its memory is its own again, and
- * nothing stays with the devices (provider_remove looks). What a killed process leaves to the
- * kernel is what destroying a node does: connections and queue pairs end without a word. Processes
- * that are killed are in test/rdma-vm/.
+ * A rank dies without a farewell while registered memory of both sides is read and written: the
+ * survivor gets its name, owns its memory again, and the devices keep nothing (provider_remove
+ * checks that). Destroying a node without a farewell does what the kernel does for a killed
+ * process: connections and queue pairs end. Tests that kill processes are in test/rdma-vm/.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@ static uint8_t *memory_of(const struct side *side) {
     return memory;
 }
 
-/* Messages as long as slots, from registered memory to such, all under way or about to be. */
+/* Posts messages as long as slots, from registered memory to registered memory. */
 static void transfers_begin(struct pair *pair, struct rcmi_channel *writer,
                             struct rcmi_channel *reader, uint8_t *from, uint8_t *to) {
     for (uint32_t i = 0; i < SLOTS; i++) {
@@ -58,7 +57,7 @@ static void survives(struct side *side, struct rcmi_channel *channel, uint8_t *m
         CHECK_EQ(memory[i], 0xdd);
 }
 
-/* moment: how far the transfers have come. */
+/* moment: how far the transfers have come when the rank dies. */
 static void killed(bool writer_dies, uint32_t moment) {
     struct pair pair;
     struct rcmi_channel *writer, *reader;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that leaves: what it had committed arrives, whatever the hardware and other threads do at
+/* A rank that leaves: its committed messages arrive, whatever the hardware and other threads do at
  * that moment. */
 #include <pthread.h>
 #include <setjmp.h>
@@ -65,7 +65,7 @@ static void *goes_on(void *arg) {
     return NULL;
 }
 
-/* The farewell is faster than the hardware. */
+/* The farewell arrives before the hardware's acknowledgements. */
 void case_leave_unacknowledged(void **state) {
     (void)state;
     struct pair pair;
@@ -90,14 +90,14 @@ static void polling_hold(struct pair *pair, bool hold) {
             verbs_lock_drop(&domain->ports[i].lock);
 }
 
-/* The reader's loop sees the end while another thread of its rank is about to poll. */
-void case_leave_beside_poll(void **state) {
+/* The reader's loop handles the end while another thread of its rank is about to poll. */
+void case_leave_during_poll(void **state) {
     (void)state;
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     leaving_open(&pair, &writer, &reader);
     commits(&pair, writer);
-    takes_all(&pair, reader); /* and events that were asked for are taken: the loop polls no more */
+    takes_all(&pair, reader); /* consumes the events: the loop no longer polls */
     moment();
     for (int i = 0; i < 100; i++)
         pair_drive(&pair);

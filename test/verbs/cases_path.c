@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * By which path a link goes: LIDs, service levels and partitions of InfiniBand, addresses and
- * classes of RoCE, as the settings say. Played devices refuse what a device would.
+ * The path of a link: LIDs, service levels and partitions of InfiniBand, addresses and traffic
+ * classes of RoCE, from the settings. The fake devices reject what real ones would.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 static const struct provider_setup infiniband = {
     .seed = 8, .devices = 2, .inline_max = 220, .layer = IBV_LINK_LAYER_INFINIBAND};
 
-/* a has fake0 with those settings, b fake1 with these; NULL: none. By what they are linked. */
+/* Side a has fake0 with settings_a, side b fake1 with settings_b; NULL: none. by: the transport of
+ * their link. */
 static void linked(const char *const settings_a[2], const char *const settings_b[2],
                    const char *by) {
     const struct setup setup = {.transports = "verbs,tcp"};
@@ -42,7 +43,7 @@ static void linked(const char *const settings_a[2], const char *const settings_b
     world_free(world);
 }
 
-/* The same settings on both sides; the path of fake0's queue pair. */
+/* Links two ranks with the same setting on both sides; returns the path of fake0's queue pair. */
 static struct provider_path path_with(const char *name, const char *value) {
     struct provider_path path = {.lid = 0};
     struct pair pair;
@@ -59,7 +60,7 @@ static struct provider_path path_with(const char *name, const char *value) {
     return path;
 }
 
-/* Ranks 0 and 1 go by fake0 and fake1, if these are equal. */
+/* Ranks 0 and 1 are linked through fake0 and fake1 if the settings are equal. */
 void case_path_infiniband(void **state) {
     (void)state;
     provider_install(&infiniband);
@@ -86,8 +87,8 @@ void case_path_roce(void **state) {
     provider_remove();
 }
 
-/* Ranks in different partitions, and such as are limited members of one, do not reach each other:
- * there is another way. */
+/* Ranks in different partitions, or both limited members of one, cannot reach each other: the next
+ * transport is used. */
 static void partitions(int i) {
     static const char *const five[] = {"RINGCOMM_VERBS_PKEY", "5"};
     static const char *const seven[] = {"RINGCOMM_VERBS_PKEY", "7"};
@@ -98,7 +99,7 @@ static void partitions(int i) {
     } ranks[] = {{five, five, "verbs"},
                  {five, NULL, "tcp"},
                  {seven, seven, "tcp"},
-                 {five, nine, "tcp"}}; /* it has none of that number */
+                 {five, nine, "tcp"}}; /* no partition with that number */
     provider_install(&infiniband);
     linked(ranks[i].a, ranks[i].b, ranks[i].by);
     provider_remove();

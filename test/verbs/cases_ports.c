@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which ports a rank has, and whether it may lock the memory that they need. */
+/* The ports of a rank, and the check whether the rank may lock the memory that they need. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 
 /* ---- Ports ----------------------------------------------------------------------------------- */
 
-/* b has the devices of that list, a has all; the sentence of a refusal, or by what they are
- * linked. */
+/* b has the devices of the list, a has all. by: the transport of their link, or sentence: the error
+ * text. */
 static void linked_with(const char *devices, const char *by, const char *sentence) {
     const struct setup setup = {.transports = by[0] ? "verbs,tcp" : "verbs"};
     struct world *world = world_new();
@@ -60,8 +60,7 @@ static void on_one_cpu(cpu_set_t *ret_before) {
     CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
 }
 
-/* Of two ports of one subnet both ranks take the one at their CPU's node, and have none of the
- * other any more. */
+/* Of two ports of one subnet both ranks take the one at their CPU's node, and close the other. */
 void case_near_port(void **state) {
     (void)state;
     struct verbs_place places[2] = {{.numa = 1000}, {.numa = -1}};
@@ -86,7 +85,7 @@ void case_near_port(void **state) {
     provider_remove();
 }
 
-/* More ports than a rank uses: the nearest ones, in their order. */
+/* With more ports than a rank uses: the nearest ones, in their order. */
 void case_many_ports(void **state) {
     (void)state;
     enum { FAR = 1000 };
@@ -110,7 +109,7 @@ void case_many_ports(void **state) {
     provider_remove();
 }
 
-/* A device that another one's name begins with is not meant, nor is a port that it does not
+/* A name does not match a device whose name begins with it, nor a port that the device does not
  * have. */
 void case_names(void **state) {
     (void)state;
@@ -135,7 +134,7 @@ void case_names(void **state) {
     provider_remove();
 }
 
-/* Whether this process has the row if RLIMIT_MEMLOCK is so many bytes. */
+/* Whether this process can use the backend if RLIMIT_MEMLOCK is so many bytes. */
 static bool has_with_locked(rlim_t bytes, char reason[256]) {
     const struct rcmi_need need = {.nranks = 3, .slots = 4, .slot_bytes = 4096};
     const struct rlimit limit = {bytes, bytes};
@@ -151,8 +150,7 @@ static bool kernel_locks_a_page(void) {
     return locked;
 }
 
-/* What may lock memory without a limit, as the superuser may outside of most containers, is not
- * held to one. */
+/* A process that may lock memory without limit, like root outside of most containers, is exempt. */
 static void child_unlimited(void) {
     char reason[256];
     const bool has = has_with_locked(0, reason);
@@ -172,8 +170,8 @@ static void child_locked(void) {
     _exit(0);
 }
 
-/* Memory for slots of both kinds of channels, to each peer, must be allowed: or it is known before
- * there is a link that the row cannot be had. */
+/* The limit must allow memory for slots of both kinds of channels, to each peer; otherwise the
+ * backend is rejected before there is a link. */
 void case_locked_memory(void **state) {
     (void)state;
     limit_ms(10000);

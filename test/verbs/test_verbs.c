@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs row over devices that are played (provider.h): what goes wrong with them, and what a
- * message costs; which ports are chosen is in cases_ports.c, registered memory in cases_memory.c,
- * iWARP in cases_iwarp.c. That it is a transport is the conformance suite's matter.
+ * The verbs backend over fake devices (provider.h): failures, and the number of calls per message.
+ * Choice of ports: cases_ports.c; registered memory: cases_registered_memory.c; iWARP:
+ * cases_iwarp.c. The conformance suite tests the backend as a transport.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -22,10 +22,10 @@
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
-/* Each call fails once, at all that a life with it has. */
+/* Each call fails once, at each place of a session. */
 static void case_calls_fail(void **state) {
     (void)state;
-    setenv("RINGCOMM_VERBS_PKEY", "5", 1); /* so that partitions are looked at */
+    setenv("RINGCOMM_VERBS_PKEY", "5", 1); /* so that partitions are read */
     for (int call = 0; call < PROVIDER_CM_GETIFADDRS; call++)
         call_fails(&two_devices, (enum provider_call)call);
     unsetenv("RINGCOMM_VERBS_PKEY");
@@ -49,17 +49,17 @@ static void completion_fails(int error) {
     }
 }
 
-/* Each error of a completion, of a hello and of messages: in the first case there is another way,
- * in the second both ranks learn of it. */
+/* Each error of a completion, of a hello and of messages: in the first case the next transport is
+ * used, in the second both ranks get the error. */
 static void case_completions_fail(void **state) {
     (void)state;
     limit_ms(30000);
-    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1); /* what is flushed waits for its cause, by beats */
+    setenv("RINGCOMM_PEER_TIMEOUT", "1", 1); /* the cause of a flush comes with a heartbeat */
     children_run(sizeof errors / sizeof errors[0], completion_fails);
     unsetenv("RINGCOMM_PEER_TIMEOUT");
 }
 
-/* What the initiator says first is tried until the other side is connected. */
+/* The initiator's first message is retried until the other side is connected. */
 static void case_connected_late(void **state) {
     (void)state;
     char by[16];
@@ -71,8 +71,8 @@ static void case_connected_late(void **state) {
     CHECK_EQ(strcmp(by, "verbs"), 0);
 }
 
-/* The network is cut before there is a link: another way. And later: both are told, though one only
- * receives. */
+/* The network is cut before there is a link: the next transport is used. Later: both ranks get an
+ * error, although one only receives. */
 static void case_cut(void **state) {
     (void)state;
     char by[16];
@@ -125,7 +125,8 @@ static void cause_comes_late(int i) {
     provider_remove();
 }
 
-/* A device may tell of what was flushed before it tells why: the cause is what both ranks hear. */
+/* A device may complete flushed entries before the entry that failed: both ranks report the
+ * cause. */
 static void case_cause_comes_late(void **state) {
     (void)state;
     limit_ms(30000);
@@ -136,8 +137,8 @@ static void case_cause_comes_late(void **state) {
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
 
-/* One call for a message, be it a write and a send; one for the credits of half the slots; one
- * completion of what is sent for 32, and for each probe; no event while all poll. */
+/* One call per message, also for a write with a send; one for the credits of half the slots; one
+ * completion per 32 sends, and one per probe; no event while both sides poll. */
 static void case_cost(void **state) {
     (void)state;
     enum { MESSAGES = 3000, PROBES = 200 };
@@ -148,12 +149,12 @@ static void case_cost(void **state) {
     CHECK(ranks_open(&pair, "verbs"));
     pair_channel(&pair, 1, &writer, &reader);
     const struct provider_counts before = provider_counts();
-    const int asked = provider_calls(PROVIDER_REQ_NOTIFY),
+    const int requested = provider_calls(PROVIDER_REQ_NOTIFY),
               taken = provider_calls(PROVIDER_GET_EVENT);
     for (uint64_t number = 0; number < MESSAGES; number++)
         CHECK(exchange(&pair, writer, reader, number));
     const struct provider_counts after = provider_counts();
-    const int asked_after = provider_calls(PROVIDER_REQ_NOTIFY),
+    const int requested_after = provider_calls(PROVIDER_REQ_NOTIFY),
               taken_after = provider_calls(PROVIDER_GET_EVENT);
     const uint64_t posts = after.posts - before.posts, sends = after.sends - before.sends;
     const uint64_t completions = after.send_completions - before.send_completions;
@@ -162,7 +163,7 @@ static void case_cost(void **state) {
     CHECK(posts <= sends + PROBES);
     CHECK(completions <= (sends + MESSAGES / 2) / 32 + PROBES);
     CHECK(after.events - before.events <= PROBES);
-    CHECK(asked_after - asked <= PROBES && taken_after - taken <= PROBES);
+    CHECK(requested_after - requested <= PROBES && taken_after - taken <= PROBES);
     rcmi_channel_close(writer);
     rcmi_channel_close(reader);
     side_destroy(pair.a);
@@ -171,7 +172,7 @@ static void case_cost(void **state) {
     provider_remove();
 }
 
-/* ---- The loop's part ------------------------------------------------------------------------- */
+/* ---- The loop thread's part ------------------------------------------------------------------ */
 
 enum { MANY = 240 }; /* two entries each: more than the send queue has, fewer than receives */
 
@@ -192,7 +193,7 @@ static void many_commit(struct rcmi_channel *writer) {
     }
 }
 
-/* They leave without a call of ours, and not only when links are probed. */
+/* They leave without a call from the application, and not only when links are probed. */
 static void many_leave(void) {
     const int64_t began = rcmi_now_ns();
     while (provider_counts().sends < MANY)
@@ -208,13 +209,13 @@ static void many_close(struct pair *pair, struct rcmi_channel *writer,
     provider_remove();
 }
 
-/* What was committed and found no room leaves, though nobody is in progress any more. */
+/* Messages committed while the queue was full leave later, although no thread makes progress. */
 static void case_left_alone(void **state) {
     (void)state;
     struct pair pair;
     struct rcmi_channel *writer, *reader;
     many_open(&pair, &writer, &reader);
-    provider_hold(true); /* or the loop might make room while they are committed */
+    provider_hold(true); /* or the loop might make space while they are committed */
     many_commit(writer);
     CHECK(provider_counts().sends < MANY);
     provider_hold(false);
@@ -231,8 +232,8 @@ struct taking {
     struct rcmi_sleep sleep;
 };
 
-/* On the loop's thread, which sees nothing meanwhile: the hardware goes on, and a thread takes the
- * event of what it does. */
+/* Runs on the loop's thread, which is blocked meanwhile: the hardware continues, and a thread
+ * consumes the event of it. */
 static void take_event(void *arg) {
     struct taking *taking = arg;
     struct pollfd event = {.fd = taking->sleep.fds[1], .events = POLLIN};
@@ -241,7 +242,7 @@ static void take_event(void *arg) {
     CHECK(rcmi_node_progress(taking->pair.a->node));
 }
 
-/* The same, though another thread takes the event for which the loop waits. */
+/* The same, although another thread consumes the event that the loop waits for. */
 static void case_event_taken(void **state) {
     (void)state;
     struct taking taking;
@@ -259,7 +260,7 @@ static void case_event_taken(void **state) {
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* A slot is given back after its link has ended, which is the node's end, too, for that link. */
+/* A slot is released after its link has ended, also after the node has ended. */
 static void case_released_late(void **state) {
     (void)state;
     const struct setup setup = {.transports = "verbs", .nranks = 3, .slots = 4};
@@ -293,8 +294,8 @@ static void case_released_late(void **state) {
     provider_remove();
 }
 
-/* Closes all descriptors up to that one, and opens others: a race by intent, which sanitizers do
- * not see in bare system calls. */
+/* Closes all descriptors up to that one, and opens others: a deliberate race, which sanitizers do
+ * not see in raw system calls. */
 static void descriptors_replace(int last) {
     for (int fd = STDERR_FILENO + 1; fd <= last; fd++)
         syscall(SYS_close, fd);
@@ -302,9 +303,9 @@ static void descriptors_replace(int last) {
         ;
 }
 
-/* A program has closed all descriptors that are not its own, and has opened others since: those
- * stay open, and nothing is written there, when nodes end whose link is connected, or is about to
- * be. In a child, which keeps what of the devices cannot be closed. */
+/* A program has closed all descriptors that are not its own, and has opened others since. They stay
+ * open, and nothing is written to them, when nodes end whose link is connected or connecting. Runs
+ * in a child, since some of the devices' resources cannot be closed. */
 static void child_closed(int connected) {
     struct pair pair;
     provider_install(&two_devices);
@@ -314,17 +315,17 @@ static void child_closed(int connected) {
         pair_channel(&pair, 1, &writer, &reader);
         CHECK(exchange(&pair, writer, reader, 0));
     } else {
-        provider_silent(true); /* links of iWARP are being connected then */
+        provider_silent(true); /* links of iWARP are still connecting then */
         side_send(pair.a, 1);
         while (provider_queue_pairs(0) == 0)
             nap();
     }
-    provider_hold(true); /* the hardware has descriptors, too, which here are the program's */
+    provider_hold(true); /* the hardware has descriptors, too, which belong to the program here */
     const int last = dup(STDERR_FILENO);
     descriptors_replace(last);
     while (!rcmi_node_is_broken(pair.a->node) || !rcmi_node_is_broken(pair.b->node))
         nap();
-    (void)rcmi_fd_distrust(true); /* as a thread that destroys a broken node does */
+    (void)rcmi_fd_distrust(true); /* like a thread that destroys a broken node */
     side_destroy(pair.a);
     side_destroy(pair.b);
     for (int fd = STDERR_FILENO + 1; fd <= last; fd++)
@@ -337,10 +338,10 @@ static void case_descriptors_closed(void **state) {
     children_run(2, child_closed);
 }
 
-/* Of any devices. */
+/* For any devices. */
 static const struct CMUnitTest cases_any[] = {
     cmocka_unit_test(case_events_end_links),
-    cmocka_unit_test(case_events_told),
+    cmocka_unit_test(case_events_keep_links),
     cmocka_unit_test(case_near_port),
     cmocka_unit_test(case_many_ports),
     cmocka_unit_test(case_cost),
@@ -355,11 +356,11 @@ static const struct CMUnitTest cases_any[] = {
     cmocka_unit_test(case_released_late),
     cmocka_unit_test(case_killed_in_flight),
     cmocka_unit_test(case_leave_unacknowledged),
-    cmocka_unit_test(case_leave_beside_poll),
+    cmocka_unit_test(case_leave_during_poll),
     cmocka_unit_test(case_descriptors_closed),
 };
 
-/* Of such as they name themselves, or of none. */
+/* Cases that install their own devices, or none. */
 static const struct CMUnitTest cases_own[] = {
     cmocka_unit_test(case_withdrawn_in_vain),
     cmocka_unit_test(case_choice),
@@ -386,8 +387,8 @@ static const struct CMUnitTest cases_own[] = {
     cmocka_unit_test(case_calls_fail),
     cmocka_unit_test(case_completions_fail),
     cmocka_unit_test(case_iwarp_garbled),
-    cmocka_unit_test(case_iwarp_stranger),
-    cmocka_unit_test(case_iwarp_deaf),
+    cmocka_unit_test(case_iwarp_unknown_peer),
+    cmocka_unit_test(case_iwarp_broken_listener),
     cmocka_unit_test(case_iwarp_silent),
     cmocka_unit_test(case_iwarp_many_silent),
     cmocka_unit_test(case_iwarp_arrives),
@@ -395,12 +396,12 @@ static const struct CMUnitTest cases_own[] = {
     cmocka_unit_test(case_iwarp_calls_fail),
 };
 
-/* With PLAYED_IWARP hardware is that (provider.h). */
+/* With FAKE_IWARP hardware is that (provider.h). */
 int main(int argc, char **argv) {
     test_transport = "verbs";
     alarm(100);
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const int failed = cmocka_run_group_tests(cases_any, NULL, NULL);
-    return getenv("PLAYED_IWARP") ? failed : failed + cmocka_run_group_tests(cases_own, NULL, NULL);
+    return getenv("FAKE_IWARP") ? failed : failed + cmocka_run_group_tests(cases_own, NULL, NULL);
 }

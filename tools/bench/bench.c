@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-bench: how fast and how right the collectives are. Here: main, and the three ways to
- * have ranks: processes started here, threads started here, or those of a launcher.
+ * ringcomm-bench: measures the collectives and checks their results. This file has main, and starts
+ * the ranks: as processes, as threads, or not at all if a launcher has started them.
  */
 #include "bench.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include "../common.h"
 
-/* Each operation has the run's deadline and says whom it waited for; this is for what they miss. */
+/* Time after the run's deadline for operations to fail with their own, more precise error. */
 #define BENCH_GRACE_MS 5000
 
 static int process_main(int rank, void *arg) {
@@ -27,7 +27,7 @@ static int bench_run_processes(struct bench_options *options) {
     if (status == RCM_OK)
         return TOOL_OK;
     if (failed_rank >= 0 && (code == TOOL_FAILED || code == TOOL_USAGE))
-        return code; /* it has said why */
+        return code; /* it has printed the reason */
     if (failed_rank >= 0 && code > 128)
         tool_error("rank %d was killed by signal %d (%s)", failed_rank, code - 128,
                    strsignal(code - 128));
@@ -50,7 +50,7 @@ static void *thread_main(void *arg) {
     return NULL;
 }
 
-/* A thread that cannot be started leaves the others waiting until their deadline. */
+/* If a thread cannot be started, the others wait for it until their deadline. */
 static int threads_run(struct bench_thread *threads, const struct bench_options *options) {
     int started = 0, code = TOOL_OK;
     while (started < options->nranks) {

@@ -80,7 +80,7 @@ void bench_argument_sizes(struct argp_state *state, const char *text,
     }
 }
 
-/* One transport of a list, of len characters. */
+/* Checks one transport of a list; its name has len characters. */
 static void transport_check(struct argp_state *state, const char *text, size_t len) {
     char names[256] = "auto";
     struct rcm_transport_info info;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ringcomm-bench --counters: what all ranks sent by each transport, measurement and what is around
- * it. */
+/* ringcomm-bench --counters: what all ranks sent by each transport, during and outside of the
+ * measurements. */
 #include "bench.h"
 #include <inttypes.h>
 #include <stdio.h>

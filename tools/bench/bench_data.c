@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The numbers that ringcomm-bench sends, and what must come out. An element's value depends on
- * rank, position and iteration through a multiplicative hash; which it is for a hash, and how
- * values are combined, is bench_values.c's. The expected result is computed element by element.
+ * The numbers that ringcomm-bench sends, and the expected results. An element's value is derived
+ * from a multiplicative hash of rank, position and iteration. bench_values.c converts hashes to
+ * values and combines values. The expected result is computed element by element.
  */
 #include "bench.h"
 
@@ -23,7 +23,7 @@ static bool has_block_per_rank(int blocks) {
     return blocks == RCM_BLOCK_PER_RANK;
 }
 
-/* Elements of the first n blocks: count * n * n / p of uneven ones. */
+/* Elements of the first n blocks; uneven ones have count * n * n / p. */
 static size_t blocks_before(const struct bench_point *point, size_t n) {
     const size_t p = (size_t)point->nranks;
     if (!point->info.uneven)
@@ -64,49 +64,49 @@ size_t bench_out_count(const struct bench_point *point, int rank) {
     return buffer_count(point, point->info.recv_blocks, rank);
 }
 
-/* Element `position` of a rank's result: in which block, where in it, and how many are left of
- * it. */
-struct place {
+/* The block of an element of a rank's result, its position there, and the elements left from it. */
+struct block_position {
     int block;
     size_t at, left;
 };
 
-static struct place data_place(const struct bench_point *point, int rank, size_t position) {
-    struct place place = {.block = rank, .at = position};
+static struct block_position data_position(const struct bench_point *point, int rank,
+                                           size_t position) {
+    struct block_position pos = {.block = rank, .at = position};
     if (has_block_per_rank(point->info.recv_blocks)) {
-        place.block = 0;
-        while (position >= bench_block_first(point, rank, place.block + 1))
-            place.block++;
-        place.at = position - bench_block_first(point, rank, place.block);
-        place.left = bench_block_count(point, rank, place.block) - place.at;
+        pos.block = 0;
+        while (position >= bench_block_first(point, rank, pos.block + 1))
+            pos.block++;
+        pos.at = position - bench_block_first(point, rank, pos.block);
+        pos.left = bench_block_count(point, rank, pos.block) - pos.at;
     } else {
-        place.left = bench_out_count(point, rank) - position;
+        pos.left = bench_out_count(point, rank) - position;
     }
-    return place;
+    return pos;
 }
 
-/* Where `rank` gets the result at a place from: from that position of a rank's input, or, if
- * *ret_rank is -1, from those of the contributing ranks together. */
-static size_t data_source(const struct bench_point *point, int rank, const struct place *place,
-                          int *ret_rank) {
-    *ret_rank = point->info.send_at_root ? point->root : place->block;
+/* Returns the input position from which `rank` gets a result. *ret_rank: the rank of that input;
+ * -1: all contributing ranks. */
+static size_t data_source(const struct bench_point *point, int rank,
+                          const struct block_position *pos, int *ret_rank) {
+    *ret_rank = point->info.send_at_root ? point->root : pos->block;
     if (point->what == BENCH_SENDRECV)
         *ret_rank = 1 - rank;
     if (point->info.reduces)
         *ret_rank = -1;
     if (!has_block_per_rank(point->info.send_blocks))
-        return place->at;
-    return bench_block_first(point, *ret_rank < 0 ? 0 : *ret_rank, rank) + place->at;
+        return pos->at;
+    return bench_block_first(point, *ret_rank < 0 ? 0 : *ret_rank, rank) + pos->at;
 }
 
-/* So many ranks, from 0 on, contribute to a rank's result of a reduction. */
+/* The number of ranks, from 0 on, that contribute to a rank's result of a reduction. */
 static int data_contributors(const struct bench_point *point, int rank) {
     return point->info.contributors == RCM_CONTRIBUTORS_UP_TO    ? rank + 1
            : point->info.contributors == RCM_CONTRIBUTORS_BEFORE ? rank
                                                                  : point->nranks;
 }
 
-/* What a rank's elements come to in a reduction. */
+/* A rank's operands of a reduction, after its scale. */
 static void contribution(const struct bench_point *point, int rank, uint64_t first,
                          const uint32_t *hashes, size_t n, struct bench_block *ret_block) {
     bench_values_make(point, rank, first, hashes, n, ret_block);
@@ -114,8 +114,8 @@ static void contribution(const struct bench_point *point, int rank, uint64_t fir
         bench_values_scale(point, rank, n, ret_block);
 }
 
-/* The n results that come from position `first` of inputs on: of rank `from`, or, if that is -1, of
- * the `contributors` first ranks. */
+/* The n expected results for the input elements from position `first` on: of rank `from`, or, if
+ * that is -1, of the first `contributors` ranks. */
 static void block_expect(const struct bench_point *point, int from, int contributors,
                          uint64_t first, const uint32_t *hashes, size_t n,
                          struct bench_block *ret_block) {
@@ -141,7 +141,7 @@ size_t bench_blocks(const struct rcm_collective_info *info, int nranks) {
     return many ? (size_t)nranks : 1;
 }
 
-/* Up to `left` elements from position `first` on. */
+/* Hashes up to `left` elements from position `first` on. */
 static size_t block_hash(size_t first, size_t left, uint64_t iteration, uint32_t *ret_hashes) {
     size_t n = left < BENCH_BLOCK ? left : BENCH_BLOCK;
     for (size_t i = 0; i < n; i++)
@@ -162,7 +162,7 @@ void bench_fill(const struct bench_point *point, int rank, uint64_t iteration, v
 }
 
 void bench_poison(const struct bench_point *point, void *dst) {
-    /* As a float tiny, as an integer huge; a byte of it may be right by chance. */
+    /* A tiny float or a huge integer. A single byte may equal a result by chance. */
     memset(dst, 0xa5, point->bytes);
 }
 
@@ -194,9 +194,9 @@ size_t bench_count_wrong(const struct bench_point *point, int rank, uint64_t ite
     for (size_t first = 0, n; first < count; first += n) {
         const char *now = (const char *)got + first * width;
         int from;
-        const struct place place = data_place(point, rank, first);
-        const size_t source = data_source(point, rank, &place, &from);
-        n = block_hash(source, place.left, iteration, hashes);
+        const struct block_position pos = data_position(point, rank, first);
+        const size_t source = data_source(point, rank, &pos, &from);
+        n = block_hash(source, pos.left, iteration, hashes);
         block_expect(point, from, data_contributors(point, rank), source, hashes, n, &values);
         bench_values_store(point, &values, n, expected);
         if (memcmp(now, expected, n * width) == 0)

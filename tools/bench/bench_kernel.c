@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-bench kernel: the element-wise kernels by themselves, on one core, without ranks. This
- * is the one file of the program that looks inside the library.
+ * ringcomm-bench kernel: the element-wise kernels alone, on one core, without ranks. Uses internal
+ * functions of the library.
  */
 #include "bench.h"
 
@@ -13,7 +13,7 @@
 #include "../report.h"
 
 #define KERNEL_MAX_SRCS    8
-#define KERNEL_SAMPLE_NS   20000    /* calls are repeated until a sample takes so long */
+#define KERNEL_SAMPLE_NS   20000    /* shortest sample; calls are repeated to reach it */
 #define KERNEL_TARGET_NS   10000000 /* for all samples of a row */
 #define KERNEL_MAX_SAMPLES 1000
 #define KERNEL_ALIGN       4096
@@ -28,11 +28,11 @@ struct kernel_bench {
     struct report *report;
     void *dst;
     void *srcs[KERNEL_MAX_SRCS];
-    rcm_op op; /* that of the options, or what was created for it */
+    rcm_op op; /* of the options, or created for it */
     int64_t deadline_ns;
 };
 
-/* One row's worth of work. */
+/* The work of one row of the report. */
 struct kernel_row {
     const char *name;
     rcmi_reduce_fn reduce; /* with context, or */
@@ -109,7 +109,7 @@ static bool kernel_sweep(struct kernel_bench *bench, struct kernel_row row) {
         row.bytes = row.count * width;
         row_run(bench, &row);
         if (tool_now_ns() > bench->deadline_ns) {
-            tool_error("--timeout: the time is over after %s of %zu bytes", row.name, row.bytes);
+            tool_error("the --timeout has passed after %s of %zu bytes", row.name, row.bytes);
             return false;
         }
     }
@@ -120,12 +120,13 @@ static void copy_streaming(void *dst, const void *src, size_t bytes) {
     rcmi_copy_by(RCMI_NON_TEMPORAL, dst, src, bytes);
 }
 
-/* What the string instruction (base/os/cpu.h) gains: a copy that stores as a reduction does. */
+/* A copy with vector stores, like a reduction's: shows the gain of the string instruction
+ * (base/os/cpu.h). */
 static void copy_vectors(void *dst, const void *src, size_t bytes) {
     rcmi_copy_by(RCMI_VECTORS, dst, src, bytes);
 }
 
-/* What a step computes by that completes a result, or to which this rank contributes. */
+/* The kernels of a step that completes a result, or to which this rank contributes. */
 static struct rcmi_sum kernel_sum(rcm_dtype dtype, rcm_op op) {
     struct rcmi_kernels kernels;
     if (rcmi_op_scales(op))

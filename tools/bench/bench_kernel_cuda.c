@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-bench kernel --memory cuda: the kernels by themselves on one device, beside the
- * driver's copy of memory of the device. GB/s are of bytes that are read and written; time is the
- * device's, between two events around some launches.
+ * ringcomm-bench kernel --memory cuda: the kernels alone on one device, compared with the driver's
+ * copy of device memory. GB/s counts bytes read and written. Time is the device's time between two
+ * events around several launches.
  */
 #include "bench.h"
 
@@ -50,7 +50,7 @@ static rcm_status context_begin(struct bench_cuda *bench) {
         status = rcmi_device_find(device ? device : rcmi_setting("RINGCOMM_DEVICE"),
                                   launched_local_rank(), &ordinal);
     if (status == RCM_OK)
-        status = rcmi_device_ask(ordinal, &bench->facts);
+        status = rcmi_device_query(ordinal, &bench->facts);
     if (status == RCM_OK)
         status = failed(bench->cuda->cuDevicePrimaryCtxRetain(&context, ordinal),
                         "cuDevicePrimaryCtxRetain");
@@ -61,7 +61,7 @@ static rcm_status context_begin(struct bench_cuda *bench) {
     return status;
 }
 
-/* Memory is filled, so that no page of it is first touched in what is measured. */
+/* Fills the memory, so that the measurement touches no page for the first time. */
 static rcm_status memory_begin(struct bench_cuda *bench) {
     const struct bench_options *options = bench->options;
     const struct rcmi_cuda *cuda = bench->cuda;
@@ -101,7 +101,7 @@ static rcmi_cuda_address buffer(const struct bench_cuda *bench, int i) {
     return bench->memory + (size_t)i * bench->distance + bench->options->offset;
 }
 
-/* nsrcs 0: a copy by the driver. */
+/* nsrcs 0: the driver's copy. */
 static rcmi_cuda_code launch(const struct bench_cuda *bench, int nsrcs, size_t bytes) {
     struct rcmi_operation o = {.bytes = bytes,
                                .dtype = bench->options->dtype,
@@ -150,7 +150,7 @@ static void row_show(const struct bench_cuda *bench, int nsrcs, size_t bytes, do
     report_row(bench->report, cells);
 }
 
-/* The best sample: the first one may load what was not loaded. */
+/* Reports the best sample: the first one may include loading the kernel. */
 static rcm_status row_run(const struct bench_cuda *bench, int nsrcs, size_t bytes) {
     float best = 0;
     for (int i = 0; i < SAMPLES; i++) {

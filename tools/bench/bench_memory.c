@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers of ringcomm-bench: plain memory of the host, memory that ranks of a host map
- * (--registered), or memory of the rank's device (--memory cuda).
+ * Buffers of ringcomm-bench: ordinary host memory, memory that ranks of a host map (--registered),
+ * or memory of the rank's device (--memory cuda).
  *
- * Not here: what is written to them and read from them (bench_shadow.c).
+ * Not here: access to their data (bench_shadow.c).
  */
 #include "bench.h"
 
@@ -26,7 +26,7 @@ void *bench_buffer_get(const struct bench_rank *rank, size_t len) {
     return aligned_alloc(MEMORY_PAGE, len);
 }
 
-/* rcm_destroy has freed what the communicator gave. */
+/* rcm_destroy has already freed the communicator's memory. */
 void bench_buffer_put(const struct bench_rank *rank, void *memory) {
     if (!rank->options->registered && !rank->options->cuda)
         free(memory);

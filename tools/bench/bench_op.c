@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The operators of ringcomm-bench: those of ringcomm.h's table, and two that it creates. What they
- * make of values is bench_values.c's too.
+ * The operators of ringcomm-bench: those of ringcomm.h's table, and two that it creates.
+ * bench_values.c computes their expected results.
  *
- *      premul_sum   each rank's scale is another one, of one half
+ *      premul_sum   each rank has its own scale, of magnitude 1/2
  *      user         a + bi stands for x -> a x + b; f op g is f after g, which does not commute
  */
 #include <stdio.h>
@@ -81,7 +81,7 @@ void bench_op_close(rcm_op op) {
 static const char *not_composed(rcm_dtype dtype) {
     static _Thread_local char text[120];
     snprintf(text, sizeof(text),
-             "user of %s is not defined: it composes x -> a x + b, two parts of a complex number",
+             "user of %s is not defined: it composes x -> a x + b, which needs a complex type",
              rcm_dtype_name(dtype));
     return text;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line of ringcomm-bench: its options, and what goes with what. Single arguments:
+/* The command line of ringcomm-bench: its options and their combinations. Single arguments are in
  * bench_arguments.c. */
 #include "bench.h"
 
@@ -41,92 +41,86 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Ranks:", 1},
     {"ranks", KEY_RANKS, "N", 0, "Start N ranks here; without it, join those of a launcher", 1},
     {"threads", KEY_THREADS, NULL, 0, "With --ranks: threads of one process, not processes", 1},
-    {"transport", KEY_TRANSPORT, "LIST", 0, "auto, or some of those ringcomm-info shows: shm,tcp",
-     1},
+    {"transport", KEY_TRANSPORT, "LIST", 0,
+     "auto, or a list of transports that ringcomm-info shows: shm,tcp", 1},
     {"timeout", KEY_TIMEOUT, "S", 0, "End the whole run after S seconds (600)", 1},
-    {NULL, 0, NULL, 0, "What is measured:", 2},
+    {NULL, 0, NULL, 0, "Measurement:", 2},
     {"min-bytes", 'b', "MIN", 0, "Smallest size in bytes (4; kernel: 4K)", 2},
     {"max-bytes", 'e', "MAX", 0, "Largest size in bytes (64M; kernel: 16M)", 2},
     {"factor", 'f', "FACTOR", 0, "Each size is FACTOR times the one before (4)", 2},
     {"sizes", KEY_SIZES, "LIST", 0, "These sizes, separated by commas, instead of -b, -e and -f",
      2},
     {"calls", KEY_CALLS, "N", 0,
-     "Operations per iteration, back to back; times are those of one of them (1)", 2},
+     "Operations per iteration, back to back; reported times are per operation (1)", 2},
     {"fresh", KEY_FRESH, NULL, 0, "Write the input anew before each iteration, untimed", 2},
     {"together", KEY_TOGETHER, NULL, 0,
-     "Let ranks begin an iteration at the same moment of their machine's clock, not as they leave "
-     "the barrier; those in which one began more than 1 us late do not count. For ranks that have "
-     "a "
-     "CPU each",
+     "Start each iteration at the same time of the machine's clock on all ranks, not when they "
+     "leave the barrier; iterations with a start skew above 1 us are discarded. Each rank needs "
+     "its own CPU",
      2},
     {"neutral", KEY_NEUTRAL, "FILE", 0,
      "Let ranks leave a barrier of the bench's own before each iteration, not the library's. It "
      "lies in FILE, empty and new for each run, best in /dev/shm. For ranks of one machine",
      2},
     {"asleep", KEY_ASLEEP, NULL, 0,
-     "Let ranks sleep to a common moment of their machine's clock before each iteration, 1 ms "
-     "after "
-     "the last one or more, as ranks of real programs do; its time is its span. Without -b, -e and "
-     "--sizes: 8 B to 4K",
+     "Let all ranks sleep until the same time of the machine's clock before each iteration, at "
+     "least 1 ms after the start of the last one, like ranks of real programs; an iteration's time "
+     "is its span. Without -b, -e and --sizes: 8 B to 4K",
      2},
     {"iters", 'n', "ITERS", 0,
      "Iterations per size (as many as fit 0.2 s, at least 5, at most 1000)", 2},
     {"warmup", 'w', "WARMUP", 0, "Unmeasured iterations before (2 to 20, by size)", 2},
     {"dtype", 'd', "DTYPE", 0,
      "Type of the elements (float32); ringcomm-info --features lists types and operators", 2},
-    {"op", 'o', "OP", 0, "Operator of what reduces, one that its type has (sum)", 2},
-    {"root", KEY_ROOT, "R", 0, "Root, of a collective that has one (0)", 2},
+    {"op", 'o', "OP", 0, "Operator of a reduction; the type must support it (sum)", 2},
+    {"root", KEY_ROOT, "R", 0, "Root of a collective that has one (0)", 2},
     {"algorithm", KEY_ALGORITHM, "NAME", 0,
-     "auto, or one of the collective's that ringcomm-info shows", 2},
-    {"memory", KEY_MEMORY, "KIND", 0, "Where the buffers are: host, or cuda, the rank's device", 2},
+     "auto, or one of the collective's algorithms that ringcomm-info shows", 2},
+    {"memory", KEY_MEMORY, "KIND", 0, "Memory of the buffers: host, or cuda, the rank's device", 2},
     {"device", KEY_DEVICE, "D", 0,
-     "With --memory cuda, the CUDA device of each rank, by number or UUID; auto: that "
-     "of its number on its host, modulo how many there are (RINGCOMM_DEVICE, else auto)",
+     "With --memory cuda: the CUDA device of each rank, by number or UUID; auto: the rank's number "
+     "on its host modulo the number of devices (RINGCOMM_DEVICE, else auto)",
      2},
     {"in-place", KEY_IN_PLACE, NULL, 0,
      "One buffer for input and result, or one is a block of the other", 2},
-    {"offset", KEY_OFFSET, "BYTES", 0, "Let buffers begin BYTES after a page's begin (0)", 2},
+    {"offset", KEY_OFFSET, "BYTES", 0, "Let buffers begin BYTES after the start of a page (0)", 2},
     {"registered", KEY_REGISTERED, NULL, 0,
-     "Buffers in memory that ranks of a host map: from rcm_mem_alloc", 2},
+     "Buffers from rcm_mem_alloc, which the ranks of a host map", 2},
     {"check", KEY_CHECK, NULL, 0,
-     "Compare every element of results on every rank: of all iterations with -n, else of at "
+     "Compare every element of the results on every rank: in all iterations with -n, else in at "
      "least 3 per size",
      2},
     {"check-last", KEY_CHECK_LAST, NULL, 0,
-     "Compare the results of each size's last iteration only, so that no measured time is touched",
-     2},
+     "Compare the results of each size's last iteration only, which affects no measured time", 2},
     {NULL, 0, NULL, 0, "Output:", 3},
     {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 3},
     {"json", KEY_JSON, "FILE", 0, "Write JSON; '-' is stdout, instead of the table", 3},
     {"counters", KEY_COUNTERS, NULL, 0,
-     "At the end, on stderr: messages and bytes of all ranks by each transport, and memory", 3},
+     "At the end, print to stderr: messages and bytes of all ranks per transport, and memory", 3},
     {"plot", KEY_PLOT, "FILE.svg", 0, "Draw bandwidth and time over size (needs gnuplot)", 3},
     {NULL, 0, NULL, 0, NULL, -1},
     {0},
 };
 
 static const char options_doc[] =
-    "Measures collectives, and checks their results.\n\n"
+    "Measures collectives and checks their results.\n\n"
     "COLLECTIVE is all_reduce, broadcast, barrier, reduce, scatter, gather, all_gather, "
     "reduce_scatter, all_to_all, scan, exscan, scatter_v, gather_v, all_gather_v, "
     "reduce_scatter_v, all_to_all_v, sendrecv (ping-pong between ranks 0 and 1, half a round "
     "trip), all (each of these), or kernel (the reduction and copy kernels alone, without ranks). "
-    "Operators are those of ringcomm.h, and two that are created: premul_sum, with another scale "
-    "on "
-    "each rank, and user, a function: a + bi as x -> a x + b, composed in the order of ranks. "
-    "A size is that of a rank's larger buffer. The blocks of the forms with _v grow from almost "
-    "none to almost twice the average.\v"
-    "Sizes take K, M and G (powers of 1024).\n\n"
-    "An iteration begins with a barrier (see --together, --asleep). Its time is that of the "
-    "slowest rank; span is from the first rank in to the last rank out, the honest figure when "
-    "ranks share cores. With --asleep the first rank in is the first to have woken, all times are "
-    "spans, and an iteration does not count if the one before was not done at its moment: iters "
-    "tells how many do. algbw is bytes by median time; busbw scales it to what a link carries, as "
-    "nccl-tests does: 2(n-1)/n for all_reduce, (n-1)/n where buffers have a block per rank, else "
-    "1. "
-    "GB is 10^9 bytes. errors counts "
-    "wrong elements on all ranks, and is empty without --check. Any wrong element makes the exit "
-    "status 1.\n\n"
+    "The operators are those of ringcomm.h and two created ones: premul_sum, with a different "
+    "scale on each rank, and user, a function: a + bi stands for x -> a x + b, composed in rank "
+    "order. The size is the size of a rank's larger buffer. The blocks of the collectives with _v "
+    "grow from almost 0 to almost twice the average.\v"
+    "Sizes can have the suffixes K, M and G (powers of 1024).\n\n"
+    "An iteration begins with a barrier (see --together, --asleep). Its time is the time of the "
+    "slowest rank. span is the time from the first rank in to the last rank out; use it when ranks "
+    "share cores. With --asleep all times are spans from the first rank that woke up, and an "
+    "iteration is discarded if the previous one was not done when it should start. iters is the "
+    "number of iterations that count. algbw is bytes / median time. busbw scales algbw to the load "
+    "of a link, like nccl-tests: 2(n-1)/n for all_reduce, (n-1)/n if buffers have a block per "
+    "rank, else 1. GB is 10^9 bytes. errors is the number of wrong elements on all ranks, empty "
+    "without --check. With any wrong element the exit status is 1.\n\n"
     "Examples:\n"
     "  ringcomm-bench all_reduce --ranks 4 --check\n"
     "  ringcomm-bench all --ranks 2 --transport tcp -b 8 -e 1M --csv results.csv\n"
@@ -137,9 +131,9 @@ static const char options_doc[] =
     "  ringcomm-bench all_reduce --ranks 2 --memory cuda --device auto\n"
     "  ringcomm-bench kernel -d float64 -o max\n"
     "  ringcomm-bench kernel --memory cuda --device 1\n\n"
-    "Self-test: with RINGCOMM_BENCH_FLIP=1 in the environment, --check spoils one bit of one "
-    "result per size before it compares, so there must be errors.\n\n"
-    "Exit status: 0 all well, 1 failure or wrong results, 2 a command line that is not valid.";
+    "Self-test: with RINGCOMM_BENCH_FLIP=1 in the environment, --check flips one bit of one result "
+    "per size before it compares, so there must be errors.\n\n"
+    "Exit status: 0 success, 1 failure or wrong results, 2 invalid command line.";
 
 struct rcm_collective_info bench_what_info(enum bench_what what) {
     struct rcm_collective_info info = RCM_COLLECTIVE_INFO_INIT;
@@ -162,12 +156,12 @@ const char *bench_what_names(void) {
     return names;
 }
 
-/* ---- arguments together -------------------------------------------------------------------- */
+/* ---- combinations of arguments ------------------------------------------------------------- */
 
 struct options_parser {
     struct bench_options *options;
     bool has_what, has_min, has_max, has_sizes;
-    const char *ranks_only; /* an option that means nothing to `kernel`, NULL if none was given */
+    const char *ranks_only; /* an option given that `kernel` does not have; NULL: none */
 };
 
 static void options_check_algorithm(struct argp_state *state, const struct bench_options *options) {
@@ -189,7 +183,7 @@ static void options_check_algorithm(struct argp_state *state, const struct bench
 
 static void options_check_kernel(struct argp_state *state, const struct options_parser *parser) {
     if (parser->ranks_only)
-        argp_error(state, "%s means nothing to kernel, which has no ranks", parser->ranks_only);
+        argp_error(state, "%s does not apply to kernel, which has no ranks", parser->ranks_only);
 }
 
 static void options_check_ranks(struct argp_state *state, const struct bench_options *options) {
@@ -200,7 +194,7 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
     if (options->what == BENCH_SENDRECV && options->nranks == 1)
         argp_error(state, "--ranks 1: sendrecv needs at least 2 ranks");
     if (options->in_place && options->calls > 1)
-        argp_error(state, "--in-place: the second of --calls %lld would reduce a result",
+        argp_error(state, "--in-place with --calls %lld: the second call would reduce a result",
                    (long long)options->calls);
     if (options->check && options->check_last)
         argp_error(state, "--check and --check-last: choose one");
@@ -209,14 +203,14 @@ static void options_check_ranks(struct argp_state *state, const struct bench_opt
     if (options->together + options->asleep + (options->neutral != NULL) > 1)
         argp_error(state, "--together, --asleep and --neutral: choose one");
     if (options->in_place && options->check_last)
-        argp_error(state, "--in-place: --check-last needs inputs that are still there");
+        argp_error(state, "--in-place overwrites the inputs that --check-last needs");
     if (options->in_place && (options->what == BENCH_BROADCAST || options->what == BENCH_BARRIER ||
                               options->what == BENCH_SENDRECV || options->what == BENCH_KERNEL ||
                               bench_what_info(options->what).apart))
-        argp_error(state, "--in-place means nothing to %s", bench_what_name(options->what));
+        argp_error(state, "--in-place does not apply to %s", bench_what_name(options->what));
 }
 
-/* Does what is to be measured reduce? */
+/* Whether the measurement includes a reduction. */
 static bool options_reduce(const struct bench_options *options) {
     return options->what == BENCH_KERNEL || options->what == BENCH_NWHAT ||
            bench_what_info(options->what).reduces;
@@ -227,9 +221,9 @@ static void options_check(struct argp_state *state, struct options_parser *parse
     const bool kernel = options->what == BENCH_KERNEL;
     const size_t width = rcm_dtype_size(options->dtype);
     if (!parser->has_what)
-        argp_error(state, "which COLLECTIVE? %s, all, or kernel", bench_what_names());
+        argp_error(state, "COLLECTIVE is missing: %s, all, or kernel", bench_what_names());
     if (parser->has_sizes && (parser->has_min || parser->has_max || kernel))
-        argp_error(state, "--sizes goes with neither -b, -e nor kernel");
+        argp_error(state, "--sizes cannot be combined with -b, -e or kernel");
     if (parser->has_sizes)
         parser->has_min = parser->has_max = true;
     if (!parser->has_min)
@@ -258,7 +252,7 @@ static void options_check(struct argp_state *state, struct options_parser *parse
     if (options->device && !options->cuda)
         argp_error(state, "--device %s needs --memory cuda", options->device);
     if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
-        argp_error(state, "--csv - and --json - both want stdout");
+        argp_error(state, "--csv - and --json - both write to stdout; choose one");
     if (kernel) {
         options_check_kernel(state, parser);
         return;
@@ -342,7 +336,7 @@ static error_t options_parse_ranks(struct argp_state *state, int key, char *arg)
         return 0;
     case KEY_TIMEOUT:
         if (!tool_parse_seconds(arg, &options->timeout_ms))
-            argp_error(state, "--timeout '%s': no duration above 0, in seconds or as 90s, 10m",
+            argp_error(state, "--timeout '%s': not a duration above 0, in seconds or as 90s, 10m",
                        arg);
         return 0;
     default:
@@ -408,7 +402,7 @@ static error_t options_parse(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (parser->has_what)
-            argp_error(state, "'%s': there is one COLLECTIVE already (%s)", arg,
+            argp_error(state, "'%s': only one COLLECTIVE is allowed, and there is %s", arg,
                        bench_what_name(parser->options->what));
         parser->options->what = bench_argument_what(state, arg);
         parser->has_what = true;

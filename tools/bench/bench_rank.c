@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rank of ringcomm-bench: joins the others, goes through the collectives and sizes, leaves.
- * Rank 0 also writes the report. Runs in a process of its own, or in a thread of one.
+ * One rank of ringcomm-bench: joins the job, measures each collective at each size, leaves. Rank 0
+ * also writes the report. Runs as a process or as a thread.
  */
 #include "bench.h"
 
@@ -23,7 +23,7 @@ static const struct report_column bench_columns[] = {
 };
 #define BENCH_NCOLUMNS (sizeof(bench_columns) / sizeof(bench_columns[0]))
 
-/* What rank 0 has besides. */
+/* The output of rank 0. */
 struct bench_output {
     struct report *report; /* NULL on other ranks */
     struct plot_point *points;
@@ -58,12 +58,12 @@ static void output_note(struct bench_output *output, const struct bench_rank *ra
         report_note(output->report, "device", "of rank 0: %s", bench_shadow_label(rank));
     if (options->flip)
         report_note(output->report, "self-test",
-                    "RINGCOMM_BENCH_FLIP is set: one bit of one result per size is spoiled");
+                    "RINGCOMM_BENCH_FLIP is set: one bit of one result per size is flipped");
 }
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-/* Is it one of the names in text, which "+" joins? */
+/* Whether text, a list of names joined by "+", contains the name. */
 static bool names_have(const char *text, const char *name, size_t len) {
     for (const char *at = text; *at; at += *at == '+') {
         const size_t here = strcspn(at, "+");
@@ -74,7 +74,7 @@ static bool names_have(const char *text, const char *name, size_t len) {
     return false;
 }
 
-/* names: of the planes of one peer, likewise joined. */
+/* names: of the planes of one peer, joined by "+". */
 static void names_add(char *text, size_t cap, const char *names) {
     while (*names) {
         const size_t len = strcspn(names, "+"), used = strlen(text);
@@ -104,7 +104,7 @@ static const char *algorithm_describe(const struct bench_rank *rank,
     return name ? name : "?";
 }
 
-/* How much of algbw each rank's link carries, as in nccl-tests (doc/PERFORMANCE.md). */
+/* The load of each rank's link as a share of algbw, as in nccl-tests (doc/PERFORMANCE.md). */
 static double busbw_factor(const struct bench_point *point) {
     const double n = point->nranks;
     return point->info.busbw_one + point->info.busbw_per_rank / n;
@@ -116,7 +116,8 @@ static void output_remember(struct bench_output *output, const struct bench_poin
     if (output->npoints == output->max_points)
         return;
     struct plot_point *p = &output->points[output->npoints++];
-    /* The algorithm may change with the size, so it is in the name only where it was asked for. */
+    /* The algorithm may change with the size, so the name contains only an algorithm set by the
+     * user. */
     snprintf(p->series, sizeof(p->series), "%s, %s%s%s", bench_what_name(point->what), transport,
              algorithm ? ", " : "", algorithm ? algorithm : "");
     p->bytes = (double)point->bytes;
@@ -158,7 +159,7 @@ static void output_row(struct bench_output *output, const struct bench_rank *ran
         output->errors += result->errors;
 }
 
-/* A line that the next one overwrites, for people who watch. */
+/* A progress line on a terminal; the next one overwrites it. */
 static void output_progress(const struct bench_output *output, const struct bench_point *point) {
     if (!output->report || !isatty(STDERR_FILENO))
         return;
@@ -255,7 +256,7 @@ static rcm_status bench_all(struct bench_rank *rank, struct bench_output *output
 
 /* ---- from init to destroy ------------------------------------------------------------------ */
 
-/* What could not be known before the number of ranks was. One rank says it. */
+/* Checks that need the number of ranks. Rank 0 prints errors. */
 static bool bench_check_size(const struct bench_rank *rank) {
     const struct bench_options *options = rank->options;
     const bool has_root = options->root < rank->nranks;
@@ -267,7 +268,7 @@ static bool bench_check_size(const struct bench_rank *rank) {
     const bool needs_clock = options->together || options->asleep;
     const bool has_clock = !needs_clock || rcm_local_size(rank->comm) == rank->nranks;
     if (!has_clock && rank->rank == 0)
-        tool_error("%s: the %d ranks are not on one machine, and have no clock in common",
+        tool_error("%s: the %d ranks are on several machines and have no common clock",
                    options->together ? "--together" : "--asleep", rank->nranks);
     return has_root && has_peer && has_clock;
 }
@@ -322,7 +323,7 @@ static rcm_status rank_join(struct bench_rank *rank, int number, rcm_store *stor
     return status;
 }
 
-/* After a failure the others must not wait for this rank. */
+/* Aborts after a failure, so that the other ranks do not wait for this one. */
 static bool rank_leave(struct bench_rank *rank, bool ok) {
     if (!ok && rcm_abort(rank->comm, "ringcomm-bench gave up on another rank") != RCM_OK)
         tool_error("rank %d: abort: %s", rank->rank, rcm_last_error());

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measuring one point. Each iteration: refill (untimed, when checked or fresh), barrier, with
- * --together a moment to begin at, clock, the operation, clock, compare (untimed). With --asleep no
- * barrier but sleep, to a moment that all ranks know. The times of all ranks are brought together
- * at rank 0 after the last iteration, so nothing of that is inside a measurement. Nothing here
- * prints results.
+ * Measures one point. An iteration is: refill (untimed, when checked or fresh), barrier, wait for
+ * the common start time (--together), read the clock, operation, read the clock, compare (untimed).
+ * With --asleep the ranks sleep until a common start time instead of the barrier. Rank 0 collects
+ * the times of all ranks after the last iteration, outside of the measurements. This file prints no
+ * results.
  */
 #include "bench.h"
 
@@ -17,18 +17,18 @@
 
 #define RUN_MIN_ITERS     5
 #define RUN_MAX_ITERS     1000
-#define RUN_TARGET_NS     200000000 /* how long a point is measured unless -n is given */
+#define RUN_TARGET_NS     200000000 /* measured time of a point without -n */
 #define RUN_MIN_CHECKS    3
 #define RUN_CHECK_BUDGET  40000000 /* element values computed per rank to check one point */
 #define RUN_TAG_DATA      1
 #define RUN_TAG_TIMES     2
 #define RUN_PAGE          4096
-#define RUN_MOMENT_NS     32768    /* from one moment to begin at to the next */
-#define RUN_TOGETHER_NS   1000     /* who begins later than another one by more did not with it */
-#define RUN_PERIOD_NS     1000000  /* --asleep: from one iteration to the next, at least; */
-#define RUN_PERIOD_TIMES  4        /* longer if an iteration of the warm-up times this is longer */
-#define RUN_OVERRUN_SHARE 10       /* more than 1 in so many that do not count are reported */
-#define RUN_SLACK_NS      20000000 /* for all ranks to hear when the first one is, and to sleep */
+#define RUN_MOMENT_NS     32768   /* --together: between possible start times */
+#define RUN_TOGETHER_NS   1000    /* --together: largest start skew of an iteration that counts */
+#define RUN_PERIOD_NS     1000000 /* --asleep: the period is a multiple of this, */
+#define RUN_PERIOD_TIMES  4       /* and at least this many iterations of the warm-up */
+#define RUN_OVERRUN_SHARE 10      /* a larger share than 1/10 of discarded iterations is reported */
+#define RUN_SLACK_NS      20000000 /* --asleep: until the first start, for all ranks to get it */
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
@@ -43,7 +43,7 @@ rcm_status bench_alloc(struct bench_rank *rank, size_t max_bytes) {
     rank->max_iters = iters;
     rank->counts = calloc((size_t)rank->nranks, sizeof(*rank->counts));
     if (!rank->send_mem || !rank->recv_mem || !rank->times || !rank->peer_times || !rank->counts) {
-        tool_error("rank %d: there are no two buffers of %zu bytes", rank->rank, max_bytes);
+        tool_error("rank %d: no memory for two buffers of %zu bytes", rank->rank, max_bytes);
         bench_free(rank);
         return RCM_ERR_NOMEM;
     }
@@ -68,12 +68,12 @@ void bench_free(struct bench_rank *rank) {
     rank->times = rank->peer_times = NULL;
 }
 
-/* Bytes before the rank's own block of a buffer with one for each rank. */
+/* Bytes before the rank's own block in a buffer with one block per rank. */
 static size_t run_own_block(const struct bench_rank *rank, const struct bench_point *point) {
     return bench_block_first(point, rank->rank, rank->rank) * rcm_dtype_size(point->dtype);
 }
 
-/* Where the operation reads, and where its result is. */
+/* The operation's input and output. */
 static void *run_input(const struct bench_rank *rank, const struct bench_point *point) {
     const bool smaller = point->info.send_blocks == 1 && point->info.recv_blocks != 1;
     if (!point->in_place)
@@ -86,7 +86,7 @@ static void *run_output(const struct bench_rank *rank, const struct bench_point 
     return (char *)rank->recv + (point->in_place && smaller ? run_own_block(rank, point) : 0);
 }
 
-/* A program that computes between operations has just written what it sends. */
+/* Writes the input, like a program that computes between operations. */
 static void run_freshen(struct bench_rank *rank, const struct bench_point *point,
                         uint64_t iteration) {
     void *input = run_input(rank, point);
@@ -96,7 +96,7 @@ static void run_freshen(struct bench_rank *rank, const struct bench_point *point
     bench_upload(rank, input, bench_in_count(point, rank->rank) * rcm_dtype_size(point->dtype));
 }
 
-/* Fresh data, so that nothing left over from an earlier iteration can pass as a result. */
+/* Writes new data, so that data of an earlier iteration cannot pass as a result. */
 static void run_refill(struct bench_rank *rank, const struct bench_point *point,
                        uint64_t iteration) {
     bench_poison(point, bench_shadow(rank, rank->recv));
@@ -104,7 +104,7 @@ static void run_refill(struct bench_rank *rank, const struct bench_point *point,
     run_freshen(rank, point, iteration);
 }
 
-/* Wrong elements on this rank. */
+/* The number of wrong elements on this rank. */
 static size_t run_compare(struct bench_rank *rank, const struct bench_point *point,
                           uint64_t iteration) {
     if (!bench_has_result(point, rank->rank))
@@ -124,7 +124,7 @@ static size_t run_compare(struct bench_rank *rank, const struct bench_point *poi
 
 /* ---- one operation ------------------------------------------------------------------------- */
 
-/* What is left of the whole run's time is the deadline of each operation in it. */
+/* Each operation's timeout is the time left of the whole run. */
 static struct rcm_call run_call(const struct bench_rank *rank, const char *algorithm) {
     int64_t left_ms = (rank->deadline_ns - tool_now_ns()) / 1000000;
     struct rcm_call call = RCM_CALL_INIT;
@@ -133,7 +133,7 @@ static struct rcm_call run_call(const struct bench_rank *rank, const char *algor
     return call;
 }
 
-/* There and back between ranks 0 and 1. */
+/* A round trip between ranks 0 and 1. */
 static rcm_status run_ping_pong(struct bench_rank *rank, const struct bench_point *point,
                                 const struct rcm_call *call) {
     const int peer = 1 - rank->rank;
@@ -215,9 +215,10 @@ static rcm_status run_failed(const struct bench_rank *rank, const struct bench_p
     return status;
 }
 
-/* Ranks leave a barrier one after the other, and who leaves it late waits the less for the others,
- * so a time would depend on the library's barrier. All ranks of a machine know these moments. Some
- * may just have missed the one that the others wait for: see merged_keep_together. */
+/* Waits for the next multiple of RUN_MOMENT_NS of the machine's clock. Reason: ranks leave a
+ * barrier one after the other, so without this the measured time would depend on the barrier. A
+ * rank may just miss the start time of the others; merged_keep_together discards such iterations.
+ */
 static void run_await_moment(void) {
     const int64_t moment = (tool_now_ns() / RUN_MOMENT_NS + 1) * RUN_MOMENT_NS;
     while (tool_now_ns() < moment)
@@ -239,8 +240,8 @@ static rcm_status run_await_others(struct bench_rank *rank) {
     return RCM_ERR_TIMEOUT;
 }
 
-/* The library's barrier, which also ends what it has left to do of the last iteration; then with
- * --together the moment to begin at, with --neutral a barrier of the bench's own. */
+/* Runs the library's barrier, which also completes the last iteration. Then with --together waits
+ * for the start time, with --neutral runs the bench's own barrier. */
 static rcm_status run_after_barrier(struct bench_rank *rank) {
     const struct rcm_call call = run_call(rank, NULL);
     rcm_status status = rcm_barrier(rank->comm, &call, NULL);
@@ -248,7 +249,8 @@ static rcm_status run_after_barrier(struct bench_rank *rank) {
         return run_await_others(rank);
     if (!rank->options->together)
         return status;
-    /* A rank that waited long there, for another one's new input, may have slept, and is late. */
+    /* A second barrier: a rank that waited long in the first one, for another rank's new input, may
+     * have slept and be late. */
     if (status == RCM_OK)
         status = rcm_barrier(rank->comm, &call, NULL);
     if (status == RCM_OK)
@@ -256,12 +258,12 @@ static rcm_status run_after_barrier(struct bench_rank *rank) {
     return status;
 }
 
-/* Sleep until slot_ns, or where that is 0 a barrier; then the operation. *ret_in and *ret_out are
- * this rank's clock around the operation. */
+/* Sleeps until slot_ns, or runs a barrier if slot_ns is 0; then runs the operation. *ret_in and
+ * *ret_out: this rank's clock before and after the operation. */
 static rcm_status run_once(struct bench_rank *rank, const struct bench_point *point,
                            int64_t slot_ns, int64_t *ret_in, int64_t *ret_out) {
     if (tool_now_ns() >= rank->deadline_ns) {
-        tool_error("rank %d: %s of %zu bytes: the %.3g s of --timeout are over", rank->rank,
+        tool_error("rank %d: %s of %zu bytes: the --timeout of %.3g s has passed", rank->rank,
                    bench_what_name(point->what), point->bytes,
                    (double)rank->options->timeout_ms / 1e3);
         return RCM_ERR_TIMEOUT;
@@ -296,9 +298,9 @@ static int64_t run_warmup_count(const struct bench_rank *rank, const struct benc
     return point->bytes <= 4 << 20 ? 4 : 2;
 }
 
-/* Unmeasured iterations. *ret_ns is how long one takes from its start to the next one's, averaged
- * over the second half: the first ones make connections, and a rank that is done early waits for
- * the others in the next one's barrier. */
+/* Runs unmeasured iterations. *ret_ns: the mean time from one start to the next, over the second
+ * half: the first iterations make connections. The time includes the wait for slower ranks in the
+ * next barrier. */
 static rcm_status run_warmup(struct bench_rank *rank, const struct bench_point *point,
                              int64_t count, int64_t *ret_ns) {
     const int64_t half = count / 2;
@@ -317,7 +319,7 @@ static rcm_status run_warmup(struct bench_rank *rank, const struct bench_point *
     return RCM_OK;
 }
 
-/* The number that rank 0 thinks right, on all ranks. */
+/* Broadcasts rank 0's number of iterations. */
 static rcm_status run_agree_iters(struct bench_rank *rank, const struct bench_point *point,
                                   int64_t estimate_ns, int64_t *ret_iters) {
     if (rank->options->iters) {
@@ -331,35 +333,36 @@ static rcm_status run_agree_iters(struct bench_rank *rank, const struct bench_po
     if (status != RCM_OK)
         return run_failed(rank, point, "agreeing on the number of iterations", status);
     if (iters < 1 || (size_t)iters > rank->max_iters) {
-        tool_error("rank %d: rank 0 asked for %lld iterations", rank->rank, (long long)iters);
+        tool_error("rank %d: rank 0 sent an invalid number of iterations: %lld", rank->rank,
+                   (long long)iters);
         return RCM_ERR_PROTOCOL;
     }
     *ret_iters = iters;
     return RCM_OK;
 }
 
-/* Ample: iterations of the warm-up, which the estimate is of, are shorter than those after
- * sleep. */
+/* The period of --asleep. RUN_PERIOD_TIMES is ample, because the estimate is from the warm-up, and
+ * iterations after sleep take longer. */
 static int64_t run_period(int64_t estimate_ns) {
     const int64_t periods = RUN_PERIOD_TIMES * estimate_ns / RUN_PERIOD_NS + 1;
     return periods * RUN_PERIOD_NS;
 }
 
-/* Rank 0's word on when iterations begin, on all ranks. */
+/* Broadcasts rank 0's start time and period. */
 static rcm_status run_agree_slots(struct bench_rank *rank, const struct bench_point *point,
                                   int64_t period_ns) {
-    int64_t word[] = {tool_now_ns() + RUN_SLACK_NS, period_ns};
+    int64_t slots[] = {tool_now_ns() + RUN_SLACK_NS, period_ns};
     const struct rcm_call call = run_call(rank, NULL);
-    rcm_status status = rcm_broadcast(rank->comm, word, 2, RCM_INT64, 0, &call, NULL);
+    rcm_status status = rcm_broadcast(rank->comm, slots, 2, RCM_INT64, 0, &call, NULL);
     if (status != RCM_OK)
         return run_failed(rank, point, "agreeing on when iterations begin", status);
-    rank->slot_ns = word[0];
-    rank->period_ns = word[1];
+    rank->slot_ns = slots[0];
+    rank->period_ns = slots[1];
     return RCM_OK;
 }
 
-/* Every how many iterations the result is checked: each one with -n, else as often as the time
- * for computing what is expected allows, at least RUN_MIN_CHECKS times. */
+/* The number of iterations from one check to the next: 1 with -n. Else RUN_CHECK_BUDGET limits the
+ * checks, with a minimum of RUN_MIN_CHECKS. */
 static int64_t run_check_stride(const struct bench_rank *rank, const struct bench_point *point,
                                 int64_t iters) {
     if (rank->options->iters)
@@ -390,7 +393,7 @@ static rcm_status run_iterations(struct bench_rank *rank, const struct bench_poi
         if (checked)
             errors += (int64_t)run_compare(rank, point, (uint64_t)i);
     }
-    /* Without fresh inputs they are still those of bench_measure. */
+    /* Without --fresh the inputs are still those of bench_measure. */
     if (rank->options->check_last)
         errors +=
             (int64_t)run_compare(rank, point, rank->options->fresh ? (uint64_t)(iters - 1) : 0);
@@ -398,9 +401,9 @@ static rcm_status run_iterations(struct bench_rank *rank, const struct bench_poi
     return RCM_OK;
 }
 
-/* ---- bringing the times together ----------------------------------------------------------- */
+/* ---- collecting the times ------------------------------------------------------------------ */
 
-/* Per iteration: of all ranks that took part. */
+/* Per iteration, over all ranks that took part. */
 struct run_merged {
     int64_t *slowest, *first_in, *last_in, *last_out;
 };
@@ -428,14 +431,14 @@ static void merged_add(struct run_merged *merged, const int64_t *times, size_t i
     }
 }
 
-/* Moves iteration i to where the `kept` before it end. */
+/* Moves iteration i to index `kept`. */
 static void merged_keep(struct run_merged *merged, size_t kept, size_t i) {
     merged->slowest[kept] = merged->slowest[i];
     merged->first_in[kept] = merged->first_in[i];
     merged->last_out[kept] = merged->last_out[i];
 }
 
-/* Leaves out the iterations in which a rank began after the others, and tells how many are left. */
+/* Discards iterations with a start skew above RUN_TOGETHER_NS; returns the number left. */
 static size_t merged_keep_together(struct run_merged *merged, size_t iters) {
     size_t kept = 0;
     for (size_t i = 0; i < iters; i++)
@@ -444,12 +447,12 @@ static size_t merged_keep_together(struct run_merged *merged, size_t iters) {
     return kept;
 }
 
-/* Leaves out the iterations to which a rank came from the one before without sleep, and tells how
- * many are left: at least the first. */
+/* Discards iterations to which a rank came from the previous one without sleep. Returns the number
+ * left; the first one is always kept. */
 static size_t merged_keep_asleep(struct run_merged *merged, size_t iters, int64_t slot_ns,
                                  int64_t period_ns) {
     size_t kept = 0;
-    int64_t done_ns = 0; /* with the iteration before */
+    int64_t done_ns = 0; /* end of the previous iteration */
     for (size_t i = 0; i < iters; i++) {
         const bool slept = done_ns < slot_ns + (int64_t)i * period_ns;
         done_ns = merged->last_out[i];
@@ -459,7 +462,7 @@ static size_t merged_keep_asleep(struct run_merged *merged, size_t iters, int64_
     return kept;
 }
 
-/* At rank 0: everybody's times and errors, one rank after the other. */
+/* At rank 0: receives the times and errors of all ranks, one rank after the other. */
 static rcm_status run_collect(struct bench_rank *rank, const struct bench_point *point,
                               size_t iters, struct run_merged *merged, int64_t *errors) {
     const size_t len = 2 * iters + 1;
@@ -470,8 +473,7 @@ static rcm_status run_collect(struct bench_rank *rank, const struct bench_point 
                                      RUN_TAG_TIMES, &call, NULL);
         if (status != RCM_OK)
             return run_failed(rank, point, "collecting the times", status);
-        /* A ping-pong's time is rank 0's alone, but for its span with --asleep; of the others only
-         * rank 1 takes part. */
+        /* A ping-pong has only the time of rank 0; its span with --asleep also includes rank 1. */
         if (point->what != BENCH_SENDRECV || (rank->options->asleep && peer == 1))
             merged_add(merged, rank->peer_times, iters, false);
         *errors += rank->peer_times[len - 1];
@@ -495,7 +497,7 @@ static int int64_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The smallest value that at least this share of the sorted values does not exceed. */
+/* The smallest value such that at least this share of the sorted values is not above it. */
 static double sorted_quantile(const int64_t *sorted, size_t n, double share) {
     size_t i = (size_t)ceil(share * (double)n);
     return (double)sorted[i > 0 ? i - 1 : 0];
@@ -520,7 +522,7 @@ static void run_summarise(const struct bench_rank *rank, const struct bench_poin
     result->iters = (int64_t)iters;
 }
 
-/* Which iterations count, if not all; *iters becomes their number. */
+/* Discards iterations that do not count; *iters becomes the number left. */
 static rcm_status run_select(const struct bench_rank *rank, const struct bench_point *point,
                              struct run_merged *merged, size_t *iters) {
     const size_t all = *iters;
@@ -528,15 +530,15 @@ static rcm_status run_select(const struct bench_rank *rank, const struct bench_p
     if (rank->options->together) {
         *iters = merged_keep_together(merged, all);
         if (*iters == 0)
-            tool_error("--together: in none of %zu iterations of %s, %zu bytes, did all ranks "
-                       "begin within %d ns; each needs a CPU for itself",
+            tool_error("--together: no iteration of %zu of %s, %zu bytes, had a start skew below "
+                       "%d ns; give each rank its own CPU",
                        all, name, point->bytes, RUN_TOGETHER_NS);
     }
     if (rank->options->asleep) {
         *iters = merged_keep_asleep(merged, all, rank->slot_ns, rank->period_ns);
         if (all - *iters > all / RUN_OVERRUN_SHARE)
-            tool_error("--asleep: %zu of %zu iterations of %s, %zu bytes, do not count: the one "
-                       "before was not done %lld ms after its begin",
+            tool_error("--asleep: %zu of %zu iterations of %s, %zu bytes, were discarded: the "
+                       "previous one was not done %lld ms after its start",
                        all - *iters, all, name, point->bytes,
                        (long long)(rank->period_ns / 1000000));
     }

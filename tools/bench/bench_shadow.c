@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the CPU writes to and reads from a buffer of a device goes through memory of the host, the
- * shadow, and a copy outside of all measured time. Other buffers are their own.
+ * CPU access to device buffers. The CPU writes and reads a shadow in host memory, which is copied
+ * outside of all measured time. Host buffers need no shadow.
  *
- * Not here: the buffers (bench_memory.c). No function of the library's public face is called: the
- * programs over MPI and Gloo (compare/) are built of this file, too.
+ * Not here: the buffers (bench_memory.c). This file must not call the library's public API, because
+ * the programs over MPI and Gloo (compare/) are also built from it.
  */
 #include "bench.h"
 
@@ -29,7 +29,7 @@ bool bench_shadow_open(struct bench_rank *rank, const void *buffer, size_t len) 
         if (rcmi_device_open(number, 0, &rank->device) == RCM_OK)
             return true;
     }
-    tool_error("rank %d: %s", rank->rank, rank->shadow ? rcm_last_error() : "no memory");
+    tool_error("rank %d: %s", rank->rank, rank->shadow ? rcm_last_error() : "out of memory");
     return false;
 }
 
@@ -52,7 +52,7 @@ static void wake_none(void *arg) {
     (void)arg;
 }
 
-/* A failure ends this rank, and so all. */
+/* A failure ends this process, and so the whole job. */
 static void shadow_copy(const struct bench_rank *rank, void *to, const void *from, size_t bytes) {
     struct rcmi_operations owner = {.device = &rank->device, .wake = wake_none};
     struct rcmi_operation copy = {.results = {to},

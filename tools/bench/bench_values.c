@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Values of elements; see bench_values.h. Every result is exact in every type whatever the order of
- * the operands: small integers for sums and extremes; for products of floats powers of two and
- * signs, for products of integers odd numbers. What a type has room for stands in a table. All is
- * computed with none of the library's code.
+ * Values of elements; see bench_values.h. Every result is exact in every type, in any order of the
+ * operands. Sums and extremes use small integers, products of floats use powers of two with signs,
+ * and products of integers use odd numbers. A table has the limits of each type. No code of the
+ * library is used.
  */
 #include "bench_values.h"
 
@@ -17,10 +17,10 @@ struct values_type {
     enum values_kind kind;
     bool is_signed;
     bool reals;     /* of pairs: their values */
-    int bits;       /* of a value that is not added up */
-    int sum_bits;   /* of one that is, */
-    int sum_ranks;  /* of so many ranks at a position; the others have 0 there */
-    int prod_ranks; /* so many ranks have factors other than +-1 */
+    int bits;       /* of a value that is not summed */
+    int sum_bits;   /* of a value that is summed */
+    int sum_ranks;  /* ranks with a nonzero value at a position of a sum */
+    int prod_ranks; /* ranks with a factor other than +-1 */
 };
 
 #define MANY 1000000
@@ -57,7 +57,7 @@ static const struct values_type *type_of(rcm_dtype dtype) {
 }
 
 static uint32_t rank_multiplier(int rank) {
-    return (2 * (uint32_t)rank + 1) * 0x9e3779b1u; /* odd, so no two ranks are alike */
+    return (2 * (uint32_t)rank + 1) * 0x9e3779b1u; /* odd, so all ranks differ */
 }
 
 /* ---- one rank's values --------------------------------------------------------------------- */
@@ -66,13 +66,13 @@ static bool op_is_logical(rcm_op op) {
     return op == RCM_LAND || op == RCM_LOR || op == RCM_LXOR;
 }
 
-/* Among `most` of all ranks, others at each position? */
+/* Whether the rank is one of the `most` ranks that take part at this position. */
 static bool rank_takes_part(const struct bench_point *point, int rank, uint64_t position,
                             int most) {
     return (position + (uint64_t)rank) % (uint64_t)point->nranks < (uint64_t)most;
 }
 
-/* Integers, as themselves or to be converted to a floating type. */
+/* Integers, also for conversion to a floating type. */
 static void make_ints(const struct bench_point *point, int rank, uint64_t first,
                       const uint32_t *hashes, size_t n, int64_t *ret_values) {
     const struct values_type *type = type_of(point->dtype);
@@ -93,7 +93,7 @@ static void make_ints(const struct bench_point *point, int rank, uint64_t first,
         ret_values[i] *= rank_takes_part(point, rank, first + i, type->sum_ranks);
 }
 
-/* Powers of two, the same but for their signs, so that sums are as exact as without. */
+/* Powers of two that differ only in sign (or by i), so that sums stay exact. */
 struct bench_scale bench_scale_of(int rank, bool is_complex) {
     const double half = rank % 2 ? -0.5 : 0.5;
     const bool turned = is_complex && rank % 3 == 1;
@@ -121,9 +121,9 @@ static void make_functions(const uint32_t *hashes, int rank, size_t n,
     }
 }
 
-/* Factors for products of floats: 2, 1/2, 1 and their negatives; of complex numbers those times i
- * as well. With very many ranks only some of them, others at each position, have a factor other
- * than +-1. */
+/* Factors for products of floats: 2, 1/2, 1 and their negatives; for complex numbers also these
+ * times i. With very many ranks only prod_ranks of them, different ones at each position, have a
+ * factor other than +-1. */
 static void make_factors(const struct bench_point *point, int rank, uint64_t first,
                          const uint32_t *hashes, size_t n, struct bench_block *ret_block) {
     static const double table[8] = {1, -1, 2, -2, 0.5, -0.5, 2, -0.5};
@@ -226,7 +226,7 @@ static void pair_combine(const struct bench_point *point, struct bench_block *ac
     const double b = reals ? more->first.reals[i] : (double)more->first.ints[i];
     const bool better = point->op == RCM_MINLOC ? b < a : b > a;
     if (better || (a == b && more->second.ints[i] < acc->second.ints[i])) {
-        acc->first.ints[i] = more->first.ints[i]; /* whichever it is */
+        acc->first.ints[i] = more->first.ints[i]; /* copies reals too */
         acc->second.ints[i] = more->second.ints[i];
     }
 }
@@ -236,7 +236,7 @@ void bench_values_combine(const struct bench_point *point, struct bench_block *a
     int64_t *ints = acc->first.ints;
     double *reals = acc->first.reals;
     const enum values_kind kind = type_of(point->dtype)->kind;
-    if (kind == VALUES_INTS && point->op == RCM_SUM) { /* what huge vectors are of, at once */
+    if (kind == VALUES_INTS && point->op == RCM_SUM) { /* fast path, for huge vectors */
         for (size_t i = 0; i < n; i++)
             ints[i] = (int64_t)((uint64_t)ints[i] + (uint64_t)more->first.ints[i]);
         return;
@@ -262,14 +262,14 @@ void bench_values_combine(const struct bench_point *point, struct bench_block *a
     }
 }
 
-/* Of a sum that is exact; in float32 where the type is no longer than that. */
+/* Divides an exact sum; in float32 if the type is not longer than that. */
 static double real_divide(rcm_dtype dtype, double sum, int nranks) {
     if (dtype == RCM_FLOAT64 || dtype == RCM_COMPLEX128)
         return sum / nranks;
     return (double)((float)sum / (float)nranks);
 }
 
-/* Of the sum as the type has it. */
+/* Divides the sum after wrapping it to the type. */
 static int64_t int_divide(const struct values_type *type, int64_t sum, int nranks) {
     const int unused = 64 - 8 * (int)rcm_dtype_size(type->dtype);
     const uint64_t wrapped = (uint64_t)sum << unused;
@@ -292,14 +292,14 @@ void bench_values_divide(const struct bench_point *point, struct bench_block *su
 
 /* ---- storing ------------------------------------------------------------------------------- */
 
-/* A finite number that the type has, or lies between two of them: to the nearest one. */
+/* Encodes a finite number in the range of the type, rounded to nearest. */
 static uint32_t small_encode(double value, int mantissa, int bias, int width) {
     const double magnitude = fabs(value);
     int exponent = magnitude > 0 ? ilogb(magnitude) : 1 - bias;
     if (exponent < 1 - bias)
         exponent = 1 - bias;
-    const uint32_t places = (uint32_t)nearbyint(ldexp(magnitude, mantissa - exponent));
-    const uint32_t code = places + ((uint32_t)(exponent + bias - 1) << mantissa);
+    const uint32_t units = (uint32_t)nearbyint(ldexp(magnitude, mantissa - exponent));
+    const uint32_t code = units + ((uint32_t)(exponent + bias - 1) << mantissa);
     return code | (signbit(value) ? 1u << (width - 1) : 0);
 }
 
@@ -376,7 +376,7 @@ static void store_one(rcm_dtype dtype, const struct bench_block *block, size_t i
     }
 }
 
-/* The frequent ones at once. */
+/* With fast paths for the frequent types. */
 void bench_values_store(const struct bench_point *point, const struct bench_block *block, size_t n,
                         void *dst) {
     const size_t size = rcm_dtype_size(point->dtype);

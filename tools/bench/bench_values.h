@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The values of ringcomm-bench's elements, of every type, before they are stored as one and after
- * (bench_values.c). Where an element is sent and what arrives is bench_data.c's.
+ * The values of ringcomm-bench's elements, for every type (bench_values.c). bench_data.c decides
+ * where an element is sent and which result is expected.
  */
 #ifndef RINGCOMM_TOOLS_BENCH_VALUES_H
 #define RINGCOMM_TOOLS_BENCH_VALUES_H
@@ -10,8 +10,8 @@
 
 #define BENCH_BLOCK 512 /* elements computed at a time */
 
-/* Integers, truth values and those of integer pairs are ints, all others reals. second: imaginary
- * parts (reals), or indices of pairs (ints). */
+/* Values in a common form. Integers, truth values and values of integer pairs use ints; all others
+ * use reals. second: imaginary parts (reals), or indices of pairs (ints). */
 struct bench_block {
     union bench_part {
         int64_t ints[BENCH_BLOCK];
@@ -19,22 +19,22 @@ struct bench_block {
     } first, second;
 };
 
-/* What `rank` has from position `first` on; one hash for each element. */
+/* Makes the values of `rank` from position `first` on; one hash per element. */
 void bench_values_make(const struct bench_point *point, int rank, uint64_t first,
                        const uint32_t *hashes, size_t n, struct bench_block *ret_block);
-/* What premul_sum makes of them. */
+/* Applies the rank's scale of premul_sum. */
 void bench_values_scale(const struct bench_point *point, int rank, size_t n,
                         struct bench_block *block);
-/* acc op= more, as the point's operator does. */
+/* acc op= more, with the point's operator. */
 void bench_values_combine(const struct bench_point *point, struct bench_block *acc,
                           const struct bench_block *more, size_t n);
-/* Sums become averages of nranks values, as ringcomm.h words them. */
+/* Converts sums to averages of nranks values, by ringcomm.h's definition. */
 void bench_values_divide(const struct bench_point *point, struct bench_block *sums, size_t n,
                          int nranks);
-/* Converts to the point's type. Integers wrap. */
+/* Converts to the point's type; integers wrap. */
 void bench_values_store(const struct bench_point *point, const struct bench_block *block, size_t n,
                         void *dst);
-/* Is it another value? Zeros of complex products may have either sign. */
+/* Whether two stored values differ. Zeros of complex products may have either sign. */
 bool bench_values_differ(const struct bench_point *point, const void *a, const void *b);
 
 #endif

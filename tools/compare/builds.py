@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two builds of libringcomm: where the one from before comes from, and how ranks of either start.
+"""Two builds of libringcomm: finds or makes the earlier build, and starts ranks of both.
 
-Each is measured by its own ringcomm-bench, which has its library in it. What binds the ranks is
-here, and the same for both: rank r has core r mod cores, with more ranks than cores too."""
+Each build is measured by its own ringcomm-bench, which contains its library. This module binds the
+ranks in the same way for both: rank r to core r mod cores, also with more ranks than cores."""
 import json
 import os
 import shlex
@@ -19,7 +19,7 @@ TARGETS = ('tools/ringcomm-bench', 'tools/ringcomm-run')
 
 
 def cores():
-    """Lists of CPUs, one for each core that this process may use: of siblings those it may use."""
+    """Lists of CPUs, one per core that this process may use, without siblings that it may not use."""
     allowed = os.sched_getaffinity(0)
     groups = []
     for cpu in sorted(allowed):
@@ -42,7 +42,7 @@ def siblings(cpu):
 
 
 def binder():
-    """Words before a command that bind it to the core of the rank which the launcher says it is."""
+    """Words before a command that bind it to a core by the rank in the launcher's environment."""
     if not shutil.which('taskset'):
         raise Failure('--bind core: taskset (Debian: util-linux) is not installed')
     every = cores()
@@ -60,7 +60,7 @@ class Side(libraries.Ringcomm):
         self.words_before = binder() if bind == 'core' else []
 
     def binding(self, ranks, mode):
-        return 'none'  # ringcomm-run's, of which there may be two
+        return 'none'  # of ringcomm-run, whose binding may differ between the two builds
 
     def argv(self, transport, ranks, mode):
         argv = super().argv(transport, ranks, mode)
@@ -95,7 +95,7 @@ def buildtype(build):
 
 
 def compiler(build):
-    """Words of the C compiler of a build folder; [] if they cannot be found."""
+    """The C compiler's command of a build folder; [] if it is not found."""
     for target in introspect(build, 'targets'):
         for source in target['target_sources']:
             if source.get('language') == 'c' and source.get('compiler'):
@@ -113,14 +113,14 @@ def revision(root, text):
 
 
 def no_tests(source):
-    """The option that leaves tests out; it was a boolean in earlier versions."""
+    """The option that disables tests; it was a boolean in earlier versions."""
     with open(os.path.join(source, 'meson_options.txt'), encoding='utf-8') as file:
         boolean = "option('tests', type: 'boolean'" in file.read()
     return '-Dtests=' + ('false' if boolean else 'disabled')
 
 
 def build_revision(root, build, commit):
-    """The build folder of a commit below another one: made once, release, by the same compiler."""
+    """The build folder of a commit, below `build`: made once, release, with the same compiler."""
     folder = os.path.join(build, 'compare-before', commit[:12])
     source, out = os.path.join(folder, 'source'), os.path.join(folder, 'build')
     complete = os.path.join(folder, 'complete')
@@ -143,7 +143,7 @@ def build_revision(root, build, commit):
 
 
 def before(options, root):
-    """The build that --before names: a folder, or a revision, which is built."""
+    """The build named by --before: a folder, or a revision, which is built."""
     if not os.path.isdir(options.before):
         commit = revision(root, options.before)
         folder = build_revision(root, options.build, commit)

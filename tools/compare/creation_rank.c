@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rank that measures what making and ending communicators costs: rcm_comm_duplicate of the
- * world, then rcm_destroy, again and again. Before each of both all ranks meet in a barrier, which
- * is not measured. Rank 0 prints one line of CSV: microseconds on rank 0.
+ * One rank that measures the cost of creating and destroying communicators: rcm_comm_duplicate of
+ * the world, then rcm_destroy, repeatedly. Before each of the two calls is a barrier, which is not
+ * measured. Rank 0 prints one line of CSV: microseconds on rank 0.
  *
  *      ringcomm-run -n 4 -- creation-rank --rounds 500
  */

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The statistics of the comparison: from measurements to ratios, intervals and verdicts.
 
-Nothing here measures, reads or writes, so that test/tools/results_test.py can feed it with made-up
-measurements whose answers are known.
+This module does not measure, read or write, so that test/tools/results_test.py can test it with
+made-up measurements and known results.
 
-A *point* is what is compared: (mode, ranks, transport, collective, bytes). In each round every
-library measures it, one right after the other; the ratio of one round is the other library's time
-by libringcomm's. Ratios of one round are paired: whatever was slow for minutes was slow for both.
+A *point* is one comparison: (mode, ranks, transport, collective, bytes). In each round all libraries
+measure it, one right after the other. The ratio of a round is the other library's time divided by
+libringcomm's. The times of a ratio are from one round, so slow phases of the machine affect both.
 """
 import collections
 import math
@@ -16,9 +16,9 @@ import statistics
 OURS = 'ringcomm'
 BEFORE = 'before'  # another build of libringcomm
 BUILDS = (OURS, BEFORE)
-# How much slower than the fastest of all looks a cache line must be to count as another state.
+# The machine counts as in another state if a cache line is slower than the fastest by this factor.
 FAR = 2.5
-# The share of all cores that other programs may have during a measurement.
+# The largest share of all cores that other programs may use during a measurement.
 FOREIGN = 0.03
 MIN_PAIRS = 3
 # One-way times of a cache line, in ns, up to which ranks are near or at a middle distance; beyond
@@ -30,16 +30,16 @@ BANDS = ((1 << 10, 'to 1 KiB'), (64 << 10, 'to 64 KiB'), (1 << 20, 'to 1 MiB'),
 # Iterations of ranks that sleep without which a median is little to go by.
 LEAST_ASLEEP = 20
 CONFIDENCE = 0.95
-# The least number of pairs whose smallest and largest enclose the median with CONFIDENCE.
+# The least number of pairs whose minimum and maximum enclose the median with CONFIDENCE.
 SIGN_PAIRS = 6
 # Student's t, two-sided 95 %, by degrees of freedom.
 STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 
-# What must hold of a point (issue "a fast core"): the interval not below 1, the median not below
-# this.
+# The requirement for a point (issue "a fast core"): the interval is not below 1, and the median not
+# below this.
 LEAST_MEDIAN = 0.95
-# What must hold of two builds: the geometric mean over sizes of before / now not below the first,
-# and no point's whole interval below the second.
+# The requirements for two builds: the geometric mean over sizes of before / now is at least the
+# first, and no point's whole interval is below the second.
 LEAST_MEAN = 0.90
 LEAST_POINT = 0.80
 
@@ -60,7 +60,7 @@ Change = collections.namedtuple('Change', 'point before now ratio sure')
 
 def sign_rank(n):
     """The largest k such that the k-th smallest and k-th largest of n values enclose the median of
-    what they were drawn from with CONFIDENCE; 0 if there is none."""
+    their distribution with CONFIDENCE; 0 if there is none."""
     tail, k = 0.0, 0
     while True:
         tail += math.comb(n, k) / 2 ** n
@@ -72,10 +72,11 @@ def sign_rank(n):
 def interval(ratios):
     """(low, high, method) of the median ratio.
 
-    From SIGN_PAIRS ratios on by order statistics (the sign test turned around), which is exact
-    whatever the distribution: ratios on shared machines have wild outliers, and a bootstrap of so
-    few values is too narrow. With fewer it cannot reach 95 %, so Student's t of the logarithms
-    stands in, which trusts that they are normal; its intervals are wide. Of one ratio: none."""
+    With at least SIGN_PAIRS ratios it uses order statistics (the inverted sign test). These are
+    exact for every distribution; ratios on shared machines have wild outliers, and a bootstrap of
+    so few values is too narrow. Fewer ratios cannot reach 95 % that way, so it uses Student's t of
+    the logarithms, which assumes a normal distribution and gives wide intervals. One ratio has no
+    interval."""
     n = len(ratios)
     if n >= SIGN_PAIRS:
         k = sign_rank(n)
@@ -99,8 +100,8 @@ def geometric_mean(values):
 
 
 def bootstrap_mean(groups, draws=400, seed=1):
-    """95 % interval of the geometric mean of the groups' medians, by drawing from each group with
-    repetition. Over many groups their errors even out, which is what a bootstrap is good at."""
+    """95 % interval of the geometric mean of the groups' medians, by a bootstrap: it draws from each
+    group with repetition. Over many groups the errors of the medians average out."""
     rng = random.Random(seed)
     means = sorted(geometric_mean([statistics.median(rng.choices(g, k=len(g))) for g in groups])
                    for _ in range(draws))
@@ -109,7 +110,7 @@ def bootstrap_mean(groups, draws=400, seed=1):
 
 
 def slope(points):
-    """Of the straight line through log y over log x, by least squares."""
+    """The slope of log y over log x, by least squares."""
     logs = [(math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0]
     if len({x for x, _ in logs}) < 2:
         return math.nan
@@ -121,7 +122,7 @@ def slope(points):
 
 
 def judge(ratio):
-    """In a word. 'worse' and 'low' break the rule for a point."""
+    """The verdict as one word. 'worse' and 'low' violate the requirement for a point."""
     if ratio.high < 1:
         return 'worse'
     if ratio.median < LEAST_MEDIAN:
@@ -132,7 +133,7 @@ def judge(ratio):
 
 
 def goal_of(mode, ranks, transport, collective):
-    """What the geometric mean over sizes must reach; None where nothing was promised."""
+    """The goal for the geometric mean over sizes; None: no goal."""
     if mode == 'asleep':
         return 1.0 if transport == 'shm' else None
     if collective == 'all_reduce':
@@ -153,15 +154,15 @@ class Summary:
             self.table.setdefault((run.point, run.library), {})[run.round] = run
 
     def state(self, run):
-        """'near', 'far', or None where it changed on the way or others were computing."""
+        """'near', 'far', or None if it changed during the run or other programs used the cores."""
         if run.foreign > FOREIGN:
             return None
         far = [ns > FAR * self.near for ns in (run.line_before, run.line_after)]
         return None if far[0] != far[1] else 'far' if far[0] else 'near'
 
     def time(self, run):
-        """The slowest rank's time, or first in to last out where ranks share cores: there a rank
-        that got its core late measures a short time. (With mode asleep both are the latter.)"""
+        """The slowest rank's time; if ranks share cores, the time from first in to last out, because
+        a rank that got its core late measures a short time. (In mode asleep both are the latter.)"""
         shared = run.point.ranks > self.cpus
         return run.result.span if shared and run.result.span > 0 else run.result.median
 
@@ -177,7 +178,7 @@ class Summary:
                 runs[-1].result.algorithm)
 
     def pairs(self, point, library):
-        """(ratios to go by, number dropped, whether all of these are beyond doubt)."""
+        """(ratios to use, number of dropped ones, whether all used ones were undisturbed)."""
         ours, theirs = self.table.get((point, OURS), {}), self.table.get((point, library), {})
         rounds = sorted(set(ours) & set(theirs))
         good = [r for r in rounds
@@ -193,8 +194,8 @@ class Summary:
         return ratio_of(ratios, dropped) if ratios else None
 
     def best(self, point):
-        """The library that leaves libringcomm the smallest ratio; one that was measured less often
-        than others (left out after it was far behind) only where there is no other."""
+        """The library with the smallest ratio to libringcomm. One that was measured less often than
+        others (left out because it was far behind) counts only if there is no other."""
         counts = {lib: len(self.pairs(point, lib)[0]) for lib in self.libraries(point)
                   if lib != OURS}
         most = max(counts.values(), default=0)
@@ -276,7 +277,7 @@ class Summary:
         return out
 
     def changes(self):
-        """Every point that both builds have measured."""
+        """All points that both builds have measured."""
         out = []
         for point in self.points:
             ratio = self.ratio(point, BEFORE)
@@ -297,12 +298,12 @@ class Summary:
         return out
 
     def slower(self):
-        """The changes that count by themselves."""
+        """The points that are slower by their whole interval."""
         return [change for change in self.changes() if change.ratio.high < LEAST_POINT]
 
     def hopeless(self, points, library, factor):
-        """Whether a library is so far behind the best at each of these points that measuring it
-        again can change no verdict."""
+        """Whether a library is so far behind the best at each of these points that further
+        measurements cannot change a verdict."""
         for point in points:
             mine = self.pairs(point, library)[0]
             others = [statistics.median(self.pairs(point, lib)[0])
@@ -314,11 +315,11 @@ class Summary:
 
 
 MODES = ('same', 'fresh', 'burst', 'registered', 'asleep')
-ALONE = ('burst', 'registered')  # of libringcomm only
+ALONE = ('burst', 'registered')  # measured with libringcomm only
 COLLECTIVES = ('all_reduce', 'broadcast', 'barrier', 'sendrecv', 'reduce', 'scatter', 'gather',
                'all_gather', 'reduce_scatter', 'all_to_all', 'scan', 'exscan', 'scatter_v', 'gather_v',
                'all_gather_v', 'reduce_scatter_v', 'all_to_all_v')
-USUAL = COLLECTIVES[:4]  # what is compared unless --collectives says more
+USUAL = COLLECTIVES[:4]  # the default of --collectives
 
 
 def point_order(point):
@@ -326,15 +327,15 @@ def point_order(point):
             COLLECTIVES.index(point.collective), point.bytes)
 
 
-# ---- beside the limits ---------------------------------------------------------------------------
+# ---- comparison with the limits ------------------------------------------------------------------
 
 
 Limit = collections.namedtuple('Limit', 'what ours limit factor allowed unit basis')
 
 
 def limits(summary, floor):
-    """How libringcomm does beside what the machine can do: what of it was measured. `floor` tells
-    the figure of (what, how, cores, bytes), or None."""
+    """Compares the measured figures of libringcomm with the machine's limits. `floor` returns the
+    figure of (what, how, cores, bytes), or None."""
     out = []
     mib = 1 << 20
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line of floor: see floor.h. */
+/* The command line of floor; see floor.h. */
 #include "floor.h"
 
 #include <argp.h>
@@ -36,18 +36,18 @@ struct options {
 };
 
 static const struct argp_option option_table[] = {
-    {"rounds", 'r', "N", 0, "How often each figure is measured (7)", 1},
+    {"rounds", 'r', "N", 0, "Measurements of each figure (7)", 1},
     {"csv", 'c', "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 1},
     {"timeout", 't', "S", 0, "Give up after S seconds (120)", 1},
     {0},
 };
 
 static const char options_doc[] =
-    "Measures what this machine can do at all.\n\n"
+    "Measures the limits of this machine.\n\n"
     "SECTION is line (a cache line between two cores), channel (the line, and 8 and 64 bytes "
-    "through a channel over shared memory, in turns), step (the executor), memory (copies and "
+    "through a channel over shared memory, alternating), step (the executor), memory (copies and "
     "additions on one and two cores), tcp (bare sockets over loopback), futex (waking another "
-    "process); without any: all but line, which channel contains.";
+    "process). Default: all except line, which channel contains.";
 
 static error_t options_parse(int key, char *arg, struct argp_state *state) {
     struct options *options = state->input;
@@ -89,7 +89,7 @@ static const struct argp option_parser = {
 static bool floor_find_cpus(struct floor *f) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof(set), &set) != 0)
-        return floor_failed("the CPUs of this process cannot be read");
+        return floor_failed("cannot read the CPUs of this process");
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET((size_t)cpu, &set))
             continue;
@@ -121,7 +121,7 @@ static bool floor_run(struct options *options) {
         if (options->any ? !options->wanted[i] : !sections[i].in_all)
             continue;
         if (sections[i].needs_two && f->ncpus < 2) {
-            tool_error("%s needs two CPUs and there is one: not measured", sections[i].name);
+            tool_error("%s is not measured: it needs two CPUs, there is one", sections[i].name);
             continue;
         }
         if (!sections[i].run(f))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What handing over costs when nobody spins: a futex wake between two processes, on two cores and
- * on one, and sched_yield between two on one core. The least that ranks pay which share a core, or
- * wait for long.
+ * The cost of a hand-over without spinning: a futex wake between two processes, on two cores and on
+ * one, and sched_yield between two processes on one core. It is the minimum for ranks that share a
+ * core or wait for long.
  */
 #include "floor.h"
 
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "clock.h"
 
-#define FUTEX_TRIPS   1000 /* there and back, at a time */
+#define FUTEX_TRIPS   1000 /* round trips per measurement */
 #define FUTEX_WAIT_NS 100000000
 
 enum futex_way { FUTEX_SLEEP, FUTEX_YIELD };
@@ -21,13 +21,13 @@ struct futex_figures {
     struct floor_series apart, together, yield;
 };
 
-/* A partner that gave up wakes nobody: then the caller looks at the deadline. */
+/* Sleeps with a limit: a partner that has failed sends no wake, and the caller checks for that. */
 static void word_sleep(_Atomic uint32_t *word, uint32_t seen) {
     const struct timespec most = {.tv_nsec = FUTEX_WAIT_NS};
     syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
 }
 
-/* Until the word is not `seen` any more. */
+/* Waits until the word differs from `seen`. */
 static bool word_await(struct floor_side *side, _Atomic uint32_t *word, uint32_t seen,
                        enum futex_way way) {
     uint32_t spins = 0;
@@ -96,7 +96,7 @@ static bool futex_side(struct floor_side *side, void *arg) {
 bool floor_futex(struct floor *f) {
     static struct futex_figures figures;
     if (!floor_pair(f, futex_side, &figures))
-        return floor_failed("futexes could not be measured");
+        return floor_failed("cannot measure futexes");
     floor_row(f, "hand over", "futex, two cores", 2, 0, "us", &figures.apart);
     floor_row(f, "hand over", "futex, one core", 1, 0, "us", &figures.together);
     floor_row(f, "hand over", "sched_yield, one core", 1, 0, "us", &figures.yield);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One way between two cores: a bare cache line, and 8 and 64 bytes through a channel over shared
- * memory. The channel's messages are written by the sender and read by the receiver, so 64 bytes
- * means one line of payload beside whatever the transport adds. All in turns, so that they are
- * taken in the same state of the machine.
+ * One-way times between two cores: a bare cache line, and 8 and 64 bytes through a channel over
+ * shared memory. The sender writes the channel's messages and the receiver reads them, so 64 bytes
+ * are one line of payload plus the transport's overhead. The measurements alternate, so that all
+ * are taken in the same state of the machine.
  */
 #include "floor.h"
 
 #include <string.h>
 #include "clock.h"
 
-#define LINE_TRIPS    20000 /* there and back, at a time */
+#define LINE_TRIPS    20000 /* round trips per measurement */
 #define CHANNEL_TRIPS 10000
 #define LINE_EPOCH    1
 
 /* ---- the cache line -------------------------------------------------------------------------- */
 
-/* Rank 0 writes odd numbers and rank 1 even ones: into one line, or each into its own. */
+/* Rank 0 writes odd numbers and rank 1 even ones: to one line, or each to its own line. */
 static bool line_trips(struct floor_side *side, bool one_line, double *ret_ns) {
     _Atomic uint64_t *const mine = &side->shared->line[one_line ? 0 : side->rank].turn;
     _Atomic uint64_t *const theirs = &side->shared->line[one_line ? 0 : 1 - side->rank].turn;
@@ -83,7 +83,7 @@ static bool channel_get(struct floor_side *side, struct line_channels *c, void *
     return true;
 }
 
-/* Each message is what came before plus one in every byte, so that nothing can be left out. */
+/* Each message is the received one plus 1 in every byte, so that a lost message is detected. */
 static bool channel_trips(struct floor_side *side, struct line_channels *c, size_t len,
                           double *ret_ns) {
     unsigned char bytes[64] = {0};
@@ -184,7 +184,7 @@ static bool channel_side(struct floor_side *side, void *arg) {
 bool floor_line(struct floor *f) {
     static struct line_figures figures;
     if (!floor_pair(f, line_side, &figures))
-        return floor_failed("the cache line could not be measured");
+        return floor_failed("cannot measure the cache line");
     floor_row(f, "cache line", "one line, both write it", 2, 0, "ns", &figures.one);
     return true;
 }
@@ -192,7 +192,7 @@ bool floor_line(struct floor *f) {
 bool floor_channel(struct floor *f) {
     static struct line_figures figures;
     if (!floor_pair(f, channel_side, &figures))
-        return floor_failed("the channel could not be measured");
+        return floor_failed("cannot measure the channel");
     floor_row(f, "cache line", "one line, both write it", 2, 0, "ns", &figures.one);
     floor_row(f, "cache line", "two lines, one writer each", 2, 0, "ns", &figures.two);
     floor_row(f, "shm channel", "one way", 2, 8, "ns", &figures.send8);

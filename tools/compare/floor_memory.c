@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How fast memory is copied and added, by one core and by two at once, each on buffers of its own.
- * The figures count the bytes of results, once. Buffers ask for huge pages: this is what the
- * machine can do, not what a program gets by itself.
+ * Bandwidth of copies and additions in memory, by one core and by two at the same time, each with
+ * its own buffers. The figures count the bytes of results once. The buffers use huge pages, because
+ * this is the machine's limit and not an ordinary program's speed.
  */
 #include "floor.h"
 
@@ -13,10 +13,11 @@
 #include "clock.h"
 #include "kernels.h"
 
-#define MEMORY_NS    10000000 /* one measurement takes so long, at least one pass */
+#define MEMORY_NS    10000000 /* duration of a measurement of at least one pass */
 #define MEMORY_ALIGN ((size_t)2 << 20)
 
-/* Three buffers of it: within a usual second-level cache twice, third-level, memory. */
+/* For three buffers. They fit typical second-level caches (the first two sizes), third-level
+ * caches, or only memory. */
 static const size_t memory_sizes[] = {(size_t)64 << 10, (size_t)256 << 10, (size_t)1 << 20,
                                       (size_t)4 << 20, (size_t)64 << 20};
 #define MEMORY_NSIZES (sizeof(memory_sizes) / sizeof(memory_sizes[0]))
@@ -67,13 +68,13 @@ static float *buffer_make(size_t bytes, float value) {
     float *buffer = aligned_alloc(MEMORY_ALIGN, bytes);
     if (!buffer)
         return NULL;
-    madvise(buffer, bytes, MADV_HUGEPAGE); /* a wish */
+    madvise(buffer, bytes, MADV_HUGEPAGE); /* the kernel may ignore it */
     for (size_t i = 0; i < bytes / sizeof(float); i++)
         buffer[i] = value;
     return buffer;
 }
 
-/* GB/s. Another pass ahead fills the caches; more follow until MEMORY_NS are over. */
+/* Returns GB/s. An unmeasured pass fills the caches; measured passes follow for MEMORY_NS. */
 static double memory_rate(const struct memory_buffers *m, size_t kind, size_t bytes) {
     int64_t passes = 0, now;
     memory_kinds[kind].run(m, bytes);
@@ -138,7 +139,7 @@ static bool memory_side(struct floor_side *side, void *arg) {
     return ok;
 }
 
-/* What both cores read and write together in memory: results are a third of it. */
+/* The memory traffic of both cores: the results are a third of it. */
 static void memory_traffic(struct floor *f, const struct floor_series *results) {
     static struct floor_series traffic;
     traffic.n = 0;
@@ -164,7 +165,7 @@ bool floor_memory(struct floor *f) {
     const bool ok =
         figures.two ? floor_pair(f, memory_side, &figures) : memory_side(&alone, &figures);
     if (!ok)
-        return floor_failed("memory could not be measured");
+        return floor_failed("cannot measure memory");
     memory_rows(f, &figures);
     return true;
 }

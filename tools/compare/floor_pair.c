@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two pinned processes that measure together, the nodes they make, and rows: see floor.h. */
+/* Two pinned processes that measure together, their nodes, and rows; see floor.h. */
 #include "floor.h"
 
 #include <errno.h>
@@ -83,12 +83,12 @@ static bool side_run(struct floor_side *side, bool (*fn)(struct floor_side *, vo
     return ok;
 }
 
-/* The child has a deadline of its own, so this ends. */
+/* Terminates, because the child has its own deadline. */
 static bool child_wait(pid_t child) {
     int status = 0;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
-            return floor_failed("the second process cannot be waited for");
+            return floor_failed("cannot wait for the second process");
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -115,7 +115,7 @@ bool floor_pair(struct floor *f, bool (*fn)(struct floor_side *side, void *arg),
     struct floor_shared *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return floor_failed("no shared memory for two processes");
+        return floor_failed("cannot map shared memory for two processes");
     const bool saved = sched_getaffinity(0, sizeof(before), &before) == 0;
     bool ok = pair_fork(f, shared, fn, arg);
     if (saved)
@@ -134,14 +134,14 @@ bool floor_over(const struct floor_side *side) {
         return true;
     if (rcmi_now_ns() < side->floor->deadline_ns)
         return false;
-    tool_error("process %d of two: the time is over", side->rank);
+    tool_error("process %d of two: the --timeout has passed", side->rank);
     return true;
 }
 
 static bool side_meet(struct floor_side *side, bool polite) {
     uint32_t spins = 0;
     const uint64_t mine = ++side->meetings;
-    /* Release and acquire: what each wrote before is seen by the other after. */
+    /* Release and acquire: each side sees the other's earlier writes. */
     atomic_store_explicit(&side->shared->met[side->rank].count, mine, memory_order_release);
     while (atomic_load_explicit(&side->shared->met[1 - side->rank].count, memory_order_acquire) <
            mine) {
@@ -167,7 +167,7 @@ static rcm_status node_lookup(void *arg, int peer, const void **ret_blob, size_t
     const struct floor_address *address = (const struct floor_address *)arg + peer;
     const uint32_t len = atomic_load_explicit(&address->len, memory_order_acquire);
     if (len == 0)
-        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "rank %d has not told its address", peer);
+        return rcmi_fail(RCM_ERR_NOT_FOUND, 0, "rank %d has not published its address", peer);
     *ret_blob = address->bytes;
     *ret_len = len;
     return RCM_OK;
@@ -176,7 +176,7 @@ static rcm_status node_lookup(void *arg, int peer, const void **ret_blob, size_t
 static void node_peer_lost(void *arg, int peer, const struct rcmi_error *why) {
     (void)arg;
     (void)peer;
-    (void)why; /* the channels say it too */
+    (void)why; /* the channels return the same error */
 }
 
 static void node_message(void *arg, int peer, const void *bytes, size_t len) {
@@ -190,7 +190,7 @@ static void node_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
     (void)arg;
     (void)peer;
     (void)epoch;
-    (void)id; /* both sides open their ends by themselves */
+    (void)id; /* both sides open their ends without a request */
 }
 
 static rcmi_deadline node_tick(void *arg) {
@@ -208,7 +208,7 @@ bool floor_slots(size_t *ret_slot_bytes, uint32_t *ret_slots) {
     return true;
 }
 
-static bool node_tell(struct rcmi_node *node, struct floor_address *own) {
+static bool node_publish(struct rcmi_node *node, struct floor_address *own) {
     const void *blob;
     size_t len;
     rcmi_node_address(node, &blob, &len);
@@ -240,8 +240,8 @@ bool floor_node_open(int rank, int nranks, const char *transport, struct floor_a
     if (!floor_slots(&config.slot_bytes, &config.slots))
         return false;
     if (rcmi_node_create(&config, &node) != RCM_OK)
-        return floor_failed("no node");
-    if (!node_tell(node, &addresses[rank]) || rcmi_node_start(node) != RCM_OK) {
+        return floor_failed("cannot create a node");
+    if (!node_publish(node, &addresses[rank]) || rcmi_node_start(node) != RCM_OK) {
         floor_failed("a node does not start");
         rcmi_node_destroy(node);
         return false;

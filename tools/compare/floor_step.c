@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a step costs in the executor, on one core: long plans of the smallest steps there are.
- * Copies of 8 bytes show the executor alone. Sends and receives go between two ranks of this
- * process, driven in turns by one thread over shared memory, and show executor and transport
- * without the way between the cores.
+ * The cost of a step in the executor, on one core, measured with long plans of the smallest steps.
+ * Copies of 8 bytes measure the executor alone. Sends and receives are between two ranks of this
+ * process over shared memory, run alternately by one thread; they measure executor and transport
+ * without the latency between cores.
  */
 #include "floor.h"
 
@@ -16,7 +16,6 @@
 #define STEP_REPEATS 50
 #define STEP_EPOCH   1
 
-/* One rank. */
 struct step_rank {
     struct rcmi_node *node;
     struct rcmi_exec *exec;
@@ -120,7 +119,7 @@ static void setup_close(struct step_setup *setup) {
         rcmi_node_destroy(setup->ranks[i].node);
 }
 
-/* Connects what the plans need. */
+/* Opens the connections that the plans need. */
 static bool setup_prepare(struct step_setup *setup) {
     for (bool ready = false; !ready;) {
         ready = true;
@@ -133,7 +132,7 @@ static bool setup_prepare(struct step_setup *setup) {
             rcmi_node_progress(setup->ranks[i].node);
         }
         if (rcmi_now_ns() >= setup->floor->deadline_ns)
-            return floor_failed("connecting two ranks: the time is over");
+            return floor_failed("connecting two ranks: the --timeout has passed");
         sched_yield();
     }
     return true;
@@ -162,7 +161,7 @@ static bool runs_start(struct step_setup *setup) {
     return true;
 }
 
-/* Each rank in turn as far as it can. */
+/* Runs each rank in turn as far as it can. */
 static bool runs_progress(struct step_setup *setup) {
     for (bool done = false; !done;) {
         bool moved = false;
@@ -178,7 +177,7 @@ static bool runs_progress(struct step_setup *setup) {
             done = done && rank->done;
         }
         if (!moved && !done && rcmi_now_ns() >= setup->floor->deadline_ns)
-            return floor_failed("a run: the time is over");
+            return floor_failed("a run: the --timeout has passed");
     }
     return true;
 }
@@ -209,7 +208,7 @@ struct step_figures {
     struct floor_series bind, execute, whole;
 };
 
-/* Medians over STEP_REPEATS runs are one value of each series. */
+/* Adds one value to each series: the median over STEP_REPEATS runs. */
 static bool step_round(struct step_setup *setup, double steps, struct step_figures *figures) {
     static struct floor_series bind, execute;
     bind.n = execute.n = 0;
@@ -242,7 +241,7 @@ static bool step_measure(struct step_setup *setup, enum step_kind kind, int nste
     const uint64_t expected =
         (uint64_t)nsteps * STEP_REPEATS * (uint64_t)(setup->floor->rounds + 1);
     if (ok && done != expected)
-        return floor_failed("the executor did another number of steps than the plan has");
+        return floor_failed("the executor ran a different number of steps than the plan has");
     return ok;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bare TCP over loopback between two cores: 8 bytes there and back with both ends spinning on
+ * Bare TCP over loopback between two cores: round trips of 8 bytes with both ends spinning on
  * non-blocking sockets, and streams in one and in both directions.
  */
 #include "floor.h"
@@ -19,7 +19,7 @@
 
 #define TCP_TRIPS  2000
 #define TCP_STREAM ((size_t)64 << 20) /* bytes in each direction */
-#define TCP_PIECE  ((size_t)1 << 20)  /* handed to one call */
+#define TCP_PIECE  ((size_t)1 << 20)  /* bytes per call */
 
 struct tcp_figures {
     struct floor_series trip, one_way, both_ways;
@@ -73,7 +73,7 @@ static bool tcp_pair(int *ret_fds) {
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-/* Bytes that went through at once; 0 if none could; -1 if the connection is of no use. */
+/* Bytes transferred; 0 if the call would block; -1 if the connection failed. */
 static ssize_t tcp_some(ssize_t n) {
     if (n > 0)
         return n;
@@ -83,7 +83,7 @@ static ssize_t tcp_some(ssize_t n) {
     return -1;
 }
 
-/* Sends and receives so many bytes, both as they come. */
+/* Sends and receives the given numbers of bytes, alternating as far as the socket allows. */
 static bool tcp_move(struct floor_side *side, int fd, char *buffer, size_t to_send,
                      size_t to_receive) {
     uint32_t spins = 0;
@@ -119,7 +119,7 @@ static bool tcp_trips(struct floor_side *side, int fd, char *buffer, double *ret
     return floor_meet(side);
 }
 
-/* GB/s of all that moved, until both ends have theirs. */
+/* GB/s of all moved bytes, until both ends have received theirs. */
 static bool tcp_stream(struct floor_side *side, int fd, char *buffer, bool both, double *ret_rate) {
     const bool first = side->rank == 0;
     if (!floor_meet(side))
@@ -166,7 +166,7 @@ bool floor_tcp(struct floor *f) {
     bool ok = floor_pair(f, tcp_side, &figures);
     tcp_close(figures.fds);
     if (!ok)
-        return floor_failed("TCP over loopback could not be measured");
+        return floor_failed("cannot measure TCP over loopback");
     floor_row(f, "tcp loopback", "one way, spinning", 2, 8, "us", &figures.trip);
     floor_row(f, "tcp loopback", "stream, one direction", 2, TCP_STREAM, "GB/s", &figures.one_way);
     floor_row(f, "tcp loopback", "streams, both directions, sum", 2, TCP_STREAM, "GB/s",

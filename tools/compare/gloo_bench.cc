@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-bench over Gloo, as mpi_bench.c is over MPI: the measuring code is ringcomm-bench's, and
- * this file gives it the functions of ringcomm.h that it calls, each as what Gloo has for it. In
- * C++ because Gloo is. Blocking calls on one communicator only, all over TCP, which is Gloo's only
+ * ringcomm-bench over Gloo, like mpi_bench.c over MPI: the measuring code is ringcomm-bench's, and
+ * this file implements the functions of ringcomm.h that it calls by Gloo's. It is C++ because Gloo
+ * is. Only blocking calls on one communicator are implemented, over TCP, which is Gloo's only
  * transport on one machine.
  *
- * Ranks come from RANK and WORLD_SIZE and meet in the folder GLOO_BENCH_FOLDER.
+ * Rank and size come from RANK and WORLD_SIZE; the ranks meet in the folder GLOO_BENCH_FOLDER.
  * GLOO_BENCH_ALGORITHM, for all_reduce: ring, bcube, or halving_doubling (Gloo's older interface,
- * which works in place: the copy of the input into the result is part of the time).
+ * which works in place, so the copy of the input into the result is part of the time).
  *
  *     GLOO_BENCH_FOLDER=/tmp/x ringcomm-run -n 2 -- gloo-bench all_reduce -b 8 -e 64K
  */
@@ -39,7 +39,7 @@ namespace {
 
 using Reduce = gloo::AllreduceOptions::Func;
 
-/* Of halving_doubling, which is set up once for buffers and size. */
+/* State of halving_doubling, which is set up once per buffers and size. */
 struct Prepared {
     void *buffer = nullptr;
     size_t count = 0;
@@ -53,7 +53,7 @@ struct World {
 };
 World world;
 
-/* Gloo throws: nothing of that may get into the measuring code, which is C. */
+/* Converts Gloo's exceptions to errors, because the measuring code is C. */
 rcm_status guarded(const char *what, const std::function<void()> &fn) {
     try {
         fn();
@@ -118,7 +118,7 @@ rcm_status only_blocking(rcm_work **ret_work) {
                     : RCM_OK;
 }
 
-/* A number from the environment that a launcher has set. */
+/* A number from the launcher's environment. */
 int environment_number(const char *name) {
     const char *text = std::getenv(name);
     int64_t value = -1;
@@ -207,7 +207,7 @@ extern "C" rcm_status rcm_recv(rcm_comm *, void *buffer, size_t count, rcm_dtype
 
 /* ---- life cycle and facts -------------------------------------------------------------------- */
 
-/* ---- what is not wrapped --------------------------------------------------------------------- */
+/* ---- functions that are not wrapped ---------------------------------------------------------- */
 
 namespace {
 rcm_status not_wrapped(const char *what) {
@@ -300,7 +300,7 @@ extern "C" rcm_status rcm_init(const struct rcm_init_options *, rcm_comm **ret_c
 }
 
 extern "C" rcm_status rcm_destroy(rcm_comm *) {
-    /* Gloo closes its connections without a word: nobody may do so while others still need them. */
+    /* Barrier first: Gloo closes its connections immediately, while other ranks may need them. */
     rcm_status status = rcm_barrier(nullptr, nullptr, nullptr);
     world.prepared.algorithm.reset();
     world.context.reset();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How ranks of ringcomm-bench are started over a library, here libringcomm; peers.py has the others."""
+"""Starts ranks of ringcomm-bench over a library, here libringcomm; peers.py has the others."""
 import os
 import shlex
 import signal
@@ -15,11 +15,11 @@ class Failure(Exception):
 
 
 class Late(Failure):
-    """Ended here because it took too long."""
+    """A program that was ended because it took too long."""
 
 
 def execute(argv, env=None, seconds=60):
-    """Output of a program that gets so long and no longer; its process group ends with it."""
+    """Returns the output of a program, with a time limit. Ends its whole process group."""
     process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -32,7 +32,7 @@ def execute(argv, env=None, seconds=60):
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         raise Late(f'took longer than {seconds:g} s: {shlex.join(argv)}') from None
-    except BaseException:  # the user's Ctrl-C does not reach a session of its own
+    except BaseException:  # the user's Ctrl-C does not reach the program's session
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
@@ -51,7 +51,7 @@ def first_line(argv):
 
 class Library:
     """One measuring program with one set of settings. `target` is its path in the build folder;
-    `transports` those it can be held to."""
+    `transports` are those it can be restricted to."""
     name = title = target = ''
     transports = ('shm', 'tcp')
 
@@ -61,8 +61,8 @@ class Library:
         self.version = self.find_version()
 
     def binding(self, ranks, mode):
-        """'core' where each rank can have one, else 'none', as users would. Ranks that sleep are
-        never bound."""
+        """'core' if each rank can have its own core, else 'none', as users would do. Ranks that
+        sleep are never bound."""
         alone = ranks <= (os.cpu_count() or 1) and mode != 'asleep'
         return self.bind if alone else 'none'
 
@@ -77,12 +77,12 @@ class Library:
         raise NotImplementedError
 
     def environment(self, transport, folder):
-        """Variables; folder is an empty one for this start."""
+        """Environment variables; folder: an empty folder for this start."""
         del transport, folder
         return {}
 
     def words(self, transport, ranks, mode):
-        """The command as people would type it: without folders."""
+        """The command as a user would type it, without folders."""
         env = [f'{k}={v}' for k, v in self.environment(transport, 'FOLDER').items()]
         return shlex.join(env + [os.path.basename(w) for w in self.argv(transport, ranks, mode)])
 
@@ -106,9 +106,9 @@ def build_target(build, *targets):
 
 
 def bench(library, load, words, read, seconds):
-    """One start of a library's measuring program, which must measure the points (collective,
-    bytes) of the load. read(path) gives their results by such points. Returns these, and whether
-    the ranks ended by themselves."""
+    """Starts a library's measuring program once; it must measure the points (collective, bytes) of
+    the load. read(path) returns the results by these points. Returns the results, and whether the
+    ranks ended without being killed."""
     expected = {(load.collective, size) for size in load.sizes}
     ended = True
     memory = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # for the ranks' barrier
@@ -121,11 +121,11 @@ def bench(library, load, words, read, seconds):
         try:
             execute(argv, env, seconds)
         except Late:
-            # With all results there it is the library's farewell that hangs.
+            # If all results exist, the library hangs in its shutdown.
             if not os.path.exists(path) or set(read(path)) != expected:
                 raise
             ended = False
         results = read(path)
     if set(results) != expected:
-        raise Failure(f'not the expected points: {shlex.join(argv)}')
+        raise Failure(f'the results are not the expected points: {shlex.join(argv)}')
     return results, ended

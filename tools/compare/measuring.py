@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rounds of measurements, one load after another, and the state of the machine around each.
 
-A *load* is what one start of each library measures: one collective over a few sizes. In a visit of
-a load all libraries measure it, one right after the other, every second round in the opposite
-order, with a look at the cache line between them. Each visit is written down at once, so a run that
-ends early loses at most one, and a later run goes on where this one ended."""
+A *load* is measured by one start of each library: one collective at a few sizes. In a *visit* of a
+load all libraries measure it, one right after the other, in reverse order in every second round. The
+cache line is measured between them. Each visit is stored immediately, so a run that ends early loses
+at most one, and a later run continues from there."""
 import collections
 import csv
 import math
@@ -16,29 +16,28 @@ import time
 import figures
 from libraries import FOLDER, Failure, Late, bench, execute
 
-LOAD_SIZES = 4          # at most so many sizes at a start,
-LOAD_LARGE = 4 << 20    # one where they are larger than this
+LOAD_SIZES = 4          # largest number of sizes per start;
+LOAD_LARGE = 4 << 20    # sizes above this have a start each
 BURST_CALLS = 1000
 SIZES = '4,1K,16K,128K,1M,8M,64M,256M'
 SIZES_ASLEEP = '8,64,512,4K'
 SIZES_BEFORE = '8,512,4K,32K,256K,2M,16M,64M'
-# Of two builds, at a start: at most so many sizes, which the largest shares with sizes that would
-# have so many times its iterations; and for all of them about so long, which many rounds make up
-# for.
+# For two builds. A start has at most PAIR_SIZES sizes, whose numbers of iterations differ by at most
+# a factor of PAIR_SPREAD. Each size takes about PAIR_US, which is short because there are many rounds.
 PAIR_SIZES = 16
 PAIR_SPREAD = 8
 PAIR_US = 60e3
-# With fewer iterations ranks begin as they leave the barrier: in none might they begin together.
+# With fewer iterations than this, --together is not used: it might discard all of them.
 PAIR_TOGETHER = 50
-START_SECONDS = 2.5     # about what a start takes, for plans
-# The kernel tells the time of all programs in ticks, for which a short start must not be dropped.
+START_SECONDS = 2.5     # typical duration of a start, for plans
+# The kernel counts processor time in ticks; a short start must not be dropped because of them.
 SPARE_TICKS = 2
 
 RUN_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective', 'bytes', 'algorithm',
                'iters', 'min_us', 'median_us', 'p99_us', 'span_us', 'errors', 'line_before_ns',
                'line_after_ns', 'foreign_share']
 FAILURE_COLUMNS = ['round', 'library', 'mode', 'ranks', 'transport', 'collective', 'bytes', 'text']
-# How the text of a peer begins that is too slow to be measured: a finding, nobody's failure.
+# Start of the text for a peer that is too slow to be measured, which is a result and not a failure.
 SLOW = 'too slow: '
 
 BLOCKED = {'scatter', 'gather', 'all_gather', 'reduce_scatter', 'all_to_all'}
@@ -50,7 +49,7 @@ Load = collections.namedtuple('Load', 'mode ranks transport collective sizes')
 
 
 def parse_size(text):
-    """Rounded up to whole floats; 0 if it is no size."""
+    """A size, rounded up to whole floats; 0 if the text is not a size."""
     factor = {'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}.get(text[-1:].upper())
     try:
         number = int(text[:-1]) * factor if factor else int(text)
@@ -60,8 +59,8 @@ def parse_size(text):
 
 
 def whole_blocks(sizes, collective, ranks):
-    """Of a collective with a block for each rank, rounded up to whole floats in each: as
-    ringcomm-bench does."""
+    """The sizes; for a collective with a block per rank rounded up to whole floats in each block,
+    like in ringcomm-bench."""
     if collective.removesuffix('_v') not in BLOCKED:
         return sizes
     block = 4 * ranks
@@ -69,7 +68,7 @@ def whole_blocks(sizes, collective, ranks):
 
 
 def sizes_of(mode, options):
-    """Those that the options name, else what suits the mode."""
+    """The sizes of the options, else the mode's default."""
     usual = SIZES_BEFORE if options.before else SIZES
     return options.sizes or parse_sizes(SIZES_ASLEEP if mode == 'asleep' else usual)
 
@@ -79,7 +78,7 @@ def parse_sizes(text):
 
 
 def points_of(options):
-    """All points that the options ask for, in order."""
+    """All points selected by the options, in order."""
     points = []
     for mode in options.modes:
         for ranks in options.ranks:
@@ -91,14 +90,14 @@ def points_of(options):
                     if mode == 'registered' and (collective, transport) != ('all_reduce', 'shm'):
                         sizes = []
                     if mode == 'fresh' and collective == 'barrier':
-                        sizes = []  # has no input
+                        sizes = []  # a barrier has no input
                     points += [figures.Point(mode, ranks, transport, collective, size)
                                for size in whole_blocks(sizes, collective, ranks)]
     return points
 
 
 def loads_of(points):
-    """Points grouped to loads; their order stays."""
+    """Groups the points to loads, in the same order."""
     loads = []
     for point in points:
         last = loads[-1] if loads else None
@@ -111,14 +110,14 @@ def loads_of(points):
 
 
 def pair_iterations(point):
-    """About as many as take PAIR_US, by a rough model of what an iteration takes. Part of the
-    comparison of two builds, whose programs may each have another idea of that."""
+    """The number of iterations that take about PAIR_US, by a rough model. Both builds must use the
+    same number, but their programs may choose different ones."""
     a_few = 30 * point.ranks * (2 if point.transport == 'tcp' else 1)
     return round(min(1000, max(5, PAIR_US / (a_few + point.ranks * point.bytes / 3e3))))
 
 
 def pair_loads_of(points):
-    """Points grouped to loads of two builds: few starts, and sizes of similar time in each."""
+    """Groups the points to loads of two builds: few starts, each with sizes of similar time."""
     loads = []
     for point in points:
         last = loads[-1] if loads else None
@@ -168,11 +167,11 @@ def load_text(load):
     return f'{load.mode} {load.ranks} ranks {load.transport} {load.collective} {sizes}'
 
 
-# ---- who else is here ----------------------------------------------------------------------------
+# ---- load of other programs ----------------------------------------------------------------------
 
 
 def busy_seconds():
-    """Processor time that programs have had so far, on all cores."""
+    """Processor time of all programs since boot, on all cores."""
     try:
         with open('/proc/stat', encoding='ascii') as file:
             user, nice, system = (int(f) for f in file.readline().split()[1:4])
@@ -187,20 +186,20 @@ def own_seconds():
 
 
 class Foreign:
-    """The share of all cores that programs other than this one's had since it was made."""
+    """The share of all cores that other programs have used since its creation."""
 
     def __init__(self):
         self.began, self.busy, self.own = time.monotonic(), busy_seconds(), own_seconds()
 
     def share(self, spare=0.0):
-        """Of them `spare` seconds are forgiven."""
+        """spare: seconds that are not counted."""
         seconds = max(time.monotonic() - self.began, 1e-3) * (os.cpu_count() or 1)
         others = busy_seconds() - self.busy - (own_seconds() - self.own)
         return max(0.0, (others - spare) / seconds)
 
 
 class Floor:
-    """The program that measures what the machine can do."""
+    """The program `floor`, which measures the machine's limits."""
 
     def __init__(self, build):
         self.program = os.path.join(build, 'tools/compare/floor')
@@ -210,18 +209,17 @@ class Floor:
                                            seconds=150).splitlines()))
 
     def line(self):
-        """ns that a cache line takes one way, now; the best of three, since a program that takes
-        a core away for a while says nothing about where the cores are. 0 on a single core, where
-        there is no such thing."""
+        """The one-way time of a cache line now, in ns; 0 on a single core. The best of three,
+        because a program that interrupts the measurement does not change the cores' distance."""
         rows = self.rows('line', '-r', '3')
         return float(rows[0]['min']) if rows else 0.0
 
 
-# ---- what was measured ---------------------------------------------------------------------------
+# ---- measurements so far -------------------------------------------------------------------------
 
 
 def read_results(path):
-    """Results of one start, by (collective, bytes)."""
+    """The results of one start, by (collective, bytes)."""
     results = {}
     with open(path, newline='', encoding='utf-8') as file:
         for row in csv.DictReader(file):
@@ -233,14 +231,14 @@ def read_results(path):
 
 
 def cut_to_lines(path):
-    """A run that was killed while it wrote leaves half a line, to which nothing may be added."""
+    """Removes a partial last line, which a run leaves that was killed during a write."""
     with open(path, 'rb+') as file:
         content = file.read()
         file.truncate(content.rfind(b'\n') + 1)
 
 
 class Book:
-    """All measurements in a folder: kept in memory, and appended to two CSV files."""
+    """All measurements of a folder, in memory and in two CSV files, to which new ones are appended."""
 
     def __init__(self, folder):
         self.runs_path = os.path.join(folder, 'runs.csv')
@@ -260,7 +258,7 @@ class Book:
             reader = csv.DictReader(file)
             rows = list(reader)
         if rows and reader.fieldnames != columns:
-            raise Failure(f'{path} has other columns than these tools write: use another --out')
+            raise Failure(f'{path} has the columns of another version: use another --out')
         return rows
 
     @staticmethod
@@ -289,7 +287,7 @@ class Book:
             writer.writerows(rows)
 
     def add(self, runs, failures):
-        """A whole visit."""
+        """Adds a whole visit."""
         for run in runs:
             self.keep(run)
         self.append(self.runs_path, RUN_COLUMNS, [
@@ -303,17 +301,17 @@ class Book:
                          for (number, library, point), text in failures.items()])
 
     def done(self, number, library, points):
-        """Whether a library has had its turn at all of these points in a round."""
+        """Whether a library has measured, or failed at, all of these points in a round."""
         return all((number, library, p) in self.runs or (number, library, p) in self.failures
                    for p in points)
 
     def broken(self):
-        """Texts of what failed, each once."""
+        """The texts of failures, each once."""
         return [text for text in dict.fromkeys(self.failures.values())
                 if not text.startswith(SLOW)]
 
     def given_up(self, number, library, points):
-        """Whether it failed there in two earlier rounds: it is not tried again."""
+        """Whether it failed there in two earlier rounds; then it is not tried again."""
         return sum(any((n, library, p) in self.failures for p in points)
                    for n in range(number)) >= 2
 
@@ -330,7 +328,7 @@ class Comparison:
         self.took = {}  # seconds of the last visit of a load
 
     def wait_for_quiet(self):
-        """Until nobody else computes for a moment, or the patience is at its end."""
+        """Waits until no other program computes for 0.1 s, or the patience is used up."""
         while self.patience > 0 and not self.options.beside:
             foreign, began = Foreign(), time.monotonic()
             time.sleep(0.1)
@@ -352,7 +350,7 @@ class Comparison:
             if self.book.given_up(number, library.name, points):
                 continue
             if not ours and load.mode in figures.ALONE:
-                continue  # is held against the machine
+                continue  # compared with the machine's limits only
             if not ours and self.options.prune > 0 and \
                     summary.hopeless(points, library.name, self.options.prune):
                 continue
@@ -394,14 +392,13 @@ class Comparison:
         self.book.add(runs, failures)
 
     def missing(self):
-        """Visits that are still to be made: (round, load). Whether a library takes part may change
-        until then."""
+        """The remaining visits: (round, load). The libraries that take part may still change."""
         return [(number, load) for number in range(self.options.rounds) for load in self.loads
                 if not self.book.done(number, figures.OURS, load_points(load)) and
                 not self.book.given_up(number, figures.OURS, load_points(load))]
 
     def measure(self, deadline):
-        """Tells how many visits were left over."""
+        """Returns the number of remaining visits."""
         missing = self.missing()
         for i, (number, load) in enumerate(missing):
             libraries = self.able(number, load, self.summary())
@@ -418,13 +415,13 @@ class Comparison:
         return 0
 
     def plan(self):
-        """What is ahead, for people: before it begins."""
+        """A text about the remaining work, printed before the start."""
         missing, summary = self.missing(), self.summary()
         starts = sum(len(self.able(number, load, summary))
                      for number, load in missing[:len(self.loads)])
         rounds = len(missing) / max(1, len(self.loads))
         return (f'{len(self.options.points)} points in {len(self.loads)} loads, '
-                f'{self.options.rounds} rounds; {len(missing)} visits ({rounds:.1f} rounds) are '
-                f'still to be made, the next {min(len(missing), len(self.loads))} with {starts} '
-                f'starts of a library: about {starts * START_SECONDS:.0f} s on a quiet machine')
+                f'{self.options.rounds} rounds; {len(missing)} visits ({rounds:.1f} rounds) '
+                f'remain; the next {min(len(missing), len(self.loads))} have {starts} starts of a '
+                f'library and take about {starts * START_SECONDS:.0f} s on a quiet machine')
 

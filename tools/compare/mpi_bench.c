@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-bench over MPI. The measuring code is the very same: this file gives it the functions
- * of ringcomm.h that it calls, each as the MPI call that does that; peer_bench.c has main, and what
- * no peer has. So iterations, barriers, clocks, data, checks, statistics and columns cannot differ.
- * Not a general ringcomm.h over MPI: blocking calls on one communicator only.
+ * ringcomm-bench over MPI. It uses the same measuring code: this file implements the functions of
+ * ringcomm.h that this code calls by MPI calls. peer_bench.c has main, and the functions that no
+ * peer has. So iterations, barriers, clocks, data, checks, statistics and columns are equal. Only
+ * blocking calls on one communicator are implemented.
  *
- * What does differ: MPI knows no deadlines, so whoever starts this ends it in time; the barrier
- * before each iteration is MPI's own, as ringcomm-bench's is libringcomm's own, so without
- * --together how far apart the ranks begin, and which one first, is each library's doing.
+ * Two differences remain. MPI has no deadlines, so the program that starts this one must end it in
+ * time. The barrier before each iteration is MPI's, as ringcomm-bench's is libringcomm's; so
+ * without --together each library determines the start skew of its ranks.
  *
  *     mpirun -n 2 mpi-bench all_reduce -b 8 -e 64K --csv results.csv
  */
@@ -22,7 +22,7 @@
 #include "common.h"
 #include "error.h"
 
-/* The one communicator; its address is all that is passed about. */
+/* The only communicator. */
 struct rcm_comm {
     int rank, size, local_size;
 };
@@ -51,7 +51,7 @@ static MPI_Datatype mpi_type(rcm_dtype dtype) {
         return MPI_FLOAT;
     case RCM_FLOAT64:
         return MPI_DOUBLE;
-    default: /* those that are compared */
+    default: /* the compared types */
         return MPI_DATATYPE_NULL;
     }
 }
@@ -79,7 +79,7 @@ static rcm_status mpi_check(size_t count, rcm_work **ret_work) {
     return RCM_OK;
 }
 
-/* The end of a blocking operation of so many elements, which has ret_work. */
+/* Ends a blocking operation of `count` elements that has a ret_work argument. */
 #define MPI_RETURN(count, name, ...)                                                               \
     do {                                                                                           \
         const rcm_status status_ = mpi_check(count, ret_work);                                     \
@@ -121,7 +121,7 @@ rcm_status rcm_scatter(rcm_comm *comm, const void *send, void *recv, size_t coun
                (int)count, type, root, MPI_COMM_WORLD);
 }
 
-/* Is the block that a rank sends its own one of what it receives? */
+/* Whether the block that a rank sends is its own block of the receive buffer. */
 static bool mpi_gathers_in_place(const rcm_comm *comm, const void *send, const void *recv,
                                  size_t block) {
     return send == (const char *)recv + (size_t)comm->rank * block;
@@ -144,7 +144,7 @@ rcm_status rcm_all_gather(rcm_comm *comm, const void *send, void *recv, size_t c
                (int)count, type, MPI_COMM_WORLD);
 }
 
-/* (MPI's in place has the result at the beginning of the input, ours in the rank's block.) */
+/* In place, MPI's result is at the start of the input, ours is in the rank's block. */
 rcm_status rcm_reduce_scatter(rcm_comm *comm, const void *send, void *recv, size_t count,
                               rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                               rcm_work **ret_work) {
@@ -179,7 +179,7 @@ static rcm_status mpi_blocks(const rcm_comm *comm, const size_t *counts, rcm_wor
     return mpi_check(first, ret_work);
 }
 
-/* Is a single block this rank's one of the other buffer? */
+/* Whether a single block is this rank's block of the other buffer. */
 static bool mpi_is_own(const rcm_comm *comm, const void *one, const void *many,
                        const struct mpi_blocks *blocks, rcm_dtype dtype) {
     return one == (const char *)many + (size_t)blocks->displs[comm->rank] * rcm_dtype_size(dtype);
@@ -279,7 +279,7 @@ rcm_status rcm_recv(rcm_comm *comm, void *buffer, size_t count, rcm_dtype dtype,
 
 /* ---- life cycle and facts -------------------------------------------------------------------- */
 
-/* The ranks on this machine, by its name: MPICH with MPIR_CVAR_NOLOCAL says that there are none. */
+/* Counts the ranks on this machine by its name: MPICH with MPIR_CVAR_NOLOCAL reports none. */
 static rcm_status mpi_count_local(int size, int *ret_size) {
     char name[MPI_MAX_PROCESSOR_NAME] = "";
     char(*const all)[MPI_MAX_PROCESSOR_NAME] = calloc((size_t)size, sizeof *all);
@@ -330,7 +330,7 @@ int rcm_local_size(const rcm_comm *comm) {
     return comm->local_size;
 }
 
-/* "Open MPI v4.1.4", "MPICH Version: 4.0.2": the first words of what the library says. */
+/* "Open MPI v4.1.4", "MPICH Version: 4.0.2": the first words of the library's version. */
 const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, size_t bytes) {
     static char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int len = 0;
@@ -344,5 +344,5 @@ const char *rcm_comm_algorithm(rcm_comm *comm, enum rcm_collective collective, s
 }
 
 const char *rcm_comm_transport(rcm_comm *comm, int peer) {
-    return "mpi"; /* which one is told to mpirun, in words of its own */
+    return "mpi"; /* the transport is set by options of mpirun */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main() of ringcomm-bench over another library, which mpi_bench.c or gloo_bench.cc brings, and
- * what none of those has: memory that ranks map, counters, lists of transports and algorithms.
+ * main() of ringcomm-bench over another library (mpi_bench.c or gloo_bench.cc), and the functions
+ * that no peer has: memory that ranks map, counters, lists of transports and algorithms.
  */
 #include "bench.h"
 #include "common.h"
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     static struct bench_options options;
     bench_parse(argc, argv, &options);
     if (options.what == BENCH_KERNEL || options.nranks != 0 || options.threads) {
-        tool_error("kernel, --ranks and --threads are not for this program: a launcher starts it");
+        tool_error("kernel, --ranks and --threads are not supported: start it by a launcher");
         return TOOL_USAGE;
     }
     return bench_rank_main(&options, -1, NULL);

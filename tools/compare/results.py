@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RESULTS.md: the newest comparison of each machine, a section each. It is written by tools/compare/run
---results only; whatever else is in it is lost."""
+"""RESULTS.md: the newest comparison of each machine, one section each. Only tools/compare/run --results
+writes it; other changes to it are lost."""
 import os
 import re
 
 import writing
 
 HEAD = """\
-# libringcomm beside its peers
+# libringcomm compared with its peers
 
 Written by `tools/compare/run --results tools/compare/RESULTS.md`: the newest comparison of each kind of
-machine, which replaces the one before. The whole report of a comparison, with intervals, all variants
-of the peers, the machine's limits and charts, is in the folder given by `--out`.
+machine. The full report of a comparison, with intervals, all variants of the peers, the machine's
+limits and charts, is in the folder given by `--out`.
 
-A cell is the time of libringcomm in microseconds, and after it the time of the best peer by that of
-libringcomm (above 1: libringcomm is faster; `?`: fewer than three pairs of runs were undisturbed).
-Times are the median over rounds of each round's median; of the slowest rank, or where ranks share
-cores from the first rank in to the last one out. sendrecv is half a round trip. The last column is
-the geometric mean of the ratios.
+Each cell has the time of libringcomm in microseconds, then the time of the best peer divided by it
+(above 1: libringcomm is faster; `?`: fewer than three pairs of runs were undisturbed). Times are the
+median over rounds of each round's median. They are the slowest rank's; if ranks share cores, from the
+first rank in to the last one out. sendrecv is half a round trip. The last column is the geometric mean
+of the ratios.
 """
 SECTION = re.compile(r'^## (.+)$', re.MULTILINE)
 
@@ -58,7 +58,7 @@ def sections(text):
 
 
 def write(path, machine, notes, summary):
-    """Puts a comparison in the place of the one of the same machine."""
+    """Replaces the comparison of the same machine."""
     old = ''
     if os.path.exists(path):
         with open(path, encoding='utf-8') as file:

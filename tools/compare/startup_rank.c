@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rank of tools/compare/startup: joins the others, takes the time of that and the memory it
- * costs, and with --wait how much processor time ranks use that wait. Rank 0 prints one line of
- * CSV. Not a benchmark of operations: that is ringcomm-bench.
+ * One rank of tools/compare/startup. It measures the time to join, the memory of a rank, and with
+ * --wait the processor time of waiting ranks. Rank 0 prints one line of CSV. Operations are
+ * measured by ringcomm-bench, not here.
  *
- * Memory is PSS, this process's share of all its pages, while all ranks are there: once joined,
- * after all_reduces, and after all_to_alls, which may make every rank talk to all others; without
- * the buffers. Processor time is read by rank 0 from the clocks of the other processes, so that
- * they do nothing but wait.
+ * Memory is PSS, this process's share of all its pages, while all ranks exist. It is read after
+ * joining, after all_reduces, and after all_to_alls, which may connect each rank with all others;
+ * always without the buffers. Rank 0 reads the processor time from the clocks of the other
+ * processes, so that these only wait.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,15 +21,15 @@
 #define STARTUP_BLOCK     4096              /* of the larger all_to_all */
 #define STARTUP_TAG       1
 #define STARTUP_MAX_RANKS 1024
-#define STARTUP_LEAD_MS   1000 /* waiting ranks fall asleep */
+#define STARTUP_LEAD_MS   1000 /* until waiting ranks sleep */
 
-/* What a rank tells rank 0. */
+/* The values that a rank sends to rank 0. */
 enum startup_fact { FACT_IN, FACT_OUT, FACT_JOINED, FACT_USED, FACT_ALL, FACT_PID, FACT_COUNT };
 
 struct startup {
     rcm_comm *comm;
     int rank, nranks;
-    int64_t facts[STARTUP_MAX_RANKS][FACT_COUNT]; /* rank 0: of all; others: in row 0 their own */
+    int64_t facts[STARTUP_MAX_RANKS][FACT_COUNT]; /* rank 0: of all ranks; others: own, in [0] */
 };
 
 static bool startup_failed(const struct startup *s, const char *what) {
@@ -48,7 +48,7 @@ static bool pss_read(int64_t *ret_kb) {
     if (file)
         fclose(file);
     if (kb < 0) {
-        tool_error("the kernel does not tell PSS in /proc/self/smaps_rollup");
+        tool_error("cannot read PSS: the kernel does not report it in /proc/self/smaps_rollup");
         return false;
     }
     *ret_kb = kb;
@@ -59,7 +59,7 @@ static bool startup_meet(const struct startup *s) {
     return rcm_barrier(s->comm, NULL, NULL) == RCM_OK || startup_failed(s, "barrier");
 }
 
-/* With all ranks there, before and after; nobody ends or goes on while others look. */
+/* Reads the PSS between two barriers, so that no rank ends or continues meanwhile. */
 static bool startup_look(struct startup *s, enum startup_fact fact) {
     return startup_meet(s) && pss_read(&s->facts[0][fact]) && startup_meet(s);
 }
@@ -92,7 +92,7 @@ static bool startup_exchange(const struct startup *s, void *buffer, size_t count
            startup_failed(s, "all_to_all");
 }
 
-/* An operation, small and larger, in memory that is returned to the system. */
+/* Runs an operation with a small and a large count, in memory that is freed afterwards. */
 static bool startup_use(const struct startup *s, size_t bytes, size_t most,
                         bool (*fn)(const struct startup *s, void *buffer, size_t count)) {
     void *buffer = calloc(1, bytes);
@@ -130,22 +130,22 @@ static void startup_sleep(int64_t ms) {
     const int64_t until = tool_now_ns() + ms * 1000000;
     const struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0)
-        continue; /* a signal came */
+        continue; /* interrupted by a signal */
 }
 
-/* ns that a process of this user has had so far, all its threads together. */
+/* Processor time of a process of this user, over all its threads. */
 static bool process_clock(pid_t pid, int64_t *ret_ns) {
     clockid_t id;
     struct timespec ts;
     if (clock_getcpuclockid(pid, &id) != 0 || clock_gettime(id, &ts) != 0) {
-        tool_error("the processor time of process %d cannot be read", (int)pid);
+        tool_error("cannot read the processor time of process %d", (int)pid);
         return false;
     }
     *ret_ns = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
     return true;
 }
 
-/* Percent of a core, of the busiest rank but rank 0, which is reading clocks. */
+/* Percent of a core that the busiest rank uses, without rank 0, which reads the clocks. */
 static bool startup_watch(const struct startup *s, int64_t ms, double *ret_percent) {
     static int64_t before[STARTUP_MAX_RANKS];
     double most = 0;
@@ -167,7 +167,7 @@ static bool startup_watch(const struct startup *s, int64_t ms, double *ret_perce
     return true;
 }
 
-/* Twice: the others are in no call, then in one that waits for rank 0. */
+/* Measures twice: while the other ranks are in no call, and while they wait for rank 0. */
 static bool startup_wait(const struct startup *s, int64_t ms, double *ret_idle,
                          double *ret_waiting) {
     if (!startup_meet(s))
@@ -185,7 +185,7 @@ static bool startup_wait(const struct startup *s, int64_t ms, double *ret_idle,
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-/* Mean of a fact over all ranks, and the most. */
+/* Mean and maximum of a value over all ranks. */
 static double startup_mean(const struct startup *s, enum startup_fact fact, double *ret_most) {
     double sum = 0;
     *ret_most = 0;
@@ -197,7 +197,7 @@ static double startup_mean(const struct startup *s, enum startup_fact fact, doub
     return sum / s->nranks;
 }
 
-/* In microseconds: the slowest rank's, and from the first one in to the last one out. */
+/* Microseconds of the slowest rank, and from the first rank in to the last rank out. */
 static void startup_times(const struct startup *s, double *ret_slowest, double *ret_span) {
     int64_t first = s->facts[0][FACT_IN], last = s->facts[0][FACT_OUT];
     *ret_slowest = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Line charts as SVG, with nothing but Python: logarithmic axes, error bars, a legend."""
+"""Line charts as SVG, with only Python's library: logarithmic axes, error bars, a legend."""
 import collections
 import html
 import math
@@ -74,8 +74,8 @@ def curve(line, x, y, colour):
 
 
 def chart(path, title, labels, lines, mark=None):
-    """Writes a file, unless there is nothing to draw; labels: of x and y; mark: a horizontal line
-    at this y. Only values above 0 can be drawn. Tells whether it wrote."""
+    """Writes a chart; returns False if there is nothing to draw. labels: of x and y; mark: a
+    horizontal line at this y. Only values above 0 can be drawn."""
     lines = [Line(line.name, [p for p in line.points if min(p) > 0 and max(p) < math.inf])
              for line in lines]
     lines = [line for line in lines if line.points]

@@ -5,9 +5,10 @@
     export PYTHONPATH=$PWD/build/api/python
     build/tools/ringcomm-run -n 2 -- PYTHON-WITH-TORCH tools/compare/torch_speed.py [--rounds N] [--busy N]
 
-One world has a group of each backend. A round times every row over one, then over the other, so
-that both see the same machine. The table has the median of the rounds in microseconds; rows named
-p10 have the 10th percentile. "C" is the library's call alone. --busy N adds N busy processes.
+One world has a group of each backend. A round measures each row with one backend, then with the
+other, so that the machine's state is the same for both. The table has the median of the rounds in
+microseconds; rows named p10 have the 10th percentile. "C" is the library's call alone. --busy N adds
+N busy processes.
 """
 import argparse
 import datetime
@@ -149,7 +150,7 @@ def busy():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=10)
-    parser.add_argument('--busy', type=int, default=0, help='busy processes beside the ranks')
+    parser.add_argument('--busy', type=int, default=0, help='busy processes added')
     options = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group('ringcomm', timeout=TIMEOUT)

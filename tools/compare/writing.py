@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a comparison says: CSV files, a report in Markdown, charts."""
+"""The output of a comparison: CSV files, a report in Markdown, charts."""
 import csv
 import math
 import os
@@ -10,7 +10,7 @@ import svg
 
 
 def number(value):
-    """Three digits that mean something."""
+    """A number with three significant digits."""
     if value is None or math.isnan(value):
         return '-'
     if value >= 1000:
@@ -41,7 +41,7 @@ def table_lines(header, rows):
 
 
 def write_summary(path, summary):
-    """One row for each point and peer; `best` marks the one that the verdict is about."""
+    """Writes a row per point and peer; `best` marks the peer of the verdict."""
     rows = []
     for v in summary.verdicts():
         for library in summary.libraries(v.point):
@@ -63,7 +63,7 @@ def write_means(path, means):
 
 
 def write_changes(path, summary):
-    """One row for each point that two builds have measured."""
+    """Writes a row per point that both builds have measured."""
     write_csv(path, [*figures.Point._fields, 'before_us', 'now_us', 'ratio', 'low', 'high',
                      'interval', 'pairs', 'dropped', 'sure'],
               [[*c.point, f'{c.before[0]:.3f}', f'{c.now[0]:.3f}', f'{c.ratio.median:.4f}',
@@ -135,7 +135,8 @@ def counts_line(summary):
 
 
 def floor_median(rows):
-    """A function that tells the figure of (what, how, cores, bytes): the median of all looks."""
+    """A function that returns the figure of (what, how, cores, bytes): the median of all
+    measurements."""
     table = {}
     for row in rows:
         key = row['what'], row['how'], int(row['cores']), int(row['bytes'] or 0)
@@ -152,7 +153,7 @@ def floor_table(rows):
         key = (f"{row['what']}, {row['how']}",
                size_text(int(row['bytes'])) if row['bytes'] else '-', row['cores'], row['unit'])
         table.setdefault(key, []).append(row)
-    header = ['what', 'size', 'cores', 'unit', 'median', 'smallest to largest', 'looks']
+    header = ['what', 'size', 'cores', 'unit', 'median', 'smallest to largest', 'measurements']
     return table_lines(header, [
         [*key, f"{statistics.median(float(r['median']) for r in group):.2f}",
          f"{min(float(r['min']) for r in group):.2f} to {max(float(r['max']) for r in group):.2f}",
@@ -178,7 +179,7 @@ def changes_table(changes):
 
 
 def draw(folder, summary, titles):
-    """Names of the files that were written."""
+    """Draws the charts; returns the names of the files."""
     verdicts, names = summary.verdicts(), []
     for key in dict.fromkeys(v.point[:3] for v in verdicts):
         mode, ranks, transport = key
@@ -219,25 +220,27 @@ def draw_times(folder, summary, verdicts, key, titles):
 
 
 HOW_TO_READ = """\
-Times are microseconds: the median over rounds of each round's median, and in brackets the fastest
-iteration of all. An iteration begins with the library's own barrier, after which ranks that have a
-core each wait for the same moment of the clock (not with --begin barrier). Its time is that of the
-slowest rank; where ranks share cores it is from the first rank in to the last rank out, since a rank that
-got its core late measures a short time. sendrecv is half a round trip of ranks 0 and 1.
+Times are in microseconds: the median over rounds of each round's median, and in brackets the
+fastest iteration of all. An iteration begins with the library's own barrier. Then ranks that have a
+core each wait for the same time of the clock (not with --begin barrier). The time of an iteration is
+the slowest rank's. If ranks share cores, it is the time from the first rank in to the last rank out,
+because a rank that got its core late measures a short time. sendrecv is half a round trip between
+ranks 0 and 1.
 
-The ratio is the time of the best peer at this point, any variant of it, by libringcomm's (above 1:
-libringcomm is faster): the median over rounds of the ratio within each round, and its 95 %
-interval, from order statistics with 6 pairs or more, else by Student's t. Pairs taken in unlike
-states of the machine (the cache line's time before and after tells), or while other programs had
-over 3 % of the cores, were dropped (`*`); with fewer than 3 left all are in and the verdict has a
-`?`. better: the interval is above 1. even: it is not. low: the median is below 0.95. worse: the
-interval is below 1. A variant that is far behind the best everywhere in a load is left out of later
-rounds. The results of each last iteration were compared element by element on every rank.
+The ratio is the time of the best peer at this point (any variant) divided by libringcomm's; above 1
+libringcomm is faster. It is the median over rounds of the ratio within each round, with a 95 %
+interval from order statistics (6 pairs or more) or from Student's t. Pairs were dropped (`*`) if the
+machine's state differed (by the cache line's time before and after), or other programs used over 3 %
+of the cores. With fewer than 3 pairs left, all are used and the verdict has a `?`. better: the
+interval is above 1. even: it is not. low: the median is below 0.95. worse: the interval is below 1. A
+variant that is far behind the best at all points of a load is left out of later rounds. The results
+of each last iteration were compared element by element on every rank.
 
-Inputs are the same in all iterations (same), or written anew before each (fresh), untimed; burst is
-1,000 calls in a row without barriers, divided by 1,000; registered is in memory that the ranks map;
-asleep has the same inputs, no barrier, and ranks that sleep to a common moment of the clock between
-iterations, bound to no core: its times are from the first rank that woke to the last one out.
+Modes: same: the inputs are the same in all iterations. fresh: they are written anew before each
+iteration, untimed. burst: 1,000 calls in a row without barriers, divided by 1,000. registered: in
+memory that the ranks map. asleep: same inputs, no barrier; ranks sleep until a common time of the
+clock between iterations and are not bound; times are from the first rank that woke to the last one
+out.
 """
 
 
@@ -249,7 +252,7 @@ with the best peer of that band and the number of points.
 
 
 def report(notes, summary, titles, floor_rows, charts):
-    out = ['# libringcomm beside its peers and the machine\n', *notes, f'- {counts_line(summary)}',
+    out = ['# libringcomm, its peers and the machine\n', *notes, f'- {counts_line(summary)}',
            '', HOW_TO_READ, '## Geometric means over sizes\n', *means_table(summary.means()), '',
            '## By distance of the cores and by size\n', BANDS_TEXT,
            *bands_table(summary, titles), '']
@@ -258,7 +261,7 @@ def report(notes, summary, titles, floor_rows, charts):
         if lines:
             out += [f'## {key[2]}, {key[1]} ranks, {key[0]} inputs\n', *lines, '']
     if floor_rows:
-        out += ['## Beside the limits\n', *limits_table(summary, floor_rows), '',
+        out += ['## Limits\n', *limits_table(summary, floor_rows), '',
                 '## The machine\n', *floor_table(floor_rows), '']
     if charts:
         out += ['Charts: ' + ', '.join(f'[{name}](plots/{name})' for name in charts), '']
@@ -269,14 +272,14 @@ def report(notes, summary, titles, floor_rows, charts):
 
 
 HOW_TO_READ_BUILDS = """\
-Times are microseconds: the median over rounds of each round's median; of the slowest rank, or where
-ranks share cores or sleep from the first rank in to the last one out. sendrecv is half a round
-trip. The ratio is the time before by the time now (1: the same, above: now faster): the median over
-rounds of the ratio within each round, and its 95 % interval, from order statistics with 6 pairs or
-more, else by Student's t. Pairs taken in unlike states of the machine, or while other programs had
-over 3 % of the cores, were dropped (`*`); with fewer than 3 left all are in, and there is a `?`. The
-intervals of geometric means are from a bootstrap. The results of each last iteration were compared
-element by element on every rank.
+Times are in microseconds: the median over rounds of each round's median. They are the slowest
+rank's; if ranks share cores or sleep, from the first rank in to the last one out. sendrecv is half a
+round trip. The ratio is the time before divided by the time now; above 1 the new build is faster. It
+is the median over rounds of the ratio within each round, with a 95 % interval from order statistics
+(6 pairs or more) or from Student's t. Pairs were dropped (`*`) if the machine's state differed, or
+other programs used over 3 % of the cores. With fewer than 3 pairs left, all are used, marked by `?`.
+The intervals of geometric means are from a bootstrap. The results of each last iteration were
+compared element by element on every rank.
 """
 
 
@@ -285,9 +288,9 @@ def mean_name(mean):
 
 
 def builds_verdict(means):
-    """Pass or fail, in one line."""
+    """Pass or fail, as one line."""
     if not means:
-        return 'Nothing is measured yet.'
+        return 'Nothing has been measured yet.'
     least = f'{figures.LEAST_MEAN:.2f}'
     missed = [mean_name(m) for m in means if m.ratio < figures.LEAST_MEAN]
     if missed:

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-info: what this library is and what it can do on this machine: version, features,
- * transports with the reason why not, algorithms, settings and rank with their origin, CPUs; what
- * the ranks of running jobs are doing (live.c); and whether what a transport needs works
- * (check_frame.h).
+ * ringcomm-info: prints the library's version and features, the transports usable on this machine,
+ * algorithms, settings and ranks with their sources, and CPUs. It also shows what the ranks of
+ * running jobs are doing (live.c), and checks the prerequisites of a transport (check_frame.h).
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -32,9 +31,9 @@ enum info_section {
 struct info_options {
     unsigned sections;
     bool live;
-    int64_t pid; /* 0: of all jobs */
+    int64_t pid; /* 0: all jobs */
     const struct check *check;
-    const char *device; /* NULL: all that the check finds */
+    const char *device; /* NULL: all devices */
     const char *csv, *json;
 };
 
@@ -59,19 +58,19 @@ static void info_library(struct report *report) {
     char header[32];
     snprintf(header, sizeof(header), "%d.%d.%d", RCM_VERSION_MAJOR, RCM_VERSION_MINOR,
              RCM_VERSION_PATCH);
-    info_row(report, "library", "version", rcm_version(), NULL, NULL, "the library that is loaded");
+    info_row(report, "library", "version", rcm_version(), NULL, NULL, "of the loaded library");
     info_row(report, "library", "header", header, NULL, NULL,
-             "the ringcomm.h that this program was compiled with");
+             "of the ringcomm.h with which this program was compiled");
 }
 
-/* Looks at no driver: --check cuda does. */
+/* Does not load the driver; --check cuda does. */
 static void info_cuda(struct report *report) {
     const int toolkit = rcmi_cuda_image.toolkit;
     char text[80];
-    snprintf(text, sizeof(text), "kernels built by CUDA %d.%d; --check cuda looks for devices",
+    snprintf(text, sizeof(text), "kernels built by CUDA %d.%d; --check cuda checks the devices",
              toolkit / 1000, toolkit % 1000 / 10);
     info_row(report, "feature", "cuda", toolkit ? "yes" : "no", NULL, NULL,
-             toolkit ? text : "built without nvcc: device memory is refused");
+             toolkit ? text : "built without nvcc: device memory is rejected");
 }
 
 static void info_features(struct report *report) {
@@ -87,8 +86,8 @@ static void info_features(struct report *report) {
 #undef INFO_OP
     info_row(report, "feature", "operators", NULL, NULL, NULL, names);
     info_row(report, "feature", "authentication", TOOL_HAVE_CRYPTO ? "yes" : "no", NULL, NULL,
-             TOOL_HAVE_CRYPTO ? "a secret is proved on every connection (HMAC-SHA256)"
-                              : "built without libcrypto: a secret is refused");
+             TOOL_HAVE_CRYPTO ? "both sides of each connection prove the secret (HMAC-SHA256)"
+                              : "built without libcrypto: a secret is rejected");
     info_cuda(report);
 }
 
@@ -99,7 +98,7 @@ static void info_transports(struct report *report) {
                  info.reason);
 }
 
-/* A wrong RINGCOMM_PROTOCOL is no failure of this program, which shows what rcm_init would say. */
+/* An invalid RINGCOMM_PROTOCOL is no failure here: the row shows the error of rcm_init. */
 static void info_protocols(struct report *report) {
     struct rcm_protocol_info info = RCM_PROTOCOL_INFO_INIT;
     rcm_status status;
@@ -129,7 +128,7 @@ static void info_settings(struct report *report) {
                  setting.origin, setting.help);
 }
 
-/* Who this process would be: most of the time it was started by nobody, which is no failure. */
+/* The rank that this process would have. Usually it has no launcher, which is no failure. */
 static void info_launch(struct report *report) {
     struct rcm_launch_item item;
     rcm_status status;
@@ -139,7 +138,7 @@ static void info_launch(struct report *report) {
         info_row(report, "launch", "rank", "none", NULL, NULL, rcm_last_error());
 }
 
-/* What control groups allow. */
+/* The limits of control groups. */
 static void info_quota(struct report *report) {
     struct rcmi_cgroup_cpus cpus;
     struct rcmi_cgroup_memory memory;
@@ -199,9 +198,9 @@ enum option_key {
 static void info_parse_pid(struct info_options *options, const char *arg,
                            struct argp_state *state) {
     if (options->pid != 0)
-        argp_error(state, "'%s': one process is enough", arg);
+        argp_error(state, "'%s': only one PID is allowed", arg);
     if (!tool_parse_int(arg, 1, INT32_MAX, &options->pid))
-        argp_error(state, "'%s' is no number of a process", arg);
+        argp_error(state, "'%s' is not a process number", arg);
 }
 
 static void info_parse_check(struct info_options *options, const char *name,
@@ -216,16 +215,15 @@ static void info_parse_check(struct info_options *options, const char *name,
 
 static void info_check(const struct info_options *options, struct argp_state *state) {
     if (options->csv && options->json && !strcmp(options->csv, "-") && !strcmp(options->json, "-"))
-        argp_error(state, "--csv - and --json - both want stdout");
+        argp_error(state, "--csv - and --json - both write to stdout; choose one");
     if (options->live && options->sections)
-        argp_error(state, "--live goes with no section");
+        argp_error(state, "--live cannot be combined with a section");
     if (options->check && (options->live || options->sections))
-        argp_error(state, "--check goes with no section, and not with --live");
+        argp_error(state, "--check cannot be combined with a section or --live");
     if (options->device && !(options->check && options->check->takes_device))
         argp_error(state, "--device %s needs --check cuda", options->device);
     if (options->pid && !options->live)
-        argp_error(state, "'%" PRId64 "': there are options only, but for --live PID",
-                   options->pid);
+        argp_error(state, "'%" PRId64 "': the only argument is PID, after --live", options->pid);
 }
 
 static error_t info_parse(int key, char *arg, struct argp_state *state) {
@@ -264,7 +262,7 @@ static error_t info_parse(int key, char *arg, struct argp_state *state) {
         if (*arg >= '0' && *arg <= '9')
             info_parse_pid(options, arg, state);
         else
-            argp_error(state, "'%s': there are options only", arg);
+            argp_error(state, "'%s': only options are allowed", arg);
         return 0;
     case ARGP_KEY_END:
         info_check(options, state);
@@ -283,34 +281,34 @@ int main(int argc, char **argv) {
     static const struct argp_option table[] = {
         {NULL, 0, NULL, 0, "Only these sections (default: all):", 1},
         {"library", KEY_LIBRARY, NULL, 0, "Version of library and header", 1},
-        {"features", KEY_FEATURES, NULL, 0, "Types, operators, what was built in", 1},
-        {"transports", KEY_TRANSPORTS, NULL, 0, "Which can be used here, and why not", 1},
+        {"features", KEY_FEATURES, NULL, 0, "Types, operators and optional features", 1},
+        {"transports", KEY_TRANSPORTS, NULL, 0, "Transports; the reason if one is unusable here",
+         1},
         {"protocols", KEY_PROTOCOLS, NULL, 0,
-         "Which way data goes within a host, by size: NAME.roomy counts where each rank has a CPU "
-         "of its own, NAME.oversubscribed where they share CPUs",
+         "Protocol thresholds within a host: NAME.roomy applies if each rank has its own CPU, "
+         "NAME.oversubscribed if ranks share CPUs",
          1},
         {"algorithms", KEY_ALGORITHMS, NULL, 0, "Algorithms of each collective", 1},
-        {"settings", KEY_SETTINGS, NULL, 0, "Environment variables, value, default, origin", 1},
-        {"launch", KEY_LAUNCH, NULL, 0, "Rank, size and meeting place, and who told them", 1},
+        {"settings", KEY_SETTINGS, NULL, 0, "Environment variables: value, default, source", 1},
+        {"launch", KEY_LAUNCH, NULL, 0, "Rank, size and store of this process, and their sources",
+         1},
         {"cpus", KEY_CPUS, NULL, 0, "Processors this process may use", 1},
-        {NULL, 0, NULL, 0, "Or, of jobs that run on this machine:", 2},
+        {NULL, 0, NULL, 0, "Or, for jobs that run on this machine:", 2},
         {"live", KEY_LIVE, "PID", OPTION_ARG_OPTIONAL,
-         "What each rank is doing on each of its communicators, who waits for whom, and which ways "
-         "data takes, of the job that process PID is a rank of (default: all jobs that may be "
-         "looked into)",
+         "Show for each rank and communicator: the current operation, the rank it waits for, and "
+         "the protocols in use. Only the job of process PID (default: all jobs that this user may "
+         "inspect)",
          2},
-        {NULL, 0, NULL, 0, "Or, of this machine:", 3},
+        {NULL, 0, NULL, 0, "Or, for this machine:", 3},
         {"check", KEY_CHECK, "NAME", 0,
-         "Does what a transport or a GPU needs work? NAME is verbs (RDMA) or cuda (NVIDIA GPUs). "
-         "Each test in a process of its own; the last line is OK, or the first thing to mend. "
-         "cuda tries all pairs of devices. "
-         "Under srun, mpirun, torchrun or ringcomm-run verbs is also tried between all pairs of "
-         "ranks, as many as there is time for",
+         "Check the prerequisites of a transport or a GPU: NAME is verbs (RDMA) or cuda (NVIDIA "
+         "GPUs). Each test runs in its own process. The last line is OK, or the first problem to "
+         "fix. cuda tests all pairs of devices. Under srun, mpirun, torchrun or ringcomm-run, "
+         "verbs also tests pairs of ranks, as many as fit the time",
          3},
         {"device", KEY_DEVICE, "D", 0,
-         "With --check cuda: only this device, by number or UUID, and its pairs; auto: that of "
-         "this "
-         "rank's number on its host, modulo how many there are (default: all)",
+         "With --check cuda: only this device, by number or UUID, and its pairs; auto: this rank's "
+         "number on its host modulo the number of devices (default: all)",
          3},
         {NULL, 0, NULL, 0, "Output:", 4},
         {"csv", KEY_CSV, "FILE", 0, "Write CSV; '-' is stdout, instead of the table", 4},
@@ -322,7 +320,7 @@ int main(int argc, char **argv) {
         .options = table,
         .parser = info_parse,
         .args_doc = "[--live PID] [--check NAME]",
-        .doc = "Tells what libringcomm is and can do on this machine, and what running jobs do.\v"
+        .doc = "Shows the features of libringcomm on this machine, and what running jobs do.\v"
                "Examples:\n"
                "  ringcomm-info\n"
                "  ringcomm-info --settings\n"
@@ -330,13 +328,13 @@ int main(int argc, char **argv) {
                "  RINGCOMM_TRANSPORT=tcp ringcomm-info --transports --settings --csv -\n"
                "  RINGCOMM_PROTOCOL=get=never ringcomm-info --protocols\n"
                "  ringcomm-info --live                what all ranks on this machine are doing\n"
-               "  ringcomm-info --live 4711           those of the job of process 4711\n"
-               "  ringcomm-info --live 4711 --json -  the same for programs\n"
+               "  ringcomm-info --live 4711           the ranks of the job of process 4711\n"
+               "  ringcomm-info --live 4711 --json -  the same as JSON\n"
                "  ringcomm-info --check cuda\n"
                "  ringcomm-info --check cuda --device 1\n"
                "  ringcomm-info --check verbs --json report.json\n"
                "  srun -N 4 ringcomm-info --check verbs\n\n"
-               "Exit status: 0 all well, 1 failure, 2 a command line that is not valid.",
+               "Exit status: 0 success, 1 failure, 2 invalid command line.",
     };
     struct info_options options = {0};
     argp_err_exit_status = TOOL_USAGE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ringcomm-info --live: see live.h. */
+/* ringcomm-info --live; see live.h. */
 #include "live.h"
 #include <inttypes.h>
 #include <signal.h>
@@ -13,8 +13,8 @@
 #include "ringcomm.h"
 #include "transport.h"
 
-#define RANKS_MAX 100000 /* of a job; a page that tells of more is nonsense */
-#define LONG_MS   1000   /* who waits for less is at work */
+#define RANKS_MAX 100000 /* of a job; a page with more is invalid */
+#define LONG_MS   1000   /* shorter waits are normal work */
 
 static const struct report_column live_columns[] = {
     {"job", -16},     {"communicator", -18}, {"rank", 5},      {"size", 5},        {"pid", 8},
@@ -24,8 +24,8 @@ static const struct report_column live_columns[] = {
 };
 enum { LIVE_COLUMNS = sizeof(live_columns) / sizeof(live_columns[0]) };
 
-/* Ranks [first, end) are of one communicator. Its epoch is larger than the world's, if it has been
- * made of that: so the world comes first. */
+/* Ranks [first, end) are of one communicator. Communicators made from the world have a larger
+ * epoch, so the world is first. */
 struct job {
     const struct live_rank *first, *end;
 };
@@ -69,7 +69,7 @@ static struct rcmi_hang_row row_of(const struct live_rank *rank) {
                                   .activity = rank->activity};
 }
 
-/* Somebody waits for long, or is stopped while others wait. */
+/* Whether a running rank waits for at least LONG_MS. */
 static bool job_hangs(const struct job *job) {
     for (const struct live_rank *rank = job->first; rank < job->end; rank++)
         if (!rank->stopped && rcmi_activity_is_busy(&rank->activity) &&
@@ -83,7 +83,7 @@ static void job_conclude(const struct job *job, char *text, size_t cap) {
     struct rcmi_hang_row *rows =
         job_hangs(job) && n <= RANKS_MAX ? calloc((size_t)n, sizeof(*rows)) : NULL;
     if (!rows) {
-        snprintf(text, cap, "nobody waits for longer than a second");
+        snprintf(text, cap, "no rank waits for longer than 1 s");
         return;
     }
     for (int r = 0; r < n; r++)
@@ -115,13 +115,14 @@ static bool is_same_protocol(const struct live_rank *a, const struct live_rank *
            memcmp(&a->owner.protocol, &b->owner.protocol, sizeof(a->owner.protocol)) == 0;
 }
 
-/* The constants by which ways are chosen: rank 0's for all ranks, in the state of each host. */
+/* Notes the protocol thresholds: rank 0's values, which all ranks use, and the host's CPU sharing.
+ */
 static void job_note_protocol(struct report *report, const struct job *job) {
     char name[48], text[RCMI_PROTOCOLS_TEXT];
     bool same = true;
     for (const struct live_rank *rank = job->first; rank < job->end; rank++)
         same = same && is_same_protocol(rank, job->first);
-    snprintf(name, sizeof(name), "ways of job %016" PRIx64, job->first->owner.job);
+    snprintf(name, sizeof(name), "protocols of job %016" PRIx64, job->first->owner.job);
     rcmi_protocol_write(&job->first->owner.protocol, text);
     report_note(report, name, "%s (%s%s)", text,
                 job->first->owner.sharing == RCMI_OVERSUBSCRIBED ? "oversubscribed" : "roomy",
@@ -137,7 +138,7 @@ static void rank_row(struct report *report, const struct live_rank *rank) {
     struct rcmi_hang_row row = row_of(rank);
     char job[20], operation[256], transports[64] = "";
     const enum rcmi_hang_state state = row.state;
-    row.state = RCMI_ROW_WAITS; /* the state has a column of its own */
+    row.state = RCMI_ROW_WAITS; /* the state has its own column */
     rcmi_hang_operation(&row, operation, sizeof(operation));
     snprintf(job, sizeof(job), "%016" PRIx64, rank->owner.job);
     for (int i = 0; rcmi_transports[i]; i++)
@@ -187,15 +188,14 @@ static void live_report(struct report *report, int pid, const struct live_rank *
     }
 }
 
-/* Why there is nothing to show of a process. */
-static int live_complain(int pid, bool readable) {
+/* Prints why a process cannot be shown. */
+static int live_fail(int pid, bool readable) {
     if (kill(pid, 0) != 0 && access("/proc/self", F_OK) == 0 && !readable)
         tool_error("process %d does not exist, or is another user's", pid);
     else if (!readable)
-        tool_error("process %d may not be looked into (it is another user's, or protects itself)",
-                   pid);
+        tool_error("process %d cannot be inspected: it is another user's, or protects itself", pid);
     else
-        tool_error("process %d is no rank: it has no status page of this version of the library",
+        tool_error("process %d is not a rank: it has no status page of this version of the library",
                    pid);
     return TOOL_FAILED;
 }
@@ -211,7 +211,7 @@ int live_print(int pid, const char *csv, const char *json) {
         is_rank |= ranks[i].pid == pid;
     int status = TOOL_FAILED;
     if (!is_rank)
-        status = live_complain(pid, readable);
+        status = live_fail(pid, readable);
     else if (report_open(live_columns, LIVE_COLUMNS, csv, json, &report)) {
         live_report(report, pid, ranks, n);
         status = report_close(report) ? TOOL_OK : TOOL_FAILED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding status pages in /proc: see live.h. */
+/* Finds status pages in /proc; see live.h. */
 #include "live.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -32,7 +32,7 @@ static bool proc_read(int pid, const char *name, char *text, size_t cap) {
     return len > 0;
 }
 
-/* A process may call itself anything. */
+/* The process's name, with unprintable characters replaced: a process can set any name. */
 static void proc_program(int pid, char *text, size_t cap) {
     if (!proc_read(pid, "comm", text, cap))
         snprintf(text, cap, "?");
@@ -48,7 +48,7 @@ static bool proc_is_stopped(int pid) {
     return end && strlen(end) > 2 && (end[2] == 'T' || end[2] == 't');
 }
 
-/* Its number in its own process namespace: the last of "NSpid:  4711  12". */
+/* The pid in the process's own namespace: the last number of "NSpid:  4711  12". */
 static int proc_inner_pid(int pid) {
     char text[4096];
     const char *line =
@@ -61,7 +61,7 @@ static int proc_inner_pid(int pid) {
 
 /* ---- Pages ----------------------------------------------------------------------------------- */
 
-/* Is it a memory file that cannot get shorter, with room for a page? */
+/* Whether it is a memory file that cannot shrink and is large enough for a page. */
 static bool file_is_right(int fd, struct stat *info) {
     const int seals = fcntl(fd, F_GET_SEALS);
     return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, info) == 0 &&
@@ -71,7 +71,7 @@ static bool file_is_right(int fd, struct stat *info) {
 static bool page_read(int fds, const char *name, struct rcmi_status_page *page,
                       struct live_rank *rank) {
     struct stat info;
-    /* Whatever hides behind the name: opening it must neither block nor do anything. */
+    /* The name may lead to any file: opening it must not block or have side effects. */
     const int fd = openat(fds, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return false;
@@ -84,7 +84,7 @@ static bool page_read(int fds, const char *name, struct rcmi_status_page *page,
     return right;
 }
 
-/* Of two processes that hold one file open the one whose it is counts. */
+/* Adds the rank. If two processes hold the same file open, its owner is kept. */
 static void found_add(struct found *found, const struct live_rank *rank) {
     for (size_t i = 0; i < found->n; i++) {
         struct live_rank *other = &found->ranks[i];
@@ -114,7 +114,7 @@ static bool name_is_ours(int fds, const char *name) {
     return strcmp(target, "/memfd:" RCMI_STATUS_FILE " (deleted)") == 0;
 }
 
-/* A row for each communicator. */
+/* Adds a rank entry per communicator. */
 static void found_add_comms(struct found *found, const struct rcmi_status_page *page,
                             struct live_rank *rank) {
     const int64_t now_ns = tool_now_ns();
@@ -125,7 +125,7 @@ static void found_add_comms(struct found *found, const struct rcmi_status_page *
         }
 }
 
-/* False if the process may not be looked into. */
+/* False if the process cannot be inspected. */
 static bool process_scan(int pid, struct found *found) {
     struct live_rank rank = {.pid = pid};
     struct rcmi_status_page page;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# cuda_wheels.sh DIR: makes DIR/nvcc a CUDA compiler, of wheels that pip installs into DIR, some 250 MB;
-# what is there already is kept. For machines without a toolkit.
+# cuda_wheels.sh DIR: makes DIR/nvcc, a CUDA compiler from wheels that pip installs in DIR (about 250
+# MB). An existing compiler there is kept. For machines without a toolkit.
 dir=$1
 [ -x "$dir/nvcc" ] && "$dir/nvcc" --version >/dev/null 2>&1 && exit 0
 rm -rf "$dir"

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvcc_cache.py DIR NVCC [ARGUMENT...]: NVCC, which compiles for GPUs only once.
+"""nvcc_cache.py DIR NVCC [ARGUMENT...]: runs NVCC with a cache of device code.
 
-An entry of DIR is of one command line, environment and version of NVCC, and holds the output and
-the hash of each file that went into it, as the depfile says: it counts while these are as they
-were. Copies of a source in several folders share an entry. The compiler of host code (-ccbin) has
-no part in code of the device, and is left out, so that builds by gcc and by clang share one, too.
-What is no `... -MD -MF DEPFILE (-fatbin | -ptx) -o OUTPUT SOURCE` is passed on. Where DIR cannot be
-written nothing is kept.
+An entry of DIR belongs to one command line, environment and version of NVCC. It contains the output
+and the hashes of all input files in the depfile; it is valid while these are unchanged. Copies of a
+source in several folders share an entry. The host compiler (-ccbin) does not affect device code and
+is ignored, so builds with gcc and clang share entries too. Only command lines of the form
+`... -MD -MF DEPFILE (-fatbin | -ptx) -o OUTPUT SOURCE` are cached; others are passed to NVCC. If DIR
+is not writable, nothing is stored.
 
-nvcc_cache.py --wrap DIR NVCC: makes DIR/nvcc, a script for PATH that does so.
+nvcc_cache.py --wrap DIR NVCC: makes DIR/nvcc, a script for PATH that runs NVCC with the cache.
 """
 import base64
 import hashlib
@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 
-ENTRIES = 16  # kept, the newest
+ENTRIES = 16  # number of entries kept, the newest ones
 
 
 def argument_after(args, option):
@@ -26,7 +26,7 @@ def argument_after(args, option):
 
 
 def without_names(args):
-    """What output and source are called, and the compiler of host code."""
+    """The arguments without output name, source folder and host compiler."""
     args = args[:-1] + [os.path.basename(args[-1])]
     for option in ('-ccbin', '-o', '-MF'):
         if option in args:
@@ -48,7 +48,7 @@ def file_hash(path):
 
 
 def depfile_read(depfile, source):
-    """The names in `target : name name \\` over some lines; relative ones as seen from the source."""
+    """The names in the lines `target : name name \\`; relative ones are relative to the source."""
     with open(depfile, encoding='utf-8') as file:
         names = file.read().replace('\\\n', ' ').split(':', 1)[1].split()
     folder = os.path.dirname(source) or '.'
@@ -63,7 +63,7 @@ def write_whole(path, content):
 
 
 def take(entry, source, output, depfile):
-    """False: there is no entry, or a file is another one by now."""
+    """Uses an entry. False: there is none, or an input file has changed."""
     try:
         with open(entry, encoding='utf-8') as file:
             kept = json.load(file)
@@ -91,7 +91,7 @@ def keep(entry, source, output, depfile):
         for old in sorted(entries, key=os.path.getmtime)[:-ENTRIES]:
             os.unlink(old)
     except (OSError, ValueError, IndexError) as error:
-        print(f'nvcc_cache: the output is not kept: {error}', file=sys.stderr)
+        print(f'nvcc_cache: the output is not stored: {error}', file=sys.stderr)
 
 
 def compile_once(folder, nvcc, args):
@@ -108,7 +108,7 @@ def compile_once(folder, nvcc, args):
 
 
 def wrap(folder, nvcc):
-    """Not written anew where it is the same: builds depend on it."""
+    """Makes the script; does not rewrite an equal one, because builds depend on its time stamp."""
     script = os.path.join(folder, 'nvcc')
     content = f"#!/bin/sh\nexec '{os.path.abspath(__file__)}' '{folder}' '{nvcc}' \"$@\"\n".encode()
     os.makedirs(folder, exist_ok=True)

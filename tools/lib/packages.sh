@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# packages.sh: the Debian packages that this repository needs, all in one place. Sourced by setup.sh.
+# packages.sh: the Debian packages that this repository needs. Sourced by setup.sh.
 #
-# Each row: package, then a command that succeeds when what it brings is there, however it came
-# (so that other distributions and hand-made installations pass too).
+# Each row: a package, and a command that succeeds if the package's content is installed by any means,
+# so that other distributions and manual installations work too.
 
 # To build the library, its tools, examples and tests.
 build_packages='
@@ -19,8 +19,8 @@ libcmocka-dev       pkg-config --exists cmocka
 python3             command -v python3
 '
 
-# What tools/check needs beyond that: the second compiler, its sanitizers, the format, launchers of
-# others, networks of several hosts, manual pages, another project's build.
+# Additional packages for tools/check: the second compiler and its sanitizers, clang-format, other
+# launchers, networks of several hosts, manual pages, the build of another project.
 check_packages='
 g++                 command -v g++
 clang               command -v clang++
@@ -39,7 +39,7 @@ python3-dev         ls /usr/include/python3*/Python.h
 python3-pip         command -v nvcc || python3 -m pip --version
 '
 
-# What tools/packaging/wheel needs: headers, nvcc's host compiler, tools of objects.
+# For tools/packaging/wheel: headers, nvcc's host compiler, binutils.
 wheel_packages='
 g++                 command -v g++
 binutils            command -v objcopy
@@ -51,13 +51,13 @@ python3-venv        python3 -c "import ensurepip, venv"
 python3-pip         python3 -m pip --version
 '
 
-# Whether clang can link a program with a sanitizer (its runtime is a package of its own).
+# Whether clang can link a program with a sanitizer (its runtime is a separate package).
 clang_links() {
     echo 'int main(void) { return 0; }' |
         clang -x c "-fsanitize=$1" - -o /dev/null
 }
 
-# missing_packages ROWS: the names of the rows whose command fails, in one line.
+# missing_packages ROWS: prints the packages whose command fails, in one line.
 missing_packages() {
     local name probe
     while read -r name probe; do
@@ -65,7 +65,7 @@ missing_packages() {
     done <<<"$1"
 }
 
-# need_packages ROWS: installs what is missing if we are root, else says what it is and fails.
+# need_packages ROWS: as root installs missing packages, else prints their names and fails.
 need_packages() {
     local missing
     missing=$(missing_packages "$1")

@@ -6,13 +6,12 @@
                [--again BUILD=FILE]...
     results.py --failed FILE
 
-Reads meson's testlog.json (one object a line) of each build; STATUS is that of meson test. A cmocka
-program that skipped some of its cases counts as passed, and each such case as skipped. As root a
-skip that is not expected is a failure. A test that failed and passed when it was run again alone
-(--again) counts as passed, and is listed as unstable with what it said first: on a machine whose
-cores are busy a deadline may pass. --failed prints the names of the failed ones, if they are few.
-The last line is "N passed, N failed, N skipped"; exit
-status 1 if something failed.
+Reads meson's testlog.json (one object per line) of each build; STATUS is the exit status of meson
+test. A cmocka program that skipped some cases counts as passed, and each of these cases as skipped.
+As root an unexpected skip is a failure. A test that failed, but passed when run again alone
+(--again), counts as passed. It is listed as unstable with its first output, because a deadline may
+pass when the cores are busy. --failed prints the names of failed tests, if they are few. The last
+line is "N passed, N failed, N skipped"; exit status 1 if a test failed.
 """
 import argparse
 import fnmatch
@@ -22,7 +21,7 @@ import re
 import sys
 
 TAIL_LINES = 40
-AGAIN_MAX = 3  # more of them are not the doing of a busy machine
+AGAIN_MAX = 3  # more failures than this are not caused by a busy machine
 CMOCKA_SKIP = re.compile(r'^\[  SKIPPED \] (\w+)$', re.M)
 GOOD = {'OK', 'EXPECTEDFAIL'}
 
@@ -99,7 +98,7 @@ class Sum:
 
 
 def read_expected_skips(path):
-    """Lines "name: reason"; # begins a comment."""
+    """Reads lines "name: reason"; # starts a comment."""
     expected = {}
     with open(path, encoding='utf-8') as f:
         for number, line in enumerate(f, 1):
@@ -108,7 +107,7 @@ def read_expected_skips(path):
                 continue
             name, colon, reason = line.partition(': ')
             if not colon or not reason.strip():
-                sys.exit(f'{path}:{number}: want "name: reason", got "{line}"')
+                sys.exit(f'{path}:{number}: not "name: reason": "{line}"')
             expected[name.strip()] = reason.strip()
     return expected
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# setup.sh: what tools/quickstart, tools/check and tools/packaging/wheel share. Sourced (bash); sets
-# $root, goes there, and offers steps with their time, packages, build folders and nvcc.
+# setup.sh: shared by tools/quickstart, tools/check, tools/fuzz and tools/packaging/wheel. Sourced
+# (bash). Sets $root, changes to that folder, and defines functions for steps, packages, build
+# folders and nvcc.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 cd "$root" || exit 1
-# The distribution's meson and python3, whatever else the user has put before them.
+# Use the distribution's meson and python3, even if the user's PATH has others before them.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 export PATH LC_ALL=C.UTF-8
 . tools/lib/packages.sh
@@ -20,7 +21,8 @@ seconds_since() {
     printf '%d.%d' $((ms / 1000)) $((ms % 1000 / 100))
 }
 
-# step TITLE COMMAND...: runs it silently and prints one line; of a failure also the last output.
+# step TITLE COMMAND...: runs a command silently and prints one line; after a failure also the end of
+# its output.
 step() {
     local title=$1 began log status
     shift
@@ -38,7 +40,7 @@ step() {
     return $status
 }
 
-# step_shown TITLE COMMAND...: the same with the output shown as it comes.
+# step_shown TITLE COMMAND...: runs a command and shows its output.
 step_shown() {
     local title=$1 began status
     shift
@@ -54,21 +56,22 @@ step_shown() {
     return $status
 }
 
-# A build folder can be written, or is not there yet.
+# check_writable DIR: whether a build folder is writable, or can be created.
 check_writable() {
     [ ! -e "$1" ] || [ -w "$1" ] && [ -w "$root" ] && return 0
     echo "$root/$1 cannot be written by $(id -un): it belongs to $(stat -c %U "$1" 2>/dev/null ||
-        stat -c %U "$root"). Remove it, or use a clone of your own."
+        stat -c %U "$root"). Remove it, or use your own clone."
     return 1
 }
 
-# configured_here DIR: a build folder of this very source tree.
+# configured_here DIR: whether DIR is a build folder of this source tree.
 configured_here() {
     [ -f "$1/build.ninja" ] &&
         grep -qF "\"source\": \"$root\"" "$1/meson-info/meson-info.json" 2>/dev/null
 }
 
-# configure DIR COMPILER OPTION...: meson setup, from nothing unless DIR was made by these words.
+# configure DIR COMPILER OPTION...: runs meson setup in a new DIR, unless it was made with these
+# arguments.
 configure() {
     local dir=$1 compiler=$2 words
     shift 2
@@ -81,14 +84,14 @@ configure() {
     CC=$compiler meson setup "$dir" "$@" && echo "$words" >"$dir/.configured"
 }
 
-# The compiler of kernels for GPUs, the machine's own or one in a folder here. No GPU is needed.
+# Finds or installs nvcc: the machine's, or one in a folder here. No GPU is needed.
 toolkit=build-toolkit
 need_toolkit() {
     command -v nvcc && tools/lib/cuda_toolkit.sh nvcc && return
     check_writable "$toolkit" && tools/lib/cuda_wheels.sh "$root/$toolkit" &&
         tools/lib/cuda_toolkit.sh "$root/$toolkit/nvcc"
 }
-# All builds share what it makes of kernels: that takes longer than anything else.
+# All builds share the compiled kernels, because compiling them takes longest.
 use_toolkit() {
     local nvcc
     [ ! -x "$toolkit/nvcc" ] || PATH=$root/$toolkit:$PATH

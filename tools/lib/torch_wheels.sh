@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# torch_wheels.sh DIR: makes DIR/python a Python with torch for CPUs and what torch's own tests
-# import. What is there already is kept. "+cpu" names a build of 200 MB: where pip finds none, it
-# fails and downloads nothing, since the build for GPUs takes gigabytes.
+# torch_wheels.sh DIR: makes DIR/python, a Python with torch for CPUs and the imports of torch's own
+# tests. An existing one is kept. "+cpu" selects the build of 200 MB; if pip does not find it, this
+# fails and downloads nothing, because the build for GPUs has gigabytes.
 dir=$1
 has_all='import torch.distributed, numpy, expecttest'
 [ -x "$dir/python" ] && "$dir/python" -c "$has_all" 2>/dev/null && exit 0
@@ -13,5 +13,5 @@ timeout 240 /usr/bin/python3 -m pip install -q --only-binary :all: --no-compile 
 printf '%s\n' '#!/bin/sh' 'wheels=$(dirname "$(readlink -f "$0")")/wheels' \
     'PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$wheels exec /usr/bin/python3 "$@"' >"$dir/python"
 chmod +x "$dir/python"
-# Tests write no bytecode: it is compiled once, here.
+# Compile the bytecode here, once: tests do not write it.
 BACKEND=gloo WORLD_SIZE=2 "$dir/python" -c "$has_all; import torch.testing._internal.distributed.distributed_test"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GPUs, as device memory needs them (ringcomm-info --check cuda): the first thing to run on a
- * machine that has some, since the library was built and tested without.
+ * The prerequisites of device memory (ringcomm-info --check cuda). Run it first on a machine with
+ * GPUs, because the library was built and tested without any.
  */
 #include "check_cuda.h"
 
@@ -26,7 +26,7 @@ void check_cuda_each(struct check_out *out,
     if (rcmi_device_count(&n) != RCM_OK || check_cuda_chosen(&chosen) != RCM_OK)
         check_mend(out, "", "%s", rcm_last_error());
     for (int i = chosen < 0 ? 0 : chosen; i < (chosen < 0 ? n : chosen + 1); i++) {
-        if (rcmi_device_ask(i, &facts) == RCM_OK)
+        if (rcmi_device_query(i, &facts) == RCM_OK)
             test(out, &facts);
         else
             check_mend(out, "", "%s", rcm_last_error());
@@ -89,7 +89,7 @@ static void run_driver(struct check_out *out) {
     else if (chosen >= 0)
         check_fact(out, "", "only device", "%d", chosen);
     if (cuda->cuDriverGetVersion(&version) == RCMI_CUDA_SUCCESS)
-        fact_version(out, "driver serves", version);
+        fact_version(out, "driver supports", version);
     if (device_kernels_check(&rcmi_cuda_image, version) != RCM_OK)
         check_mend(out, "", "%s", rcm_last_error());
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the files of ringcomm-info --check cuda: what is there (check_cuda.c), what is near it
- * (check_cuda_near.c), what it does (check_cuda_work.c), and what goes between processes
+/* Shared by the files of ringcomm-info --check cuda: devices (check_cuda.c), the network devices
+ * near them (check_cuda_near.c), their operations (check_cuda_work.c), and memory between processes
  * (check_cuda_ipc.c, check_cuda_pairs.c). */
 #ifndef RINGCOMM_TOOLS_CHECK_CUDA_H
 #define RINGCOMM_TOOLS_CHECK_CUDA_H
@@ -12,13 +12,13 @@
  * "mlx5_0, mlx5_1 (same NUMA node)"; "none". */
 void check_cuda_nearest(const char *bus, int numa, char *text, size_t cap);
 
-/* "device 0"; of the last call. */
+/* "device 0"; valid until the next call. */
 const char *check_cuda_name(const struct rcmi_device_facts *facts);
 
-/* The only device that is to be looked at (check_device); -1: all are. */
+/* The only device to check (check_device); -1: all devices. */
 rcm_status check_cuda_chosen(int *ret_ordinal);
 
-/* Calls test with each device that is to be looked at. */
+/* Calls test with each device to check. */
 void check_cuda_each(struct check_out *out,
                      void (*test)(struct check_out *out, const struct rcmi_device_facts *facts));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hops between two ranks: see check_cuda_hop.h. */
+/* Hops between two ranks; see check_cuda_hop.h. */
 #include "check_cuda_hop.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@ enum { SMALL = 8, SMALLS = 50, LARGE = 16 << 20, LARGES = 3 };
 struct hopper {
     rcm_comm *comm;
     int rank;
-    void *buffers[2];    /* on the device, of either root */
-    unsigned char *host; /* as long */
+    void *buffers[2];    /* on the device, one per root */
+    unsigned char *host; /* of the same length */
     const struct rcmi_cuda *cuda;
     struct check_cuda_hop *hop;
 };
@@ -57,8 +57,8 @@ static rcm_status both_ways(const struct hopper *h, size_t n) {
     return status;
 }
 
-/* So many times there and back, after a first time, which opens what there is to be opened;
- * *ret_ns: of one hop. */
+/* Runs `times` round trips, after an unmeasured one that opens the memory. *ret_ns: time of one
+ * hop. */
 static rcm_status hops(const struct hopper *h, size_t n, int times, double *ret_ns) {
     rcm_status status = fill(h, n);
     if (status == RCM_OK)
@@ -74,7 +74,7 @@ static rcm_status hops(const struct hopper *h, size_t n, int times, double *ret_
     return status == RCM_OK ? count_wrong(h, n) : status;
 }
 
-static void tell(const struct hopper *h, double small, double large) {
+static void store_result(const struct hopper *h, double small, double large) {
     if (h->rank != 0)
         return;
     snprintf(h->hop->transport, sizeof(h->hop->transport), "%s", rcm_comm_transport(h->comm, 1));
@@ -82,7 +82,7 @@ static void tell(const struct hopper *h, double small, double large) {
     h->hop->gbps = large > 0 ? LARGE / large : 0;
 }
 
-/* ---- Around them --------------------------------------------------------------------------- */
+/* ---- Set-up -------------------------------------------------------------------------------- */
 
 static rcm_status buffers_get(struct hopper *h) {
     rcm_status status = RCM_OK;
@@ -92,7 +92,7 @@ static rcm_status buffers_get(struct hopper *h) {
     return h->host ? status : RCM_ERR_NOMEM;
 }
 
-/* The device's primary context is the one in which the library is, and current from now on. */
+/* Makes the device's primary context current; the library uses the same context. */
 static rcm_status driver_begin(struct hopper *h, int device) {
     struct rcmi_cuda_context *context;
     const rcm_status status = rcmi_cuda_open(&h->cuda);
@@ -114,7 +114,7 @@ static rcm_status hop_run(struct hopper *h, int device) {
     if (status == RCM_OK)
         status = hops(h, LARGE, LARGES, &large);
     if (status == RCM_OK)
-        tell(h, small, large);
+        store_result(h, small, large);
     return status;
 }
 

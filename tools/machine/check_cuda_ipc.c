@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What opening device memory of another process takes, by the driver's functions alone. Where it
- * cannot be opened device memory goes through the host, so what is found is a fact, and nothing to
- * mend. See check_cuda.h; what the library makes of it: check_cuda_pairs.c.
+ * Opens device memory of another process with the driver's functions alone. If that fails, device
+ * memory goes through the host; so a failure is a fact and no problem. See check_cuda.h;
+ * check_cuda_pairs.c checks the same through the library.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct offer {
     rcmi_cuda_address address;
 };
 
-/* In a context of its own that is current from now on. */
+/* Opens the driver and makes a primary context current. */
 static rcm_status driver_begin(const struct rcmi_cuda **ret_cuda) {
     struct rcmi_cuda_context *context;
     int ordinal;
@@ -58,7 +58,7 @@ static rcm_status bytes_check(const struct rcmi_cuda *cuda, rcmi_cuda_address ad
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuMemcpyDtoHAsync");
     if (bytes[0] != 0x5c || memcmp(bytes, bytes + 1, BYTES - 1) != 0)
-        return rcmi_fail(RCM_ERR_SYSTEM, 0, "what was opened has other bytes");
+        return rcmi_fail(RCM_ERR_SYSTEM, 0, "the opened memory has wrong bytes");
     return RCM_OK;
 }
 
@@ -79,7 +79,8 @@ static rcm_status offer_take(const struct offer *offer, double *ret_us) {
     return status;
 }
 
-/* The process that opens; it began before this one used the driver. */
+/* Runs in the process that opens. It was forked before the parent used the driver, which does not
+ * work after a fork. */
 static void opener(struct check_out *out, int from) {
     struct offer offer;
     double us;
@@ -106,7 +107,7 @@ void check_cuda_ipc(struct check_out *out) {
     if (offer_make(&offer) != RCM_OK)
         check_fact(out, "", "memory for another", "cannot be offered: %s", rcm_last_error());
     else if (write(fds[1], &offer, sizeof(offer)) != (ssize_t)sizeof(offer))
-        check_fact(out, "", "memory for another", "the other process has gone");
+        check_fact(out, "", "memory for another", "the other process has ended");
     close(fds[1]);
     (void)waitpid(pid, NULL, 0);
 }

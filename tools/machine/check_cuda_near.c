@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which network devices are near a GPU, from /sys: see check_cuda.h. */
+/* Finds the network devices near a GPU, from /sys; see check_cuda.h. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "check_cuda.h"
 #include "../common.h"
 
-/* Folders that two paths begin with, and so the bridges above both devices. */
+/* Number of leading folders common to two paths: the bridges above both devices. */
 static int folders_shared(const char *a, const char *b) {
     int n = 0;
     for (; *a && *a == *b; a++, b++)
@@ -69,7 +69,7 @@ static const char *distance(const struct search *search) {
     if (search->best == 4)
         return "at the same PCIe root";
     if (search->numa < 0 || search->best_numa < 0)
-        return "how near is not known";
+        return "distance unknown";
     return search->numa == search->best_numa ? "same NUMA node" : "another NUMA node";
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What carries device memory between two ranks of this host, for each pair of devices, and for two
- * ranks on one. Each pair is two processes of its own, so that one that fails, or hangs, takes no
- * other with it. This process makes no call of the driver, which is of no use after a fork: a child
- * looks at the devices, and tells by memory that all share. See check_cuda.h.
+ * Checks the transport of device memory between two ranks of this host, for each pair of devices
+ * and for two ranks on one device. Each pair runs in two new processes, so a failure or hang does
+ * not affect other pairs. This process must not call the driver, which does not work after a fork.
+ * So a child process queries the devices and stores the result in shared memory. See check_cuda.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,25 +16,25 @@
 #include "../launched.h"
 
 enum {
-    DEVICES = 32, /* at most are looked at */
+    DEVICES = 32, /* at most this many are checked */
     LOOK_MS = 60000,
     PAIR_MS = 60000,
-    BUDGET_S = 240, /* then no further pair begins; with what one may take less than the test's */
+    BUDGET_S = 240, /* then no further pair starts; BUDGET_S + PAIR_MS is below the test's limit */
 };
 
 struct pair {
     struct check_cuda_hop hop;
     int devices[2];
     char failed[2][CHECK_SENTENCE]; /* of each rank */
-    char why[CHECK_SENTENCE];       /* through the host; "": the log does not say it */
+    char why[CHECK_SENTENCE];       /* reason for going through the host; "": not in the log */
 };
 
 /* Shared with the children. */
 struct shared {
     int n;
-    int chosen; /* the pairs of this device; -1: all */
+    int chosen; /* only pairs with this device; -1: all */
     struct rcmi_device_facts facts[DEVICES];
-    bool reach[DEVICES][DEVICES]; /* the driver says that the first has access to the second */
+    bool reach[DEVICES][DEVICES]; /* the first can access the second (cuDeviceCanAccessPeer) */
     struct pair pair;
     char failed[CHECK_SENTENCE];
 };
@@ -46,13 +46,13 @@ struct pairs {
     int tried;
 };
 
-/* ---- In children --------------------------------------------------------------------------- */
+/* ---- In child processes -------------------------------------------------------------------- */
 
 static rcm_status look_at(struct shared *s, int i) {
     const struct rcmi_cuda *cuda;
     rcm_status status = rcmi_cuda_open(&cuda);
     if (status == RCM_OK)
-        status = rcmi_device_ask(i, &s->facts[i]);
+        status = rcmi_device_query(i, &s->facts[i]);
     for (int k = 0; status == RCM_OK && k < s->n; k++) {
         int can = k == i;
         if (k != i)
@@ -84,14 +84,15 @@ static int pair_main(int rank, void *arg) {
     return status == RCM_OK ? TOOL_OK : TOOL_FAILED;
 }
 
-/* ---- What it shows ------------------------------------------------------------------------- */
+/* ---- Output -------------------------------------------------------------------------------- */
 
-/* Whether nothing that the driver says forbids that they read each other's memory. */
+/* Whether the two devices can read each other's memory, according to the driver. */
 static bool pair_may_share(const struct shared *s, int a, int b) {
     return a == b || (!s->facts[a].mig && !s->facts[b].mig && s->reach[a][b] && s->reach[b][a]);
 }
 
-/* What only the machine's owner could change is to be mended. */
+/* Reports why data goes through the host: as a problem only if the devices could share memory, so
+ * that the owner can fix it. */
 static void show_why(const struct pairs *pairs, const char *of, const struct pair *pair) {
     const int a = pair->devices[0], b = pair->devices[1];
     const char *why = pair->why[0] ? pair->why : "RINGCOMM_TRANSPORT leaves out cuda_ipc or shm";
@@ -123,14 +124,14 @@ static void show_failed(const struct pairs *pairs, const char *of, const struct 
     snprintf(what, sizeof(what), "%s", rank >= 0 ? pair->failed[rank] : rcm_last_error());
     if (!what[0])
         snprintf(what, sizeof(what), "%s",
-                 code > 128 ? strsignal(code - 128) : "it ended without a sentence");
+                 code > 128 ? strsignal(code - 128) : "it ended without an error text");
     check_mend(pairs->out, of, "ranks on devices %d and %d: %.400s", pair->devices[0],
                pair->devices[1], what);
 }
 
-/* ---- All of them --------------------------------------------------------------------------- */
+/* ---- All pairs ----------------------------------------------------------------------------- */
 
-/* One process at a time has it, or goes through MPS. */
+/* Whether only one process at a time can use the device. */
 static bool is_exclusive(const struct rcmi_device_facts *facts) {
     return facts->compute_mode == RCMI_CUDA_COMPUTE_EXCLUSIVE_PROCESS && !facts->mps;
 }
@@ -166,7 +167,7 @@ static bool is_wanted(const struct shared *s, int a, int b) {
     return s->chosen < 0 || s->chosen == a || s->chosen == b;
 }
 
-/* The pairs of devices that are so far apart in a ring of all. False: there is no time for more. */
+/* Runs the pairs of devices with this distance in a ring of all devices. False: no time left. */
 static bool pairs_apart(struct pairs *pairs, int distance) {
     const int n = pairs->shared->n;
     for (int i = 0; i < (2 * distance == n ? distance : n); i++) {
@@ -180,21 +181,20 @@ static bool pairs_apart(struct pairs *pairs, int distance) {
     return true;
 }
 
-/* Each device is soon in some, however many there is time for. */
+/* Runs pairs in order of their distance, so that each device is in an early one. */
 static void pairs_each(struct pairs *pairs) {
     const int n = pairs->shared->n, all = pairs->shared->chosen < 0 ? n * (n + 1) / 2 : n;
     for (int distance = 0; distance <= n / 2; distance++)
         if (!pairs_apart(pairs, distance))
             break;
     check_fact(pairs->out, "all pairs", "tried",
-               pairs->tried < all ? "%d of %d: there was no time for more" : "%d of %d",
-               pairs->tried, all);
+               pairs->tried < all ? "%d of %d: no time for more" : "%d of %d", pairs->tried, all);
 }
 
 static void pairs_run(struct pairs *pairs) {
     struct check_log log;
     int rank, code;
-    check_log_begin(&log); /* the level is read once, and so before the pairs */
+    check_log_begin(&log); /* the level is read once, so it must be set before the pairs */
     const rcm_status status = rcm_spawn(1, look_main, pairs->shared, LOOK_MS, &rank, &code);
     check_log_end(&log);
     if (status == RCM_OK)
@@ -206,14 +206,14 @@ static void pairs_run(struct pairs *pairs) {
 
 void check_cuda_pairs(struct check_out *out) {
     struct pairs pairs = {.out = out, .until = tool_now_ns() + BUDGET_S * INT64_C(1000000000)};
-    if (launched_local_rank() > 0) { /* ranks of a launcher check the same devices: one is enough */
+    if (launched_local_rank() > 0) { /* all ranks of a host would check the same devices */
         check_fact(out, "", "pairs", "left to local rank 0");
         return;
     }
     void *memory = mmap(NULL, sizeof(*pairs.shared), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-        check_mend(out, "", "there is no memory that processes share");
+        check_mend(out, "", "cannot map shared memory");
         return;
     }
     pairs.shared = memory;

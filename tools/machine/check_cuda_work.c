@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What GPUs do: copies, kernels against the CPU, order of streams, memory of another process. See
+/* Tests of a GPU's operations: copies, kernels compared with the CPU, and order of streams. See
  * check_cuda.h. */
 #include "check_cuda.h"
 
@@ -14,8 +14,7 @@
 
 enum { LARGE = 32 << 20, ELEMENTS = 777, SOURCES = 5, ROUNDS = 5, BEHIND = 4 << 20 };
 
-/* A device that is open, and the driver as the program would use it: the primary context is
- * current. */
+/* An open device, and the driver with the primary context current, as in a program. */
 struct rig {
     struct check_out *out;
     const char *of;
@@ -73,7 +72,7 @@ static struct rcmi_operation operation(struct rig *rig, size_t bytes) {
                                    .all = &rig->owner};
 }
 
-/* The alarm of the test is its deadline. */
+/* Has no deadline: the time limit of the test applies. */
 static rcm_status run(struct rcmi_operation *o) {
     rcm_status status = rcmi_operation_begin(o);
     if (status != RCM_OK)
@@ -109,14 +108,14 @@ static bool copies_right(struct rig *rig, char *there, unsigned char *host, unsi
             !fine(rig, copy(rig, back, there + LARGE / 2 + 7, n)))
             return false;
         if (memcmp(host, back, n) != 0) {
-            check_mend(rig->out, rig->of, "%zu bytes came back from the device as others", n);
+            check_mend(rig->out, rig->of, "%zu bytes copied to the device and back differ", n);
             return false;
         }
     }
     return true;
 }
 
-/* Best of some; GB/s of bytes that are copied. */
+/* The best of 5 copies; GB/s counts each copied byte once. */
 static void copy_measure(struct rig *rig, const char *name, void *to, const void *from) {
     int64_t best = INT64_MAX;
     for (int i = 0; i < 5; i++) {
@@ -171,7 +170,8 @@ void check_cuda_copies(struct check_out *out) {
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
-/* Sources side by side in memory of the host and of the device, whose last part is the result. */
+/* Sources at equal distances in host and device memory; the last part of the device memory is the
+ * result. */
 struct sources {
     unsigned char *host, *back;
     char *there;
@@ -199,7 +199,7 @@ static bool kernel_right(struct rig *rig, const struct sources *sources, rcm_dty
         return false;
     if (memcmp(got, sources->back, bytes) == 0)
         return true;
-    check_mend(rig->out, rig->of, "%s of %s, %u sources: the device has other bits than the CPU",
+    check_mend(rig->out, rig->of, "%s of %s, %u sources: results of device and CPU differ",
                rcm_op_name(op), rcm_dtype_name(dtype), nsrcs);
     return false;
 }
@@ -250,8 +250,7 @@ void check_cuda_kernels(struct check_out *out) {
 
 /* ---- Order --------------------------------------------------------------------------------- */
 
-/* What is enqueued on the stream, and takes a while, is done before an operation that follows
- * begins. */
+/* Checks that an operation waits for slow work that was enqueued on the stream before it. */
 static bool order_right(struct rig *rig, struct rcmi_cuda_stream *stream, const char *name,
                         char *there, unsigned char *host) {
     for (int round = 1; round <= ROUNDS; round++) {
@@ -272,8 +271,8 @@ static bool order_right(struct rig *rig, struct rcmi_cuda_stream *stream, const 
         if (!fine(rig, run(&o)))
             return false;
         if (host[0] != round || memcmp(host, host + 1, BEHIND - 1) != 0) {
-            check_mend(rig->out, rig->of,
-                       "an operation did not wait for what was enqueued on %s stream", name);
+            check_mend(rig->out, rig->of, "an operation did not wait for earlier work on %s stream",
+                       name);
             return false;
         }
     }

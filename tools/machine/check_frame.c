@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests in children: see check_frame.h. */
+/* Runs tests in child processes; see check_frame.h. */
 #include "check_frame.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "../report.h"
 #include "ringcomm.h"
 
-/* One finding; in one write, which a pipe takes whole. */
+/* One finding; sent by one write, which is atomic on a pipe. */
 struct check_record {
     bool mend;
     char of[64], name[64];
@@ -29,12 +29,12 @@ struct check_out {
     int fd;
 };
 
-/* Of the parent. */
+/* State of the parent. */
 struct check_state {
-    struct report *report; /* NULL: of a rank that shows nothing */
+    struct report *report; /* NULL: this rank prints no rows */
     int rank;
     const char *device; /* NULL: all */
-    bool first_failed;  /* a test of CHECK_FIRST */
+    bool first_failed;  /* a CHECK_FIRST test */
     char mend[CHECK_SENTENCE];
 };
 static struct check_state state;
@@ -82,7 +82,7 @@ const char *check_device(void) {
 static void child_run(const struct check_test *test, int fd) {
     struct check_out out = {.fd = fd};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* what a driver prints is no row */
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* a driver's output must not mix with the rows */
     test->run(&out);
     fflush(stdout);
     _exit(0);
@@ -103,8 +103,8 @@ static void show(const char *test, const char *of, const char *name, const char 
         report_row(state.report, cells);
 }
 
-/* Where there are no rows it goes to stderr: a check without a test of jobs has no other way to
- * tell of ranks but 0. */
+/* Reports a problem. Ranks without rows print it to stderr: without a test of jobs, rank 0 does not
+ * get it. */
 static void mend(const char *test, const char *of, const char *sentence) {
     show(test, of, "mend", NULL, sentence);
     if (!state.report)
@@ -113,8 +113,8 @@ static void mend(const char *test, const char *of, const char *sentence) {
         snprintf(state.mend, sizeof(state.mend), "%s", sentence);
 }
 
-/* The next finding, until that time. False: the child's end of the pipe is closed, or it is late
- * (*late). */
+/* Receives the next finding until that time. False: the child has closed its end of the pipe, or
+ * the time has passed (*late). */
 static bool record_take(int fd, int64_t until_ns, struct check_record *record, bool *late) {
     struct pollfd readable = {.fd = fd, .events = POLLIN};
     const int64_t left = until_ns - tool_now_ns();
@@ -127,7 +127,7 @@ static bool record_take(int fd, int64_t until_ns, struct check_record *record, b
     return n == (ssize_t)sizeof(*record);
 }
 
-/* Waits for a child that has closed its pipe, or was killed; false: a driver keeps it. */
+/* Waits for a child that has closed its pipe or was killed; false: it hangs in a driver. */
 static bool child_reap(pid_t pid, int *ret_status) {
     for (int tries = 0; tries < 200; tries++) {
         const pid_t got = waitpid(pid, ret_status, WNOHANG);
@@ -139,7 +139,7 @@ static bool child_reap(pid_t pid, int *ret_status) {
     return waitpid(pid, ret_status, WNOHANG) == pid;
 }
 
-/* What became of the child, as the value of a row; a sentence if that is to be mended. */
+/* How the child ended, as the value of a row; NULL: normally. sentence: the problem, if any. */
 static const char *child_outcome(const struct check_test *test, pid_t pid, bool late,
                                  char sentence[CHECK_SENTENCE]) {
     int status = 0;
@@ -149,7 +149,7 @@ static const char *child_outcome(const struct check_test *test, pid_t pid, bool 
     const bool ended = child_reap(pid, &status);
     if (late || !ended) {
         snprintf(sentence, CHECK_SENTENCE, "the test '%s' did not end within %d s%s", test->name,
-                 test->seconds, ended ? "" : ", and cannot be killed: a driver keeps it");
+                 test->seconds, ended ? "" : ", and cannot be killed: it hangs in a driver");
         return "hung";
     }
     if (WIFSIGNALED(status))
@@ -161,7 +161,7 @@ static const char *child_outcome(const struct check_test *test, pid_t pid, bool 
     return sentence[0] ? "crashed" : NULL;
 }
 
-/* Shows what comes until the child's end. True: there was something to mend. */
+/* Prints findings until the child's end. True: there was a problem. */
 static bool findings_take(const struct check_test *test, int fd, bool *late) {
     const int64_t until = tool_now_ns() + test->seconds * INT64_C(1000000000);
     struct check_record record = {.mend = false};
@@ -194,14 +194,14 @@ static void test_end(const struct check_test *test, int fd, pid_t pid) {
 
 static void test_run(const struct check_test *test) {
     int fds[2];
-    fflush(NULL); /* or the child has it, too */
+    fflush(NULL); /* else the child would write buffered output again */
     const pid_t pid = pipe(fds) == 0 ? fork() : -1;
     if (pid == 0) {
         close(fds[0]);
         child_run(test, fds[1]);
     }
     if (pid < 0) {
-        mend(test->name, "", "there is no process for a test");
+        mend(test->name, "", "cannot start a process for a test");
         return;
     }
     close(fds[1]);
@@ -229,6 +229,6 @@ int check_run(const struct check *check, const char *device, const char *csv, co
             test_run(test);
     report_last(state.report, "verdict", state.mend[0] ? state.mend : "OK");
     const bool written = report_close(state.report);
-    /* Rank 0 tells of all; a launcher that stops all when one fails shall not stop it. */
+    /* Only rank 0 fails: a launcher may stop all ranks when one fails, and rank 0 must finish. */
     return state.rank > 0 || (written && !state.mend[0]) ? TOOL_OK : TOOL_FAILED;
 }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks of what a machine offers (ringcomm-info --check NAME): a list of tests, each in a child of
- * its own under an alarm, since drivers hang and crash. What a test finds goes through a pipe to
- * the parent, which shows it as it comes (report.h), and ends with one line: OK, or the first thing
- * to mend.
+ * Checks of a machine (ringcomm-info --check NAME): a list of tests, each in its own child process
+ * with a time limit, because drivers hang and crash. A test sends its findings through a pipe to
+ * the parent, which prints them immediately (report.h). The last line is OK, or the first problem.
  *
  *   ringcomm-info --check NAME       check_frame.c            check_NAME.c
  *     check_run ------------------> for each test: fork ---> run: check_fact, check_mend
  *                                   rows <------- pipe ------'
  *
- * Under a launcher each rank checks its machine; rank 0 shows what it finds, the others say on
- * stderr what is to be mended, and the tests of jobs tell rank 0, too (check_first_mend). A check
- * is a table in a file of its own and a line in that of check_find. Not for: what transports try by
- * themselves in rcm_init.
+ * Under a launcher each rank checks its machine. Rank 0 prints its findings; the other ranks print
+ * their problems to stderr, and the tests of jobs also send the first one to rank 0
+ * (check_first_mend). A new check is a table in its own file and an entry in check_list.c. Not for:
+ * probes that transports make in rcm_init.
  */
 #ifndef RINGCOMM_TOOLS_CHECK_FRAME_H
 #define RINGCOMM_TOOLS_CHECK_FRAME_H
@@ -20,23 +19,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CHECK_SENTENCE = 512 }; /* bytes of a sentence; what is longer is cut */
+enum { CHECK_SENTENCE = 512 }; /* bytes of a sentence; longer ones are cut */
 
 /* When a test is run. */
 enum check_when {
-    CHECK_FIRST,   /* if it has something to mend, those behind it are left out */
-    CHECK_AFTER,   /* needs what the first ones look for */
-    CHECK_OF_JOBS, /* only under a launcher, in any case */
+    CHECK_FIRST,   /* if it finds a problem, the tests after it are left out */
+    CHECK_AFTER,   /* needs the success of the CHECK_FIRST tests */
+    CHECK_OF_JOBS, /* only under a launcher, also after problems */
 };
 
-/* Where a test's findings go. */
+/* The destination of a test's findings. */
 struct check_out;
 
 struct check_test {
     const char *name;
     enum check_when when;
-    int seconds; /* until it is killed, which is to be mended */
-    /* In a child, whose stdout is stderr: it returns, whatever it has found. */
+    int seconds; /* until it is killed, which counts as a problem */
+    /* Runs in a child, whose stdout is stderr. Returns normally after all findings. */
     void (*run)(struct check_out *out);
 };
 
@@ -46,24 +45,24 @@ struct check {
     bool takes_device;
 };
 
-/* A fact: of what (a device; "" for the machine), its name, and its value. */
+/* Reports a fact: its subject (a device; "" for the machine), name and value. */
 void check_fact(struct check_out *out, const char *of, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* A sentence: what is wrong, and what to do about it. */
+/* Reports a problem, as one sentence with its remedy. */
 void check_mend(struct check_out *out, const char *of, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The first sentence of the tests before this one; "" if there was none. */
+/* The first problem of the tests before this one; "" if there was none. */
 const char *check_first_mend(void);
 
-/* The device that alone is to be looked at, as the command line names it; NULL: all. */
+/* The only device to check, as on the command line; NULL: all devices. */
 const char *check_device(void);
 
-/* The check of that name; NULL if there is none. i: the i-th, or NULL. */
+/* The check of that name, and the i-th check; NULL if there is none. */
 const struct check *check_find(const char *name);
 const struct check *check_at(size_t i);
 
-/* Runs and prints it, for one device if that is not NULL. An exit status: TOOL_OK only if there is
- * nothing to mend. */
+/* Runs the check and prints it; device NULL: for all devices. Returns an exit status: TOOL_OK only
+ * if there is no problem. */
 int check_run(const struct check *check, const char *device, const char *csv, const char *json);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checks there are. */
+/* The list of checks. */
 #include <string.h>
 #include "check_frame.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The log in a file: see check_log.h. */
+/* Redirects the log to a file; see check_log.h. */
 #include "check_log.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void check_log_end(struct check_log *log) {
     fclose(log->file);
 }
 
-/* The offset of the log's descriptor, at which threads write, stays. */
+/* Uses pread: the descriptor's offset is where other threads write the log. */
 void check_log_find(const struct check_log *log, const char *before, char *ret_text, size_t cap) {
     char line[1200];
     size_t len = 0;
@@ -40,8 +40,8 @@ void check_log_find(const struct check_log *log, const char *before, char *ret_t
         }
         line[len] = '\0';
         len = 0;
-        const char *said = strstr(line, before);
-        if (said)
-            snprintf(ret_text, cap, "%s", said + strlen(before));
+        const char *found = strstr(line, before);
+        if (found)
+            snprintf(ret_text, cap, "%s", found + strlen(before));
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The machine's notes: see check_machine.h. */
+/* Notes about the machine; see check_machine.h. */
 #include "check_machine.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void system_name(char *ret_text, size_t len) {
         fclose(file);
 }
 
-/* Settings that come from elsewhere than the defaults. */
+/* Notes settings that are not defaults. */
 static void note_settings(struct report *report) {
     struct rcm_setting setting;
     for (size_t i = 0; rcm_setting_at(i, &setting) == RCM_OK; i++)

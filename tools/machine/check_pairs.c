@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pairs of ranks: see check_pairs.h. */
+/* Pairs of ranks; see check_pairs.h. */
 #include "check_pairs.h"
 
 #include <inttypes.h>
@@ -15,27 +15,26 @@ enum {
     SMALL = 8,
     SMALLS = 200,
     LARGE = 4 << 20,
-    LARGES = 8, /* at most, and no more than take so long: */
+    LARGES = 8, /* at most, and at most as many as fit LARGES_MS */
     LARGES_MS = 300,
     PATIENCE_MS = 120000,
-    BUDGET_S =
-        420, /* then no further pair begins; with what a pair may take less than the test's */
+    BUDGET_S = 420, /* then no further pair starts; plus one pair it is below the test's limit */
 };
 
-/* What a rank tells of itself. */
+/* A rank's report about itself. */
 struct about {
     char host[64];
-    char mend[CHECK_SENTENCE]; /* the first sentence of its own tests; "": none */
+    char mend[CHECK_SENTENCE]; /* the first problem of its own tests; "": none */
     bool usable;               /* verbs */
-    char reason[256];          /* why not */
+    char reason[256];          /* why verbs is unusable */
 };
 
-/* What the lower rank of a pair has measured. */
+/* The measurements of the lower rank of a pair. */
 struct measured {
     char transport[16];
     double us, gbps; /* half a round trip; GB/s one way */
     uint64_t wrong;  /* bytes */
-    char why[256];   /* its link by verbs was declined */
+    char why[256];   /* reason why its link by verbs was declined */
 };
 
 struct pairs {
@@ -45,10 +44,10 @@ struct pairs {
     struct about *about;
     uint8_t *bytes;
     const struct check_log *log;
-    int64_t until; /* rank 0: further pairs may begin */
+    int64_t until; /* rank 0: further pairs may start until then */
 };
 
-/* The last that was said of a link by verbs to that rank; "": nothing. */
+/* The last log text about a declined link by verbs to that rank; "": none. */
 static void find_declined(const struct pairs *pairs, int peer, char *ret_why, size_t cap) {
     char before[64];
     snprintf(before, sizeof(before), "no link to rank %d by verbs: ", peer);
@@ -73,7 +72,7 @@ static uint64_t count_wrong(const uint8_t *bytes, size_t n, int from, int round)
     return wrong;
 }
 
-/* A message to the peer and one back, or the other way; *ns: as long as that took. */
+/* One message in each direction; the lower rank sends first. Adds the time to *ns. */
 static rcm_status bounce(const struct pairs *pairs, int peer, size_t n, int round, int64_t *ns,
                          uint64_t *wrong) {
     const bool first = pairs->rank < peer;
@@ -92,7 +91,8 @@ static rcm_status bounce(const struct pairs *pairs, int peer, size_t n, int roun
     return status;
 }
 
-/* The lower rank says how many large messages follow the first, which took so long. */
+/* The lower rank sends the number of further large messages, computed from the time of the first.
+ */
 static rcm_status larges_agree(const struct pairs *pairs, int peer, int64_t first_ns, int *ret_n) {
     const int64_t fit = LARGES_MS * INT64_C(1000000) / (first_ns + 1);
     *ret_n = fit < LARGES - 1 ? (int)fit : LARGES - 1;
@@ -101,7 +101,7 @@ static rcm_status larges_agree(const struct pairs *pairs, int peer, int64_t firs
     return rcm_recv(pairs->comm, ret_n, 1, RCM_INT32, peer, 8, NULL, NULL);
 }
 
-/* *ret_mean: for one there and one back. */
+/* *ret_mean: time of a round trip. */
 static rcm_status larges_measure(const struct pairs *pairs, int peer, double *ret_mean,
                                  uint64_t *wrong) {
     int64_t ns = 0;
@@ -115,7 +115,7 @@ static rcm_status larges_measure(const struct pairs *pairs, int peer, double *re
     return status;
 }
 
-/* Both ranks count what is wrong; the lower one gets the sum. */
+/* Both ranks count wrong bytes; the lower rank gets the sum. */
 static rcm_status wrong_add(const struct pairs *pairs, int peer, uint64_t *wrong) {
     uint64_t theirs = 0;
     if (pairs->rank > peer)
@@ -143,9 +143,9 @@ static rcm_status pair_measure(const struct pairs *pairs, int peer, struct measu
     return status;
 }
 
-/* ---- What it shows ------------------------------------------------------------------------- */
+/* ---- Output -------------------------------------------------------------------------------- */
 
-/* Why the pair has no RDMA; NULL: it has, or needs none within a host. */
+/* The reason why the pair has no RDMA; NULL: it has RDMA, or needs none within a host. */
 static const char *pair_lacks(const struct pairs *pairs, int a, int b, const struct measured *pair,
                               char text[CHECK_SENTENCE]) {
     if (strcmp(pair->transport, "tcp") != 0)
@@ -160,7 +160,7 @@ static const char *pair_lacks(const struct pairs *pairs, int a, int b, const str
     }
     snprintf(text, CHECK_SENTENCE, "%s",
              pair->why[0] ? pair->why
-                          : "both ranks have RDMA, but RINGCOMM_TRANSPORT does not name it");
+                          : "both ranks have RDMA, but RINGCOMM_TRANSPORT does not contain verbs");
     return text;
 }
 
@@ -178,7 +178,7 @@ static void pair_show(const struct pairs *pairs, int a, int b, const struct meas
                    lacks);
 }
 
-/* The hosts, and what other ranks have found. */
+/* Shows the hosts, and the problems of other ranks. */
 static void ranks_show(const struct pairs *pairs) {
     char of[32];
     for (int i = 0; i < pairs->nranks; i++) {
@@ -190,10 +190,10 @@ static void ranks_show(const struct pairs *pairs) {
     }
 }
 
-/* ---- All of them --------------------------------------------------------------------------- */
+/* ---- All pairs ----------------------------------------------------------------------------- */
 
-/* The lower rank tells rank 0, which shows it. */
-static rcm_status pair_tell(const struct pairs *pairs, int a, int b, struct measured *pair) {
+/* The lower rank sends the result to rank 0, which shows it. */
+static rcm_status pair_report(const struct pairs *pairs, int a, int b, struct measured *pair) {
     rcm_status status = RCM_OK;
     if (a > 0 && pairs->rank == a)
         status = rcm_send(pairs->comm, pair, sizeof(*pair), RCM_UINT8, 0, 9, NULL, NULL);
@@ -204,7 +204,7 @@ static rcm_status pair_tell(const struct pairs *pairs, int a, int b, struct meas
     return status;
 }
 
-/* Rank 0 says whether there is time for another one. */
+/* Rank 0 broadcasts whether there is time for another pair. */
 static rcm_status pairs_go_on(const struct pairs *pairs, bool *ret_go_on) {
     uint8_t go_on = tool_now_ns() < pairs->until;
     const rcm_status status = rcm_broadcast(pairs->comm, &go_on, 1, RCM_UINT8, 0, NULL, NULL);
@@ -218,12 +218,12 @@ static rcm_status pair_run(const struct pairs *pairs, int a, int b) {
     if (pairs->rank == a || pairs->rank == b)
         status = pair_measure(pairs, pairs->rank == a ? b : a, &pair);
     if (status == RCM_OK)
-        status = pair_tell(pairs, a, b, &pair);
+        status = pair_report(pairs, a, b, &pair);
     return status;
 }
 
-/* By their distance in a ring of the ranks, so that each rank is soon in some, however many there
- * is time for. */
+/* Runs pairs in order of their distance in a ring of the ranks, so that each rank is in an early
+ * one. */
 static rcm_status pairs_each(const struct pairs *pairs, int *ret_measured) {
     const int n = pairs->nranks;
     rcm_status status = RCM_OK;
@@ -243,7 +243,7 @@ static rcm_status pairs_each(const struct pairs *pairs, int *ret_measured) {
 static void pairs_count_show(const struct pairs *pairs, int measured) {
     const int64_t all = (int64_t)pairs->nranks * (pairs->nranks - 1) / 2;
     check_fact(pairs->out, "all pairs", "measured",
-               measured < all ? "%d of %" PRId64 ", nearer ranks first: there was no time for more"
+               measured < all ? "%d of %" PRId64 ", nearer ranks first: no time for more"
                               : "%d of %" PRId64,
                measured, all);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices, ports, memory: see check_verbs.h. */
+/* Devices, ports, memory; see check_verbs.h. */
 #include "check_verbs.h"
 
 #include <arpa/inet.h>
@@ -15,11 +15,11 @@
 #include "rank_device.h"
 #include "ringcomm.h"
 #include "settings.h"
-#include "verbs/fault.h"
+#include "verbs/device_faults.h"
 
 enum { LOCATE_MS = 10000 };
 
-/* As rcm_init has it: where the GPU is that RINGCOMM_DEVICE names, or the CPUs. */
+/* The rank's position in the topology, as in rcm_init: RINGCOMM_DEVICE's GPU, else the CPUs. */
 static rcm_status rank_place(struct verbs_place *ret_place) {
     char near[RCMI_PCI_ADDRESS] = "";
     const rcm_status status =
@@ -28,11 +28,11 @@ static rcm_status rank_place(struct verbs_place *ret_place) {
     return status;
 }
 
-/* Device and what is done with each of its ports. */
+/* Called for each port of a device. */
 typedef void port_look(struct check_out *out, const struct verbs_table *table,
                        struct ibv_context *context, int port);
 
-/* libibverbs' functions and its list of devices; NULL: said what is to be mended. */
+/* libibverbs' functions and its list of devices; NULL after a problem, which is reported. */
 static struct ibv_device **devices_list(struct check_out *out, const struct verbs_table **table) {
     char text[CHECK_SENTENCE];
     *table = verbs_table(text, sizeof(text));
@@ -69,7 +69,7 @@ static void device_attributes(struct check_out *out, const struct ibv_device *de
     check_fact(out, device->name, "ports", "%d", attr->phys_port_cnt);
 }
 
-/* True: it can be used as far as that can be seen. */
+/* True: no reason was found why the device cannot be used. */
 static bool device_show(struct check_out *out, const struct verbs_table *table,
                         struct ibv_device *device, bool named, char text[CHECK_SENTENCE]) {
     struct ibv_device_attr attr = {.fw_ver = ""};
@@ -154,7 +154,7 @@ static void port_show(struct check_out *out, const struct verbs_table *table,
     if (verbs_port_fault(&attr))
         check_fact(out, of, "of no use", "%s", verbs_port_fault(&attr));
     if (device->transport_type == IBV_TRANSPORT_IWARP)
-        return; /* its GIDs are no addresses */
+        return; /* its GIDs are not addresses */
     for (int i = 0; i < attr.gid_tbl_len && i < 256; i++)
         if (table->query_gid(context, (uint8_t)port, i, &gid) == 0)
             gid_show(out, table, of, device, port, i, &gid, roce);
@@ -181,7 +181,7 @@ bool check_verbs_open(struct verbs_domain *domain) {
            verbs_settings(domain) == RCM_OK && verbs_ports_open(domain) == RCM_OK;
 }
 
-/* "by GID 3", or, of iWARP, "at 10.0.0.1, TCP port 40000 of this test". */
+/* "by GID 3"; for iWARP "at 10.0.0.1, TCP port 40000 of this test". */
 static void address_text(const struct verbs_port *port, char *text, size_t cap) {
     const struct verbs_offered *offered = &port->offered;
     char address[INET6_ADDRSTRLEN] = "";
@@ -194,7 +194,7 @@ static void address_text(const struct verbs_port *port, char *text, size_t cap) 
     snprintf(text, cap, "at %s, TCP port %u of this test", address, offered->tcp_port);
 }
 
-/* What rcm_init would use. */
+/* Shows the ports that rcm_init would use. */
 static void ports_used(struct check_out *out) {
     static struct verbs_domain domain;
     char text[100], address[100];
@@ -237,7 +237,7 @@ static void limit_show(struct check_out *out, size_t each) {
                    (unsigned long long)limit.rlim_cur, (unsigned long long)(limit.rlim_cur / each));
 }
 
-/* As much as the links of this job need, and whether the kernel gives one peer's. */
+/* Compares the locked memory that this job needs with the limit, and registers one peer's share. */
 static void run_memory(struct check_out *out) {
     static struct verbs_domain domain;
     int64_t slots = 4, slot_bytes = 0;
@@ -267,7 +267,7 @@ static void run_memory(struct check_out *out) {
 
 /* ---- The transport ------------------------------------------------------------------------- */
 
-/* What rcm_init will say of it. */
+/* Shows whether rcm_init finds the transport usable. */
 static void run_transport(struct check_out *out) {
     struct rcm_transport_info info;
     for (size_t i = 0; rcm_transport_at(i, &info) == RCM_OK; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of RDMA (ringcomm-info --check verbs), by the library's own table of libibverbs' functions,
- * sentences, and way to open and connect, so that what is well here is well in rcm_init.
+ * Tests of RDMA (ringcomm-info --check verbs). They use the library's own code to load libibverbs,
+ * open devices, connect and explain errors, so that their results also apply to rcm_init.
  *
  *   check_verbs.c           devices, ports and addresses, locked memory
  *   check_verbs_loopback.c  a pair of queue pairs in this process
@@ -13,8 +13,8 @@
 #include "check_frame.h"
 #include "verbs/verbs.h"
 
-/* The ports that rcm_init would use, opened; false: the thread's error says why there are none. The
- * process ends with them. */
+/* Opens the ports that rcm_init would use; false with the thread's error if there are none. The
+ * process exits with them open. */
 bool check_verbs_open(struct verbs_domain *domain);
 
 void check_verbs_loopback(struct check_out *out);

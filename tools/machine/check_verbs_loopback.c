@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two queue pairs of one port, in one process, connected with each other as the library connects
- * them: writes of which a send tells, as it writes, whose data are compared.
+ * Connects two queue pairs of one port in one process, as the library does. Each message is an RDMA
+ * write followed by a send that announces it, like the library's messages. The data is compared.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct loopback {
     struct verbs_port *port;
     const struct verbs_table *table;
     struct ibv_qp *qps[2];
-    struct verbs_region region; /* what is written, then where to, then what is sent */
+    struct verbs_region region; /* source of the write, its target, then the message of the send */
     char why[CHECK_SENTENCE];
 };
 
@@ -69,9 +69,9 @@ static struct ibv_sge piece(const struct loopback *loop, size_t at, uint32_t byt
 }
 
 static int message_post(struct loopback *loop, uint32_t bytes) {
-    struct ibv_sge told = piece(loop, 2 * LARGE, SMALL), written = piece(loop, 0, bytes);
-    struct ibv_recv_wr receive = {.sg_list = &told, .num_sge = 1}, *bad_receive;
-    struct ibv_send_wr send = {.sg_list = &told,
+    struct ibv_sge notice = piece(loop, 2 * LARGE, SMALL), written = piece(loop, 0, bytes);
+    struct ibv_recv_wr receive = {.sg_list = &notice, .num_sge = 1}, *bad_receive;
+    struct ibv_send_wr send = {.sg_list = &notice,
                                .num_sge = 1,
                                .opcode = IBV_WR_SEND,
                                .send_flags = IBV_SEND_SIGNALED},
@@ -86,7 +86,7 @@ static int message_post(struct loopback *loop, uint32_t bytes) {
     return error ? error : loop->table->post_send(loop->qps[0], &write, &bad);
 }
 
-/* Both completions. */
+/* Waits for both completions. */
 static bool message_wait(struct loopback *loop) {
     const int64_t until = tool_now_ns() + PATIENCE_S * INT64_C(1000000000);
     struct ibv_wc wc[2];
@@ -94,19 +94,19 @@ static bool message_wait(struct loopback *loop) {
     for (int left = 2; left > 0;) {
         const int n = loop->table->poll_cq(loop->port->cq, left, wc);
         if (n < 0 || tool_now_ns() > until)
-            return fails(loop, n < 0 ? "completions cannot be polled" : "no completion came", 0);
+            return fails(loop, n < 0 ? "completions cannot be polled" : "no completion arrived", 0);
         for (int i = 0; i < n; i++)
             if (wc[i].status != IBV_WC_SUCCESS)
                 return fails(loop, verbs_status_word(wc[i].status), 0);
         left -= n;
         empty = n ? 0 : empty + 1;
-        if (empty > 1000) /* a device in software may need this CPU */
+        if (empty > 1000) /* a software device may need this CPU */
             sched_yield();
     }
     return true;
 }
 
-/* Writes that so often, with other data each time; *ret_us: one of them took. */
+/* Sends `times` messages, each with different data; *ret_us: mean time of one. */
 static bool messages_move(struct loopback *loop, uint32_t bytes, int times, double *ret_us) {
     int64_t moving = 0;
     for (int i = 0; i < times; i++) {
@@ -115,12 +115,12 @@ static bool messages_move(struct loopback *loop, uint32_t bytes, int times, doub
         const int64_t began = tool_now_ns();
         const int error = message_post(loop, bytes);
         if (error)
-            return fails(loop, "nothing can be posted", error);
+            return fails(loop, "a message cannot be posted", error);
         if (!message_wait(loop))
             return false;
         moving += tool_now_ns() - began;
         if (memcmp(loop->region.memory, loop->region.memory + LARGE, bytes) != 0)
-            return fails(loop, "what arrived is not what was written", 0);
+            return fails(loop, "the received data differs from the sent data", 0);
     }
     *ret_us = (double)moving / 1e3 / times;
     return true;
@@ -136,7 +136,7 @@ void check_verbs_loopback(struct check_out *out) {
     for (int i = 0; i < domain.nports; i++) {
         struct loopback loop = {.port = &domain.ports[i], .table = domain.table};
         if (loop.port->method != &verbs_by_exchange) {
-            check_fact(out, loop.port->name, "loopback", "not tried (iWARP)");
+            check_fact(out, loop.port->name, "loopback", "not tested (iWARP)");
             continue;
         }
         if (loopback_open(&loop) && messages_move(&loop, SMALL, SMALLS, &small_us) &&

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ringcomm-info --check verbs of a build without RDMA. */
+/* ringcomm-info --check verbs in a build without RDMA. */
 #include "check_frame.h"
 #include "check_pairs.h"
 
 static void run_build(struct check_out *out) {
     check_mend(out, "",
-               "this library is built without RDMA: build it with -Dverbs=enabled, where "
-               "librdmacm-dev is installed");
+               "this library is built without RDMA; install librdmacm-dev and build it with "
+               "-Dverbs=enabled");
 }
 
 static const struct check_test tests[] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Completion of bash for ringcomm-run and the other programs: the options and commands that --help names.
+# Bash completion for ringcomm-run and the other programs: the options and commands in --help.
 _ringcomm() {
     local program=$1 word=$2 help
     help=$("$program" --help 2>/dev/null) || return
@@ -26,5 +26,5 @@ _ringcomm_collectives() {
     ringcomm-info --algorithms --csv - 2>/dev/null | sed -nE 's/^algorithm,([a-z_]+)=.*/\1/p' | sort -u
 }
 
-# Loaded under the name of each program.
+# This file is installed under the name of each program.
 complete -o bashdefault -o default -F _ringcomm "$(basename "${BASH_SOURCE[0]}")"

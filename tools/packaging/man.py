@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The manual pages of the library, from what stands in ringcomm.h: man.py HEADER README VERSION FOLDER TOOL...
+"""The manual pages of the library: man.py HEADER SETTINGS DETAILS VERSION FOLDER TOOL...
 
-ringcomm.7 is the prose at the header's head, and README's table of environment variables.
-ringcomm_GROUP.3 is a section of the header, comments as text and declarations as they are;
-rcm_NAME.3 refers to the page of the section that declares rcm_NAME.
+ringcomm.7 is the comment at the top of ringcomm.h, the table of settings.c (SETTINGS), and the
+details of base/settings/README.md (DETAILS). ringcomm_GROUP.3 is a section of the header: comments
+as text, declarations verbatim. rcm_NAME.3 refers to the page of the section that declares rcm_NAME.
 """
+import ast
 import os
 import re
 import sys
 
 SECTION = re.compile(r'^/\* ---- (.*?) -+ \*/\n', re.M)
-HEADING = {'WHAT IT DOES': 'DESCRIPTION'}  # what readers of manual pages look for
+HEADING = {'WHAT IT DOES': 'DESCRIPTION'}  # the usual heading of manual pages
 FUNCTION = re.compile(r'^(?:RCM_CHECKED )?[\w ]+?\*?\b(rcm_\w+)\(', re.M)
 
 
@@ -19,7 +20,7 @@ FUNCTION = re.compile(r'^(?:RCM_CHECKED )?[\w ]+?\*?\b(rcm_\w+)\(', re.M)
 
 
 def escaped(text):
-    """Characters of text as roff shows them; '--' of options stays what can be copied."""
+    """The text escaped for roff; '--' of options can still be copied."""
     text = text.replace('\\', '\\e').replace('--', '\\-\\-')
     return re.sub(r"^([.'])", r'\\&\1', text)
 
@@ -31,7 +32,7 @@ def verbatim(lines):
 
 
 def kind(line):
-    """What a line of a comment is: a table and what is indented stay as they are."""
+    """The kind of a comment's line. Tables and indented lines are verbatim."""
     if not line:
         return 'end'
     if line.startswith('- '):
@@ -40,12 +41,12 @@ def kind(line):
 
 
 def prose(lines):
-    """A comment's lines, without its marks: paragraphs, lists, and what is verbatim."""
+    """The page of a comment's lines: paragraphs, lists, verbatim blocks."""
     page, block, before = [], [], 'end'
     for line in lines:
         now = kind(line)
         if now == 'verbatim' and before == 'item' and line.startswith('  '):
-            page.append(escaped(line.strip()))  # the item goes on
+            page.append(escaped(line.strip()))  # continues the item
             continue
         if block and now != 'verbatim':
             page += verbatim(block)
@@ -70,7 +71,7 @@ def title(name, section, version):
 
 
 def comment_lines(text):
-    """The lines of one comment without its marks, the least indented of them at the margin."""
+    """The lines of a comment without its marks, with the smallest indentation removed."""
     lines = [re.sub(r'^ \* ?', '', line).rstrip() for line in text[2:-2].split('\n')]
     lines[0] = lines[0].strip()
     indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line]
@@ -79,7 +80,7 @@ def comment_lines(text):
 
 
 def code_lines(text):
-    """Declarations without what only a compiler reads."""
+    """Declarations without attributes for the compiler."""
     text = re.sub(r'\s+\\\n', ' \\\\\n', text)
     text = re.sub(r'^RCM_CHECKED (.*(?:\n {12}.*)*)',
                   lambda found: found[1].replace('\n' + ' ' * 12, '\n'), text, flags=re.M)
@@ -87,7 +88,7 @@ def code_lines(text):
 
 
 def parts(section):
-    """The comments that stand at the margin, and the code between them, in order."""
+    """The comments at the margin, and the code between them, in order."""
     at = 0
     for found in re.finditer(r'^/\*.*?\*/', section, re.M | re.S):
         yield 'code', section[at:found.start()]
@@ -109,16 +110,48 @@ def group_page(slug, words, section, version):
     return functions, page + ['.SH SEE ALSO', '.BR ringcomm (7)']
 
 
-def environment(readme):
-    """README's table of variables."""
-    table = readme.split('\n## Environment\n')[1].split('\n## ')[0]
+def settings_table(source):
+    """(name, default, help) of each setting, from the table in settings.c."""
+    table = source.split('table[] = {\n')[1].split('\n};')[0]
+    text = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
+    rows = [tuple(''.join(ast.literal_eval(part) for part in re.findall(r'"(?:[^"\\]|\\.)*"', cell))
+                  for cell in row)
+            for row in re.findall(r'\{' + text + r',\s*' + text + r',\s*' + text + r'\}', table)]
+    if len(rows) != table.count('{"') or not rows:
+        sys.exit(f'man.py: {len(rows)} settings read from settings.c: some have another form')
+    return rows
+
+
+def settings_details(readme):
+    """The last variable that an entry of the list "Details" names -> the entry's text."""
+    details = {}
+    for item in re.split(r'^- ', readme.split('\n## Details\n')[1], flags=re.M)[1:]:
+        names, text = item.split(': ', 1)
+        details[re.findall(r'`(\w+)`', names)[-1]] = ' '.join(text.replace('`', '').split())
+    return details
+
+
+def sentence(words):
+    return words[0].upper() + words[1:].rstrip('.') + '.'
+
+
+def environment(source, readme):
+    """The settings in the table's order, each with its default and details; values' forms first."""
+    values = readme.split('\n## Values\n')[1].split('\n## ')[0]
     page = ['.SH ENVIRONMENT']
-    for names, meaning in re.findall(r'^\| (`.*?`) \| (.*) \|$', table, re.M):
-        page += ['.TP', '.B ' + escaped(names.replace('`', '')), escaped(meaning.replace('`', ''))]
+    for item in re.split(r'^- ', values, flags=re.M)[1:]:
+        page += ['.PP', escaped(' '.join(item.replace('`', '').split()))]
+    details = settings_details(readme)
+    for name, default, words in settings_table(source):
+        page += ['.TP', '.B ' + escaped(name), escaped(sentence(words))]
+        page += [f'Default: {escaped(default)}.'] * bool(default)
+        page += ['.br', escaped(sentence(details.pop(name)))] if name in details else []
+    if details:
+        sys.exit(f'man.py: no setting has the names {", ".join(details)}')
     return page
 
 
-def overview(header, readme, others, version):
+def overview(header, settings, others, version):
     """ringcomm.7"""
     lines = comment_lines(header[header.index('/*\n'):header.index('*/\n#ifndef') + 2])
     page = [*title('ringcomm', 7, version), '.SH NAME',
@@ -129,16 +162,18 @@ def overview(header, readme, others, version):
     for found in re.finditer(r'^([A-Z][A-Z ]+\b.*)\n((?:(?:  .*)?\n)*)', text + '\n', re.M):
         body = [line[2:] for line in found[2].rstrip('\n').split('\n')]
         page += [f'.SH "{HEADING.get(found[1], found[1])}"', *prose(['', *body])]
-    return page + environment(readme) + ['.SH SEE ALSO', *(f'.BR {name},' for name in others[:-1]),
+    return page + environment(*settings) + ['.SH SEE ALSO', *(f'.BR {name},' for name in others[:-1]),
                                          f'.BR {others[-1]}']
 
 
 def main():
-    header_path, readme_path, version, folder, *tools = sys.argv[1:]
-    with open(header_path, encoding='utf-8') as file:
-        header = file.read()
-    with open(readme_path, encoding='utf-8') as file:
-        readme = file.read()
+    *inputs, version, folder = sys.argv[1:6]
+    tools = sys.argv[6:]
+    texts = []
+    for path in inputs:
+        with open(path, encoding='utf-8') as file:
+            texts.append(file.read())
+    header, *settings = texts
     pieces = SECTION.split(header.split('\n#ifdef __cplusplus\n}')[0])
     pages = {}
     for words, section in zip(pieces[1::2], pieces[2::2]):
@@ -149,7 +184,7 @@ def main():
             pages[f'{name}.3'] = [f'.so man3/ringcomm_{slug}.3']
     others = [f'{tool} (1)' for tool in tools]
     others += [f'{name[:-2]} (3)' for name in pages if name.startswith('ringcomm_')]
-    pages['ringcomm.7'] = overview(header, readme, others, version)
+    pages['ringcomm.7'] = overview(header, settings, others, version)
     for name, lines in pages.items():
         with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
             file.write('\n'.join(lines) + '\n')

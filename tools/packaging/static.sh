@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# static.sh OUTPUT MAP OBJCOPY AR ARCHIVE... -- COMPILER...: the static library. All members of the archives become one
-# object, in which every symbol but those that the linker map MAP exports is local, as in the shared library:
-# a program may have names of its own that are the same.
+# static.sh OUTPUT MAP OBJCOPY AR ARCHIVE... -- COMPILER...: makes the static library. All members of the archives are
+# linked to one object. As in the shared library, only the symbols that the linker map MAP exports are global, because
+# a program may use the same names.
 set -eu
 output=$1 map=$2 objcopy=$3 ar=$4
 shift 4

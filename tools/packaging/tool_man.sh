@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# tool_man.sh HELP2MAN PROGRAM OUTPUT WORDS OTHER...: the manual page of a program, from its --help and --version. A
-# heading among its options is indented by a blank, which help2man takes for text; it knows a command by its "$".
+# tool_man.sh HELP2MAN PROGRAM OUTPUT WORDS OTHER...: makes the manual page of a program from its --help and --version.
+# Headings of options lose their leading blank, which help2man would take for text. Commands get a "$", by which
+# help2man recognizes them.
 set -eu
 help2man=$1 program=$2 output=$3 words=$4
 shift 4

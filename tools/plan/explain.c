@@ -44,7 +44,7 @@ static int candidate_compare(const void *x, const void *y) {
     const double us = rcmi_price_us(&a->price), other = rcmi_price_us(&b->price);
     if (us != other)
         return us < other ? -1 : 1;
-    return a < b ? -1 : 1; /* the earlier line of the table: they are in its order */
+    return a < b ? -1 : 1; /* the candidates are in the table's order: the earlier one wins */
 }
 
 static struct candidate *candidates_make(enum rcm_collective collective,
@@ -112,7 +112,7 @@ static void print_refused(enum rcm_collective collective, const struct rcmi_shap
 
 /* ---- Why ------------------------------------------------------------------------------------- */
 
-/* The part by which one is cheaper most. */
+/* The part in which a saves most compared with b. */
 static const char *largest_saving(const struct rcmi_price *a, const struct rcmi_price *b,
                                   double *ret_us) {
     const struct {
@@ -143,7 +143,7 @@ static void print_choice(const struct candidate *all, size_t n) {
     }
     const double second = rcmi_price_us(&all[1].price);
     if (us == 0)
-        printf(", the first of the table; alone there is nothing to send\n");
+        printf(", the first of the table; a single rank sends nothing\n");
     else if (second == us)
         printf(", predicted to take as long as %s, which comes later in the table\n",
                all[1].algorithm->name);
@@ -154,7 +154,7 @@ static void print_choice(const struct candidate *all, size_t n) {
     }
 }
 
-/* How the vector is cut, if the plan is made and the slot size is known. */
+/* Prints how the vector is cut into chunks and slices. false: an error was printed. */
 static bool print_sizes(const struct rcmi_algorithm *best, const struct rcmi_shape *shape, int root,
                         size_t bytes) {
     struct rcmi_plan *plan;

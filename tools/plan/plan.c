@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-plan: looks at the plans of collectives without running them. Prints the steps of each
- * rank, proves that they are right, draws them, and says which algorithm is chosen and why. Links
- * the rooms, because plans are no part of the public interface.
+ * ringcomm-plan: shows the plans of collectives without running them. Prints the steps of each
+ * rank, proves that they are correct, draws them, and explains which algorithm is chosen. Links the
+ * internal libraries, because plans are not part of the public interface.
  */
 #include <argp.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ struct plan_options {
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
-/* Takes the number at *text and the comma behind it. */
+/* Parses the number at *text and skips the comma after it. */
 static bool take_number(const char **text, int64_t max, int64_t *ret_value) {
     char word[16];
     const size_t len = strcspn(*text, ",");
@@ -54,7 +54,7 @@ static bool take_number(const char **text, int64_t max, int64_t *ret_value) {
     word[len] = '\0';
     *text += len;
     if (**text == ',' && *++*text == '\0')
-        return false; /* nothing behind the comma */
+        return false; /* nothing after the comma */
     return tool_parse_int(word, 0, max, ret_value);
 }
 
@@ -68,7 +68,7 @@ static bool add_ranks(struct plan_options *o, int64_t count, int host) {
     return true;
 }
 
-/* "4,4,2": so many ranks on each host. */
+/* "4,4,2": the number of ranks on each host. */
 static bool parse_host_sizes(struct plan_options *o, const char *text) {
     for (int host = 0; *text; host++) {
         int64_t count;
@@ -96,10 +96,10 @@ static void parse_shape(struct plan_options *o, struct argp_state *state) {
         if (!*text || !(each ? parse_host_of_ranks(o, text) : parse_host_sizes(o, text)))
             argp_error(state,
                        "--hosts %s: neither ranks per host (4,4,2) nor, with i:, the host of each "
-                       "rank numbered from 0 as they appear (i:0,1,0,1)",
+                       "rank, numbered from 0 in order of appearance (i:0,1,0,1)",
                        o->hosts);
         if (o->ranks >= 0 && o->ranks != o->shape.nranks)
-            argp_error(state, "--hosts %s has %d ranks, --ranks says %lld", o->hosts,
+            argp_error(state, "--hosts %s has %d ranks, but --ranks is %lld", o->hosts,
                        o->shape.nranks, (long long)o->ranks);
     } else if (o->ranks >= 0) {
         add_ranks(o, o->ranks, 0);
@@ -182,8 +182,8 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
     printf("# proved: every message is received by a step that expects it, none is left over; no\n"
            "#   deadlock with %u slot%s or more, once and twice in a row;\n"
            "#   %s%s;\n"
-           "#   %u message%s in a row, as the formula says",
-           plans[0]->min_slots, plans[0]->min_slots == 1 ? "" : "s", row->promise,
+           "#   %u message%s in a row, equal to the formula",
+           plans[0]->min_slots, plans[0]->min_slots == 1 ? "" : "s", row->guarantee,
            barrier || row->apart ? "" : ", in place or not", f.rounds, f.rounds == 1 ? "" : "s");
     if (barrier)
         printf("\n");
@@ -196,7 +196,7 @@ static bool verify_plans(const struct plan_options *o, const struct rcmi_algorit
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-/* order: does it combine contributions in the order of ranks? "-": it combines nothing. */
+/* order: whether it combines contributions in rank order; "-": it does not combine. */
 static void print_list(const struct plan_options *o) {
     const bool reduces = rcmi_collective_at((int)o->collective)->reduces;
     printf("# %-18s %-5s %-5s %s\n", "algorithm", "fits", "order", "what it does");
@@ -222,7 +222,7 @@ static enum rcm_collective collective_of(const char *name) {
 static void parse_number(struct argp_state *state, const char *option, const char *text,
                          int64_t min, int64_t max, int64_t *ret_value) {
     if (!tool_parse_int(text, min, max, ret_value))
-        argp_error(state, "%s %s: want a number from %lld to %lld", option, text, (long long)min,
+        argp_error(state, "%s %s: not a number from %lld to %lld", option, text, (long long)min,
                    (long long)max);
 }
 
@@ -240,26 +240,27 @@ static const char *collective_names(char *text, size_t size) {
 static void parse_end(struct plan_options *o, struct argp_state *state) {
     char names[256];
     if (!o->collective)
-        argp_error(state, "which collective? %s", collective_names(names, sizeof(names)));
+        argp_error(state, "COLLECTIVE is missing: %s", collective_names(names, sizeof(names)));
     parse_shape(o, state);
     o->steps |= !(o->list || o->verify || o->dot || o->svg || o->explain);
     if (o->shape.nranks == 0 &&
         !(o->list && !(o->steps || o->verify || o->dot || o->svg || o->explain)))
-        argp_error(state, "how many ranks? --ranks N or --hosts SHAPE");
+        argp_error(state, "the number of ranks is missing: --ranks N or --hosts SHAPE");
     if ((o->steps || o->dot || o->svg) && !o->algorithm)
-        argp_error(state, "which algorithm? --algorithm NAME; --list shows them");
+        argp_error(state, "the algorithm is missing: --algorithm NAME; --list shows all names");
     if (o->dot && o->svg)
-        argp_error(state, "--dot and --svg both want stdout");
+        argp_error(state, "--dot and --svg both write to stdout; choose one");
     if (o->svg && o->shape.nranks > SVG_RANKS_MAX)
-        argp_error(state, "--svg: a picture of more than %d ranks", SVG_RANKS_MAX);
+        argp_error(state, "--svg: cannot draw a picture of more than %d ranks, here %d",
+                   SVG_RANKS_MAX, o->shape.nranks);
     if (o->root > 0 && o->collective &&
         !rcmi_collective_is_rooted(rcmi_collective_at((int)o->collective)))
-        argp_error(state, "--root: %s has none", rcmi_collective_name(o->collective));
+        argp_error(state, "--root: %s has no root", rcmi_collective_name(o->collective));
     if (o->shape.nranks > 0 && o->root >= o->shape.nranks)
-        argp_error(state, "--root %lld: there are ranks 0 to %d", (long long)o->root,
+        argp_error(state, "--root %lld: the ranks are 0 to %d", (long long)o->root,
                    o->shape.nranks - 1);
     if (o->rank >= 0 && o->rank >= o->shape.nranks)
-        argp_error(state, "--rank %lld: there are ranks 0 to %d", (long long)o->rank,
+        argp_error(state, "--rank %lld: the ranks are 0 to %d", (long long)o->rank,
                    o->shape.nranks - 1);
 }
 
@@ -306,7 +307,7 @@ static error_t plan_parse(int key, char *arg, struct argp_state *state) {
     case KEY_EXPLAIN:
         o->explain = true;
         if (!tool_parse_size(arg, &o->bytes))
-            argp_error(state, "--explain %s: want a size such as 8, 64K or 1M", arg);
+            argp_error(state, "--explain %s: not a size such as 8, 64K or 1M", arg);
         return 0;
     case ARGP_KEY_ARG:
         o->collective = state->arg_num == 0 ? collective_of(arg) : (enum rcm_collective)0;
@@ -362,27 +363,27 @@ static void print_version(FILE *stream, struct argp_state *state) {
 }
 
 static const struct argp_option plan_table[] = {
-    {NULL, 0, NULL, 0, "What to look at:", 1},
-    {"ranks", 'n', "N", 0, "Number of ranks; all on one host unless --hosts says more", 1},
+    {NULL, 0, NULL, 0, "Selection:", 1},
+    {"ranks", 'n', "N", 0, "Number of ranks; on one host, unless --hosts is given", 1},
     {"hosts", KEY_HOSTS, "SHAPE", 0,
-     "4,4,2: so many ranks on each host, in order; i:0,1,0,1: the host of each rank", 1},
-    {"algorithm", 'a', "NAME", 0, "Which one; without it --verify takes all that fit", 1},
-    {"root", KEY_ROOT, "R", 0, "Root, of a collective that has one (default 0)", 1},
+     "4,4,2: number of ranks on each host, in order; i:0,1,0,1: the host of each rank", 1},
+    {"algorithm", 'a', "NAME", 0, "Algorithm; without it --verify checks all that fit", 1},
+    {"root", KEY_ROOT, "R", 0, "Root of a collective that has one (default 0)", 1},
     {"rank", KEY_RANK, "R", 0, "Print only this rank's steps", 1},
-    {NULL, 0, NULL, 0, "What to show (default --steps):", 2},
+    {NULL, 0, NULL, 0, "Output (default --steps):", 2},
     {"steps", KEY_STEPS, NULL, 0, "The steps of each rank", 2},
-    {"list", KEY_LIST, NULL, 0, "The algorithms of the collective; which keep the order of ranks",
-     2},
-    {"verify", KEY_VERIFY, NULL, 0, "Prove the plans of all ranks right", 2},
+    {"list", KEY_LIST, NULL, 0,
+     "The algorithms of the collective, and which of them combine in rank order", 2},
+    {"verify", KEY_VERIFY, NULL, 0, "Prove that the plans of all ranks are correct", 2},
     {"dot", KEY_DOT, NULL, 0, "The messages between ranks, for Graphviz", 2},
-    {"svg", KEY_SVG, NULL, 0, "The messages drawn in space and time", 2},
+    {"svg", KEY_SVG, NULL, 0, "A space-time diagram of the messages", 2},
     {"explain", KEY_EXPLAIN, "BYTES", 0,
-     "Counted work and predicted time of each algorithm, which is chosen, why, how the vector is "
-     "cut; by RINGCOMM_TUNING",
+     "Counted work and predicted time of each algorithm, the chosen one and the reason, and how "
+     "the vector is cut; uses RINGCOMM_TUNING",
      2},
-    {"ranks-per-cpu", KEY_RANKS_PER_CPU, "N", 0, "--explain: so many ranks share a CPU", 2},
+    {"ranks-per-cpu", KEY_RANKS_PER_CPU, "N", 0, "--explain: N ranks share a CPU", 2},
     {"one-machine", KEY_ONE_MACHINE, NULL, 0,
-     "--explain: the hosts are one machine, whose ranks share no memory", 2},
+     "--explain: the hosts are on one machine, but share no memory", 2},
     {NULL, 0, NULL, 0, NULL, -1},
     {0},
 };
@@ -392,7 +393,7 @@ int main(int argc, char **argv) {
         .options = plan_table,
         .parser = plan_parse,
         .args_doc = "COLLECTIVE",
-        .doc = "Shows what each rank does in a collective, and proves that it is right.\v"
+        .doc = "Shows what each rank does in a collective, and proves that it is correct.\v"
                "Examples:\n"
                "  ringcomm-plan all_reduce --list\n"
                "  ringcomm-plan all_reduce --ranks 4 --algorithm ring\n"

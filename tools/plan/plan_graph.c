@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All steps and messages of plans as text for Graphviz, for ringcomm-plan. */
+/* Writes all steps and messages of plans as text for Graphviz, for ringcomm-plan. */
 #include "plan_graph.h"
 
 static bool step_uses(const struct rcmi_plan *plan, const struct rcmi_step *step,
@@ -14,7 +14,7 @@ static bool step_uses(const struct rcmi_plan *plan, const struct rcmi_step *step
     return false;
 }
 
-/* Which message of its channel a step sends. */
+/* The number of a step's message on its channel. */
 static uint32_t message_number(const struct rcmi_plan *plan, uint32_t step) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < step; i++)
@@ -22,7 +22,8 @@ static uint32_t message_number(const struct rcmi_plan *plan, uint32_t step) {
     return n;
 }
 
-/* An arrow to the step of `reader` that receives message n of the writer's channel, if any does. */
+/* Writes an arrow to the step of `reader` that receives message n of the writer's channel, if there
+ * is one. */
 static void write_arrow(FILE *to, const struct rcmi_plan *writer, uint32_t step,
                         const struct rcmi_plan *reader, uint32_t n) {
     const struct rcmi_plan_channel *out = &writer->channels[writer->steps[step].out];

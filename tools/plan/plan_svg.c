@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Space-time pictures of plans, for ringcomm-plan: a column for each rank, time goes down, an arrow
- * is a message. The plans are played first, as if each message took one unit of time, a rank sent
- * one at a time, and channels had slots without end; so a message is drawn in the first row in
- * which what it depends on has come. It is a picture of the order, not of a measured time.
+ * Space-time diagrams of plans, for ringcomm-plan: a column per rank, time goes down, an arrow is a
+ * message. The plans are simulated first. In the simulation each message takes one unit of time, a
+ * rank sends one message at a time, and channels have unlimited slots. So a message is drawn in the
+ * first row in which its inputs have arrived. The diagram shows the order, not measured times.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +13,20 @@
 #define ROW_HEIGHT    52
 #define HEADER_HEIGHT 96
 #define LABEL_MAX     64
-#define WIDTH_MIN     460 /* of the words at the top */
+#define WIDTH_MIN     460 /* width of the text at the top */
 
-/* ---- Playing --------------------------------------------------------------------------------- */
+/* ---- Simulation ------------------------------------------------------------------------------ */
 
-struct played_rank {
+struct simulated_rank {
     const struct rcmi_plan *plan;
-    uint32_t *sent;       /* by step: when it sends, 1..; 0: not yet, or nothing */
+    uint32_t *sent;       /* by step: when it sends, 1..; 0: not yet, or it sends nothing */
     uint32_t *pc, *clock; /* by lane */
-    uint32_t port;        /* when it sent last */
+    uint32_t port;        /* time of its last message */
 };
 
 struct picture {
     const struct rcmi_shape *shape;
-    struct played_rank *ranks;
+    struct simulated_rank *ranks;
     uint32_t rows; /* units of time */
     int column;    /* width */
 };
@@ -46,7 +46,7 @@ static bool is_writer_end(const struct rcmi_plan_channel *in, int reader,
            (out->multicast || out->peer == reader);
 }
 
-/* The step of the writer that sends what `step` receives from a channel; nsteps: there is none. */
+/* The writer's step that sends the message which `step` receives from a channel; nsteps: none. */
 static uint32_t sender_of(const struct picture *p, const struct rcmi_plan *plan, uint32_t step,
                           uint32_t channel) {
     const struct rcmi_plan *writer = p->ranks[plan->channels[channel].peer].plan;
@@ -62,7 +62,7 @@ static uint32_t sender_of(const struct picture *p, const struct rcmi_plan *plan,
     return i;
 }
 
-/* When all is there that the step receives; false: some is not sent yet. */
+/* *ret_time: when all messages of the step have arrived; false: some are not sent yet. */
 static bool step_arrives(const struct picture *p, const struct rcmi_plan *plan, uint32_t step,
                          uint32_t *ret_time) {
     const struct rcmi_step *s = &plan->steps[step];
@@ -71,7 +71,7 @@ static bool step_arrives(const struct picture *p, const struct rcmi_plan *plan, 
         const struct rcmi_operand *src = &plan->operands[s->first_src + k];
         if (src->where != RCMI_CHANNEL)
             continue;
-        const struct played_rank *from = &p->ranks[plan->channels[src->index].peer];
+        const struct simulated_rank *from = &p->ranks[plan->channels[src->index].peer];
         const uint32_t sender = sender_of(p, plan, step, src->index);
         if (sender >= from->plan->nsteps || from->sent[sender] == 0)
             return false;
@@ -80,8 +80,8 @@ static bool step_arrives(const struct picture *p, const struct rcmi_plan *plan, 
     return true;
 }
 
-/* Does all steps of the lane that can be done; false if there was none. */
-static bool lane_advance(struct picture *p, struct played_rank *rank, uint32_t lane) {
+/* Runs all steps of the lane whose inputs have arrived; false if there was none. */
+static bool lane_advance(struct picture *p, struct simulated_rank *rank, uint32_t lane) {
     const struct rcmi_lane *l = &rank->plan->lanes[lane];
     const uint32_t before = rank->pc[lane];
     uint32_t time;
@@ -100,7 +100,7 @@ static bool lane_advance(struct picture *p, struct played_rank *rank, uint32_t l
     return rank->pc[lane] > before;
 }
 
-static void play(struct picture *p) {
+static void simulate(struct picture *p) {
     bool moved = true;
     while (moved) {
         moved = false;
@@ -122,7 +122,7 @@ static bool picture_make(struct picture *p, const struct rcmi_plan *const *plans
     p->ranks = calloc((size_t)p->shape->nranks, sizeof(*p->ranks));
     bool ok = p->ranks != NULL;
     for (int r = 0; ok && r < p->shape->nranks; r++) {
-        struct played_rank *rank = &p->ranks[r];
+        struct simulated_rank *rank = &p->ranks[r];
         rank->plan = plans[r];
         rank->sent = calloc(plans[r]->nsteps + 1, sizeof(*rank->sent));
         rank->pc = calloc(2 * (size_t)plans[r]->nlanes + 1, sizeof(*rank->pc));
@@ -136,7 +136,7 @@ static bool picture_make(struct picture *p, const struct rcmi_plan *const *plans
 
 /* ---- Drawing --------------------------------------------------------------------------------- */
 
-/* A chunk in words: of an all-to-all "0>2", from rank 0 to rank 2. */
+/* A chunk as text; for an all-to-all "0>2", from rank 0 to rank 2. */
 static int chunk_write(const struct rcmi_plan *plan, uint32_t chunk, char *text, size_t size) {
     const uint32_t p = (uint32_t)plan->nranks;
     if (rcmi_collective_at((int)plan->collective)->total == RCMI_TOTAL_PAIRS)
@@ -144,7 +144,7 @@ static int chunk_write(const struct rcmi_plan *plan, uint32_t chunk, char *text,
     return snprintf(text, size, "%u", chunk);
 }
 
-/* The chunks that a step receives: "+2..4", "1,3"; nothing for a signal. */
+/* The chunks that a step receives: "+2..4", "1,3"; empty for a signal. */
 static void label_write(const struct rcmi_plan *plan, const struct rcmi_step *s, char *text) {
     const bool listed = s->list != RCMI_NO_LIST;
     size_t used = s->nsrcs > 1 ? 1 : 0;
@@ -163,7 +163,7 @@ static void label_write(const struct rcmi_plan *plan, const struct rcmi_step *s,
         snprintf(text + used, LABEL_MAX - used, "...");
 }
 
-/* Of a label as it is drawn, about. */
+/* The approximate width of a drawn label. */
 static int label_width(const char *label) {
     int n = 0;
     for (; *label; label++)
@@ -203,7 +203,7 @@ static void write_columns(FILE *to, const struct picture *p, int height) {
                 HEADER_HEIGHT + t * ROW_HEIGHT - ROW_HEIGHT / 2, t);
 }
 
-/* A message at the rank that receives it; it is the n-th that this one gets in its row. */
+/* A message at its receiver; n: its index among the messages that arrive there in this row. */
 struct arrow {
     int from, to;
     uint32_t time, n;
@@ -231,7 +231,7 @@ static void write_line(FILE *to, const struct picture *p, const struct arrow *a)
             arrow_colour(a), a->step->nsrcs > 1 ? "adds" : "keeps");
 }
 
-/* On the side that the arrow does not come from. */
+/* Writes the label on the side opposite to the arrow. */
 static void write_label(FILE *to, const struct picture *p, const struct arrow *a) {
     char label[LABEL_MAX];
     const bool right = a->to > a->from;
@@ -321,7 +321,7 @@ bool plan_write_svg(FILE *to, const struct rcmi_shape *shape,
     struct picture p = {.shape = shape};
     const bool ok = picture_make(&p, plans);
     if (ok) {
-        play(&p);
+        simulate(&p);
         p.column = column_width(&p);
         const int columns = 60 + shape->nranks * p.column,
                   width = columns > WIDTH_MIN ? columns : WIDTH_MIN;

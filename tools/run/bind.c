@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bind.c: see bind.h. hwloc knows only the CPUs of the cpuset (cgroup) that the launcher is in; its
- * affinity mask (taskset) is applied here. Where the system says nothing of cores, each CPU is one.
+ * bind.c: see bind.h. hwloc lists the CPUs of the launcher's cpuset (cgroup); this file also
+ * applies its affinity mask (taskset). If the system does not list cores, each CPU counts as one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void core_name(const struct run_core *core, hwloc_const_cpuset_t cpus, hw
              cpu_list, node_list);
 }
 
-/* cpus: those of the object that may be used. */
+/* cpus: the object's CPUs that the launcher may use. */
 static const char *core_add(struct run_cores *cores, hwloc_topology_t topology, hwloc_obj_t object,
                             hwloc_const_cpuset_t cpus) {
     struct run_core *core = &cores->core[cores->n];
@@ -50,7 +50,7 @@ static const char *core_add(struct run_cores *cores, hwloc_topology_t topology, 
     return NULL;
 }
 
-/* allowed: the affinity mask; room: for the CPUs of one core. */
+/* allowed: set to the affinity mask. room: scratch space for the CPUs of one core. */
 static const char *cores_list(struct run_cores *cores, hwloc_topology_t topology,
                               hwloc_cpuset_t allowed, hwloc_cpuset_t room) {
     const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
@@ -58,7 +58,7 @@ static const char *cores_list(struct run_cores *cores, hwloc_topology_t topology
     const char *why = NULL;
     if (hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_THREAD) != 0 ||
         hwloc_bitmap_last(allowed) < 0)
-        return "hwloc cannot tell which CPUs are allowed";
+        return "hwloc cannot read the affinity mask";
     cores->bytes = CPU_ALLOC_SIZE(hwloc_bitmap_last(allowed) + 1);
     cores->core = calloc(n, sizeof(*cores->core));
     if (!cores->core)
@@ -69,14 +69,14 @@ static const char *cores_list(struct run_cores *cores, hwloc_topology_t topology
         if (!hwloc_bitmap_iszero(room))
             why = core_add(cores, topology, object, room);
     }
-    return !why && cores->n == 0 ? "hwloc finds no core that is allowed" : why;
+    return !why && cores->n == 0 ? "hwloc finds no core in the affinity mask" : why;
 }
 
 static const char *cores_read(struct run_cores *cores, hwloc_topology_t topology) {
     if (hwloc_topology_load(topology) != 0)
         return "hwloc cannot read the topology of this machine";
     if (!hwloc_topology_is_thissystem(topology))
-        return "hwloc was told of another machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC)";
+        return "HWLOC_XMLFILE or HWLOC_SYNTHETIC describes another machine";
     const hwloc_cpuset_t allowed = hwloc_bitmap_alloc(), room = hwloc_bitmap_alloc();
     const char *why = allowed && room ? cores_list(cores, topology, allowed, room) : no_memory;
     hwloc_bitmap_free(allowed);

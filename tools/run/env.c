@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * env.c: see env.h. The names of torchrun are those its documentation lists for workers; torch
- * itself reads TORCHELASTIC_RESTART_COUNT when TORCHELASTIC_USE_AGENT_STORE is True.
+ * env.c: see env.h. torchrun's variables are those that its documentation lists for workers. torch
+ * also reads TORCHELASTIC_RESTART_COUNT if TORCHELASTIC_USE_AGENT_STORE is True.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * keeper.c: see keeper.h. The pipe carries process group numbers: positive begins, negative ends.
- * Writes of one number are atomic, so ranks and launcher need no lock.
+ * keeper.c: see keeper.h. The pipe carries process group numbers: a positive one adds the group, a
+ * negative one removes it. A write of one number is atomic, so ranks and launcher need no lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,15 +41,15 @@ static void list_remove(struct group_list *list, pid_t pgid) {
 
 /* Linux has close_range from 5.9 on, and glibc a function for it from 2.34 on. */
 static void close_from(int first) {
-    enum { LAST = 65536 }; /* RLIMIT_NOFILE may be a thousand million */
+    enum { LAST = 65536 }; /* limits the loop: RLIMIT_NOFILE may be 10^9 */
     if (syscall(SYS_close_range, first, ~0U, 0) == 0)
         return;
     for (int fd = first; fd < LAST && fd < sysconf(_SC_OPEN_MAX); fd++)
         close(fd);
 }
 
-/* Out of the terminal's reach, and holding nothing that somebody could wait for: descriptors 0..2
- * become /dev/null, the pipe becomes 3, all others are closed. */
+/* Leaves the terminal's session, and holds no descriptor open that another process could wait for:
+ * descriptors 0..2 become /dev/null, the pipe becomes 3, all others are closed. */
 static void keeper_detach(int fd) {
     setsid();
     prctl(PR_SET_NAME, "ringcomm-keeper");
@@ -99,17 +99,17 @@ int run_keeper_start(struct run_keeper *ret_keeper) {
     return 0;
 }
 
-static void keeper_tell(const struct run_keeper *keeper, pid_t number) {
+static void keeper_send(const struct run_keeper *keeper, pid_t number) {
     while (write(keeper->fd, &number, sizeof(number)) < 0 && errno == EINTR)
         ;
 }
 
 void run_keeper_add(const struct run_keeper *keeper, pid_t pgid) {
-    keeper_tell(keeper, pgid);
+    keeper_send(keeper, pgid);
 }
 
 void run_keeper_remove(const struct run_keeper *keeper, pid_t pgid) {
-    keeper_tell(keeper, -pgid);
+    keeper_send(keeper, -pgid);
 }
 
 void run_keeper_stop(struct run_keeper *keeper) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * output.c: see output.h. Lines are passed on whole, so that lines of different ranks never mix;
- * bytes inside a line (NUL included) are passed on as they are. Only a line longer than
- * LINE_MAX_LEN is cut, and a last line without a newline gets one. The log files get the bytes
- * unchanged.
+ * output.c: see output.h. Writes whole lines, so that lines of different ranks never mix. Bytes in
+ * a line, including NUL, are unchanged. A line longer than LINE_MAX_LEN is split, and a last line
+ * without a newline gets one. The log files get the bytes unchanged.
  */
 #include <errno.h>
 #include <limits.h>
@@ -20,7 +19,7 @@
 #define LINE_MAX_LEN ((size_t)1 << 20)
 #define SINK_LIMIT   ((size_t)1 << 20)
 
-/* A launcher without memory cannot look after its ranks; they end with it. */
+/* Exits if memory is exhausted: the launcher cannot manage its ranks then, and they end with it. */
 static void buffer_reserve(struct run_buffer *buffer, size_t more) {
     if (buffer->begin > 0) {
         memmove(buffer->data, buffer->data + buffer->begin, buffer->end - buffer->begin);
@@ -128,7 +127,7 @@ static void tail_keep(struct run_stream *stream, const char *data, size_t len) {
     stream->tail_len = keep + len;
 }
 
-/* Passes on the unfinished line followed by len bytes, as one line of the rank. */
+/* Writes the unfinished line and len more bytes as one line of the rank. */
 static void stream_emit(struct run_stream *stream, const char *data, size_t len) {
     char prefix[24];
     int n = snprintf(prefix, sizeof(prefix), "[%d] ", stream->rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rank.c: see rank.h. Between fork and exec the child calls only what is async-signal-safe, since
- * the launcher has the store's thread.
+ * rank.c: see rank.h. Between fork and exec the child calls only async-signal-safe functions,
+ * because the launcher also runs the store's thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +16,10 @@
 #include "env.h"
 #include "rank.h"
 
-/* The launcher's and the child's ends of what joins them; -1 when closed. */
+/* Both ends of the pipes between launcher and child; -1 when closed. */
 struct rank_pipes {
     int out[2], err[2];
-    int exec[2]; /* the errno of a failed exec, minus that of a failed binding, or end of file */
+    int exec[2]; /* carries errno of a failed exec, -errno of a failed binding; else end of file */
 };
 
 static void pipes_close(struct rank_pipes *pipes) {
@@ -54,7 +54,7 @@ static int log_open(const struct run_job *job, int rank, const char *suffix, int
     return *ret_fd < 0 ? errno : 0;
 }
 
-/* Signal dispositions that the launcher changed, and its mask, as they were. */
+/* Restores the signal disposition and mask that the launcher changed. */
 static void child_signals(const struct run_job *job) {
     sigaction(SIGPIPE, &job->sigpipe, NULL);
     sigprocmask(SIG_SETMASK, &job->mask, NULL);
@@ -84,7 +84,7 @@ static _Noreturn void child_fail(const struct rank_pipes *pipes, int error) {
 static _Noreturn void child_main(const struct run_rank *rank, const struct run_job *job,
                                  const struct rank_pipes *pipes, pid_t launcher, char **env) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) /* it died before the line above */
+    if (getppid() != launcher) /* the launcher died before the line above */
         _exit(1);
     setpgid(0, 0);
     run_keeper_add(&job->keeper, getpid());
@@ -97,7 +97,7 @@ static _Noreturn void child_main(const struct run_rank *rank, const struct run_j
     child_fail(pipes, errno);
 }
 
-/* Waits for the exec: 0, or what child_fail was told. */
+/* Waits for the exec: 0, or the error of child_fail. */
 static int exec_result(int fd) {
     int saved = 0;
     ssize_t n;
@@ -119,7 +119,7 @@ static int rank_fork(struct run_rank *rank, const struct run_job *job, struct ra
     run_env_free(env);
     if (pid < 0)
         return saved;
-    setpgid(pid, pid); /* whoever comes first; the child's exec may have made this fail */
+    setpgid(pid, pid); /* parent and child both call it; fails after the child's exec */
     close(pipes->exec[1]);
     pipes->exec[1] = -1;
     saved = exec_result(pipes->exec[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rank: a program in a process group of its own, with its environment, its two pipes, and its
- * end. Policy (who is stopped when, what is printed) is in watch.c.
+ * One rank: a program in its own process group, with its environment, its two pipes, and its end.
+ * watch.c decides when ranks are stopped and what is printed.
  */
 #ifndef RUN_RANK_H
 #define RUN_RANK_H
@@ -15,18 +15,18 @@
 #include "keeper.h"
 #include "output.h"
 
-/* What is the same for every rank. */
+/* Common to all ranks. */
 struct run_job {
     char **argv; /* the program and its arguments */
     int nranks;
     bool near;           /* RINGCOMM_NEAR=1 for all ranks */
-    bool keep_going;     /* a rank that fails is not the end of the others */
+    bool keep_going;     /* a failed rank does not end the others */
     int port;            /* of the launcher's store */
     const char *run_id;  /* TORCHELASTIC_RUN_ID, RINGCOMM_JOB_ID */
     const char *log_dir; /* NULL: none */
     struct run_cores cores;
     bool must_bind; /* a rank that cannot be bound is not started */
-    sigset_t mask;  /* the signal mask and SIGPIPE as the launcher found them */
+    sigset_t mask;  /* the original signal mask and SIGPIPE disposition */
     struct sigaction sigpipe;
     struct run_keeper keeper;
 };
@@ -34,8 +34,8 @@ struct run_job {
 enum run_rank_state {
     RUN_RANK_NONE,  /* not started */
     RUN_RANK_ALIVE, /* the program runs */
-    RUN_RANK_ENDED, /* it ended and is not yet collected; its children may still run */
-    RUN_RANK_GONE   /* collected, its process group killed */
+    RUN_RANK_ENDED, /* ended, but not reaped; its children may still run */
+    RUN_RANK_GONE   /* reaped, its process group killed */
 };
 
 struct run_rank {
@@ -44,26 +44,26 @@ struct run_rank {
     enum run_rank_state state;
     bool by_signal;   /* ENDED, GONE: how it ended */
     int code;         /* exit status or signal number */
-    int64_t leave_at; /* ENDED: when what it left behind is killed, monotonic ms */
+    int64_t leave_at; /* ENDED: when its remaining children are killed, monotonic ms */
     struct run_stream out, err;
 };
 
-/* Opens the log files and starts the program. 0, or the errno of what failed: *ret_what is then
- * what could not be done ("run", "bind", "open the log files of", ...). */
+/* Opens the log files and starts the program. Returns 0 or an errno. *ret_what is the action that
+ * failed ("run", "bind", "open the log files of", ...). */
 int run_rank_start(struct run_rank *rank, const struct run_job *job, struct run_sink *out,
                    struct run_sink *err, const char **ret_what);
 
-/* ALIVE -> ENDED if the program has ended; true when it did just now. The process is not
- * collected, so that its number still means its process group. */
+/* ALIVE -> ENDED if the program has ended; true if the state changed. The process is not reaped, so
+ * that its number still identifies its process group. */
 bool run_rank_check(struct run_rank *rank);
 
-/* ENDED -> GONE: kills what is left of the process group, collects the process. */
+/* ENDED -> GONE: kills the rest of the process group, reaps the process. */
 void run_rank_collect(struct run_rank *rank, const struct run_keeper *keeper);
 
-/* To the whole process group; nothing when NONE or GONE. */
+/* Sends a signal to the whole process group; does nothing when NONE or GONE. */
 void run_rank_signal(const struct run_rank *rank, int sig);
 
-/* 0 when it ended well, else its exit status or 128 + signal. */
+/* 0 on success, else its exit status or 128 + signal. */
 int run_rank_status(const struct run_rank *rank);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-run: starts N ranks of a program on this machine, in the way of torchrun and mpirun.
- * This file reads the command line and sets the stage (store, signals, keeper); run/watch.c is the
- * life of the ranks. The launcher serves the store itself, on a port the system picks, so the port
- * is nobody else's and the store outlives rank 0.
+ * ringcomm-run: starts N ranks of a program on this machine, like torchrun and mpirun. This file
+ * reads the command line and prepares store, signals and keeper; run/watch.c runs the ranks. The
+ * launcher itself serves the store, so the store outlives rank 0. The system chooses a free port,
+ * so no other program has it.
  */
 #include <argp.h>
 #include <err.h>
@@ -31,14 +31,19 @@ const char *argp_program_version = "ringcomm-run 0.1.0";
 
 static const char doc[] =
     "Starts N ranks of PROGRAM on this machine and waits for them.\v"
-    "Each line of output is prefixed with its rank. Each rank finds its place in the environment "
-    "(RANK, WORLD_SIZE, MASTER_ADDR, ... as torchrun sets them, and RINGCOMM_RANK, "
-    "RINGCOMM_URL, RINGCOMM_JOB_ID, ...), so rcm_init(NULL, &comm) joins it to the others. stdin "
-    "of the ranks is empty. SIGINT, SIGTERM and SIGHUP are passed on; a second SIGINT or SIGTERM "
-    "stops the ranks. When one rank fails, the others are stopped (SIGTERM, after 3 s SIGKILL).\n\n"
-    "Exit status: 0 if every rank exited with 0, else that of the rank that failed first (128 + "
-    "signal if it was killed); 124 when the time was up; 126 or 127 when PROGRAM cannot be run or "
-    "found; 2 for a command line that is not valid; 1 for other faults of the launcher.\n\n"
+    "Each line of output is prefixed with its rank. The environment of each rank contains its rank "
+    "and the store's address (RANK, WORLD_SIZE, MASTER_ADDR, ... as torchrun sets them, and "
+    "RINGCOMM_RANK, RINGCOMM_URL, RINGCOMM_JOB_ID, ...). rcm_init(NULL, &comm) reads them and "
+    "joins "
+    "the ranks. stdin of the ranks is empty. SIGINT, SIGTERM and SIGHUP are forwarded; a second "
+    "SIGINT or SIGTERM stops the ranks. When one rank fails, the others are stopped (SIGTERM, "
+    "after "
+    "3 s SIGKILL).\n\n"
+    "Exit status: 0 if every rank exited with 0, else the status of the rank that failed first "
+    "(128 "
+    "+ signal if it was killed); 124 after --timeout; 126 or 127 if PROGRAM cannot be run or "
+    "found; "
+    "2 for an invalid command line; 1 for other failures of the launcher.\n\n"
     "Examples:\n"
     "  ringcomm-run -n 4 -- ./hello_all_reduce\n"
     "  ringcomm-run -n 8 --timeout 60 --log-dir logs -- ./train --data digits\n"
@@ -46,13 +51,14 @@ static const char doc[] =
     "  ringcomm-run -n 3 --verbose -- ./hello_all_reduce\n"
     "  ringcomm-run -n 2 --bind none -- ./four_threads_each\n"
     "  ringcomm-run -n 4 --keep-going -- ./survive\n\n"
-    "Binding: rank R may only run on core R modulo the number of cores, on all hardware threads of "
-    "that core, unless --bind says otherwise. On two cores of two hardware threads each (CPUs 0,2 "
-    "and 1,3) -n 3 runs ranks 0 and 2 on CPUs 0,2 and rank 1 on CPUs 1,3. Cores are those that the "
-    "launcher itself may use (taskset, cpuset), in the order of hwloc, where neighbours share a "
-    "NUMA node. Programs with several threads per rank need --bind none. So do several jobs on one "
-    "machine, all of which would run on its first cores, unless each has CPUs of its own: taskset "
-    "-c 4-7 ringcomm-run ...\n\n"
+    "Binding: by default rank R may only run on core R modulo the number of cores, on all hardware "
+    "threads of that core. With two cores of two hardware threads each (CPUs 0,2 and 1,3), -n 3 "
+    "runs ranks 0 and 2 on CPUs 0,2 and rank 1 on CPUs 1,3. Only the cores that the launcher "
+    "itself "
+    "may use count (taskset, cpuset). They are in hwloc's order, so neighbours share a NUMA node. "
+    "Programs with several threads per rank need --bind none. Several jobs on one machine need it "
+    "too, because all would run on the first cores; or give each job its own CPUs: taskset -c 4-7 "
+    "ringcomm-run ...\n\n"
     "Across machines use srun, mpirun or torchrun: the library reads their environment.";
 
 enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING, OPT_NEAR };
@@ -72,9 +78,9 @@ static const struct argp_option options[] = {
      "which "
      "does not show its caches",
      0},
-    {"verbose", 'v', NULL, 0, "say on which core each rank may run", 0},
+    {"verbose", 'v', NULL, 0, "print the core of each rank", 0},
     {"keep-going", OPT_KEEP_GOING, NULL, 0,
-     "when a rank fails, let the others go on, for programs that shrink their communicator; the "
+     "do not stop the others when a rank fails, for programs that shrink their communicator; the "
      "exit status is 0 if any rank exited with 0",
      0},
     {0},
@@ -96,7 +102,7 @@ static int parse_ranks(const char *text, struct argp_state *state) {
     errno = 0;
     long n = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || n < 1 || n > RANKS_MAX)
-        argp_error(state, "-n wants a number of ranks from 1 to %d, not '%s'", RANKS_MAX, text);
+        argp_error(state, "-n needs a number of ranks from 1 to %d, not '%s'", RANKS_MAX, text);
     return (int)n;
 }
 
@@ -104,7 +110,7 @@ static int64_t parse_seconds(const char *text, struct argp_state *state) {
     char *end;
     double s = strtod(text, &end) * tool_unit_seconds(end);
     if (end == text || !(s >= 0.001 && s <= 1e9))
-        argp_error(state, "--timeout wants a duration above 0, in seconds or as 90s, 10m, not '%s'",
+        argp_error(state, "--timeout needs a duration above 0, in seconds or as 90s, 10m, not '%s'",
                    text);
     return (int64_t)(s * 1000);
 }
@@ -148,16 +154,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (args->nranks == 0)
-            argp_error(state, "say how many ranks to start: -n N");
+            argp_error(state, "the number of ranks is missing: -n N");
         if (!args->argv)
-            argp_error(state, "say which program to start, after --");
+            argp_error(state, "the program is missing: -- PROGRAM");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* Descriptors 0..2 exist, so that no pipe is mistaken for one of them. */
+/* Opens descriptors 0..2 if they are closed, so that no pipe gets one of these numbers. */
 static void open_standard_fds(void) {
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
@@ -171,15 +177,15 @@ static int signals_prepare(struct run_job *job) {
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         sigaddset(&set, signals[i]);
-    signal(SIGCHLD, SIG_DFL); /* an inherited SIG_IGN would collect ranks behind our back */
+    signal(SIGCHLD, SIG_DFL); /* with an inherited SIG_IGN the kernel would reap the ranks */
     if (sigprocmask(SIG_BLOCK, &set, &job->mask) != 0 ||
         sigaction(SIGPIPE, &ignore, &job->sigpipe) != 0)
         return -1;
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* To the hard limit: two pipes, two log files and one connection to the store for each rank here,
- * and up to three descriptors for each other rank there. */
+/* Raises the limit to the hard limit. The launcher needs two pipes, two log files and one store
+ * connection per rank; each rank needs up to three descriptors per other rank. */
 static void raise_fd_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
@@ -194,7 +200,7 @@ static void make_log_dir(const char *path) {
     char part[PATH_MAX];
     size_t len = strlen(path);
     if (len == 0 || len >= sizeof(part))
-        errx(1, "--log-dir: '%s' is no usable path", path);
+        errx(1, "--log-dir: '%s' is not a usable path", path);
     memcpy(part, path, len + 1);
     for (size_t i = 1; i <= len; i++) {
         char c = part[i];
@@ -202,7 +208,7 @@ static void make_log_dir(const char *path) {
             continue;
         part[i] = '\0';
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            err(1, "--log-dir: cannot make '%s'", part);
+            err(1, "--log-dir: cannot create '%s'", part);
         part[i] = c;
     }
     if (access(path, W_OK | X_OK) != 0)
@@ -241,7 +247,7 @@ static rcm_store *serve_store(struct run_job *job) {
     return store;
 }
 
-/* Another one than that of any other job, on whatever machine. */
+/* A name that is unique among the jobs of all machines. */
 static void job_name(char *name, size_t cap) {
     uint64_t number;
     if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
@@ -273,7 +279,7 @@ int main(int argc, char **argv) {
     if (signal_fd < 0)
         err(1, "cannot prepare for signals");
     if (run_keeper_start(&job.keeper) != 0) /* before the store's thread exists */
-        err(1, "cannot start the process that cleans up");
+        err(1, "cannot start the keeper process");
     rcm_store *store = serve_store(&job);
     int status = run_watch(&job, signal_fd, args.timeout_ms);
     run_keeper_stop(&job.keeper);

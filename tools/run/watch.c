@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * watch.c: see watch.h. One loop around poll(), which sleeps until a pipe, a signal or a deadline
- * has something to say. Writing to the launcher's own stdout never blocks it: what the reader
- * does not take yet waits in the sink, and beyond a limit in the ranks' pipes.
+ * is ready. Writing to the launcher's own stdout never blocks the loop: output that the reader has
+ * not taken waits in the sink, and above a limit in the ranks' pipes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,19 +23,20 @@
 struct watch {
     const struct run_job *job;
     struct run_rank *ranks;
-    struct pollfd *polled; /* what has something to wait for: poll() refuses more entries than */
-    int npolled;           /* descriptors may be open, even if they are marked as unused */
+    struct pollfd
+        *polled; /* only descriptors in use: poll() fails if there are more entries than */
+    int npolled; /* the limit of open files, even if some are marked as unused */
     int signals_at, sinks_at[2]; /* in polled, -1 nowhere */
     struct run_sink sinks[2];
     struct run_sink *out, *err; /* the same one when stdout and stderr are one file */
     int signal_fd;
     int64_t timeout_ms, timeout_at;
     bool stopping;
-    bool succeeded;  /* some rank ended well */
-    int64_t kill_at; /* when SIGTERM gives way to SIGKILL; NEVER outside of that */
+    bool succeeded;  /* some rank exited with 0 */
+    int64_t kill_at; /* when SIGKILL follows SIGTERM; else NEVER */
     int first;       /* rank that failed first, -1 for none */
-    int forwarded;   /* last signal passed on, 0 for none */
-    int status;      /* of the launcher, if it is not the first failed rank's */
+    int forwarded;   /* last forwarded signal, 0 for none */
+    int status;      /* of the launcher, unless it is the first failed rank's */
 };
 
 static int64_t now_ms(void) {
@@ -75,7 +76,7 @@ static void watch_time_out(struct watch *watch) {
     watch->timeout_at = NEVER;
     list_alive(watch, alive, sizeof(alive));
     run_sink_printf(watch->err,
-                    "ringcomm-run: time is up after %g s, stopping the ranks that still run:%s\n",
+                    "ringcomm-run: timeout after %g s, stopping the ranks that still run:%s\n",
                     (double)watch->timeout_ms / 1000, alive);
     if (watch->status == 0)
         watch->status = RUN_STATUS_TIMEOUT;
@@ -84,8 +85,8 @@ static void watch_time_out(struct watch *watch) {
 
 /* ---- Ends of ranks ------------------------------------------------------------------------- */
 
-/* Of ranks that ended between two looks, one that was killed is the cause, and one that exited
- * with an error its consequence. */
+/* Whether `rank` replaces `before` as the first failure. Among ranks that ended between two checks,
+ * a killed one counts as the cause, and one that exited with an error as its consequence. */
 static bool rank_failed_first(const struct run_rank *rank, const struct run_rank *before) {
     if (run_rank_status(rank) == 0)
         return false;
@@ -99,7 +100,7 @@ static void watch_describe_end(struct watch *watch, const struct run_rank *rank)
         run_sink_printf(watch->err, "exited with status %d", rank->code);
 }
 
-/* With --keep-going: said at once, for the end may be far. */
+/* For --keep-going: prints the failure immediately, because the job may run for long. */
 static void watch_note_end(struct watch *watch, struct run_rank *rank) {
     if (run_rank_status(rank) == 0) {
         watch->succeeded = true;
@@ -110,7 +111,7 @@ static void watch_note_end(struct watch *watch, struct run_rank *rank) {
     run_sink_printf(watch->err, "ringcomm-run: rank %d (pid %d) failed: ", rank->rank,
                     (int)rank->pid);
     watch_describe_end(watch, rank);
-    run_sink_printf(watch->err, "; the others go on\n");
+    run_sink_printf(watch->err, "; the other ranks continue\n");
 }
 
 static bool is_ours(const struct watch *watch, pid_t pid) {
@@ -120,8 +121,8 @@ static bool is_ours(const struct watch *watch, pid_t pid) {
     return ours;
 }
 
-/* As process 1 of a container, or below a subreaper's mark, the launcher gets children that are not
- * its own. A rank that has ended is seen first until it is collected; then it is their turn. */
+/* Reaps orphans: as process 1 of a container, or as a subreaper, the launcher gets children that it
+ * did not start. waitid returns an ended rank first; orphans follow once the rank is reaped. */
 static void watch_collect_orphans(const struct watch *watch) {
     for (;;) {
         siginfo_t info = {0};
@@ -159,8 +160,8 @@ static void stream_drain(struct run_stream *stream, bool last) {
         run_stream_close(stream);
 }
 
-/* A rank that ended is collected once nobody can write its output any more, or time is up; then
- * its streams are read to their end without waiting for anybody. */
+/* Reaps an ended rank once no process can write its output, or its time has passed. Then reads its
+ * streams to their end without waiting. */
 static void watch_collect_ranks(struct watch *watch) {
     int64_t now = now_ms();
     for (int r = 0; r < watch->job->nranks; r++) {
@@ -178,8 +179,8 @@ static void watch_collect_ranks(struct watch *watch) {
 
 /* ---- Signals ------------------------------------------------------------------------------- */
 
-/* The first SIGINT or SIGTERM is passed on and the ranks decide; at the second the launcher does;
- * at the third, output that nobody reads is given up too. */
+/* The first SIGINT or SIGTERM is forwarded, and the ranks decide. At the second one the launcher
+ * stops them. At the third one it also drops unread output. */
 static void watch_forward(struct watch *watch, int sig) {
     bool again = watch->forwarded != 0 && sig != SIGHUP;
     if (again && watch->stopping) {
@@ -232,7 +233,7 @@ static int poll_timeout(const struct watch *watch) {
     return left < 0 ? 0 : left > 3600000 ? 3600000 : (int)left;
 }
 
-/* Returns where in the array it is. */
+/* Returns its index in the array; -1 for fd -1. */
 static int poll_add(struct watch *watch, int fd, short events) {
     if (fd < 0)
         return -1;
@@ -240,7 +241,7 @@ static int poll_add(struct watch *watch, int fd, short events) {
     return watch->npolled++;
 }
 
-static bool poll_told(const struct watch *watch, int at) {
+static bool poll_ready(const struct watch *watch, int at) {
     return at >= 0 && watch->polled[at].revents != 0;
 }
 
@@ -263,19 +264,19 @@ static void watch_poll(struct watch *watch) {
         return;
     for (int i = 0; i < watch->npolled; i++)
         watch->polled[i].revents = 0;
-    if (errno != EINTR) /* the kernel is short of memory: try again, but not in a hot loop */
+    if (errno != EINTR) /* the kernel is short of memory: retry after a pause */
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 }
 
 static void watch_flush(struct watch *watch) {
     for (int i = 0; i < 2; i++) {
         struct run_sink *sink = &watch->sinks[i];
-        if (!poll_told(watch, watch->sinks_at[i]))
+        if (!poll_ready(watch, watch->sinks_at[i]))
             continue;
         run_sink_flush(sink);
         if (!sink->broken || watch->stopping)
             continue;
-        watch->status = 128 + SIGPIPE; /* `ringcomm-run ... | head`: nothing to complain about */
+        watch->status = 128 + SIGPIPE; /* `ringcomm-run ... | head` is no error */
         if (sink->broken != EPIPE) {
             watch->status = 1;
             run_sink_printf(watch->err, "ringcomm-run: cannot write the output: %s\n",
@@ -300,12 +301,12 @@ static void watch_loop(struct watch *watch) {
         watch_poll(watch);
         watch_flush(watch);
         for (int r = 0; r < watch->job->nranks; r++) {
-            if (poll_told(watch, watch->ranks[r].out.poll_at))
+            if (poll_ready(watch, watch->ranks[r].out.poll_at))
                 stream_drain(&watch->ranks[r].out, false);
-            if (poll_told(watch, watch->ranks[r].err.poll_at))
+            if (poll_ready(watch, watch->ranks[r].err.poll_at))
                 stream_drain(&watch->ranks[r].err, false);
         }
-        if (poll_told(watch, watch->signals_at))
+        if (poll_ready(watch, watch->signals_at))
             watch_read_signals(watch);
         watch_check_ranks(watch);
         watch_collect_ranks(watch);
@@ -314,7 +315,7 @@ static void watch_loop(struct watch *watch) {
     }
 }
 
-/* ---- Beginning and end --------------------------------------------------------------------- */
+/* ---- Start and end ------------------------------------------------------------------------- */
 
 static void watch_start_ranks(struct watch *watch) {
     for (int r = 0; r < watch->job->nranks && !watch->stopping; r++) {
@@ -332,13 +333,13 @@ static void watch_start_ranks(struct watch *watch) {
     }
 }
 
-/* What is said of the rank that failed first, unless it only did what a signal asked for. */
+/* Reports the rank that failed first, unless it was ended by a forwarded signal. */
 static void watch_name_first(struct watch *watch) {
     if (watch->first < 0 || (watch->job->keep_going && watch->succeeded))
         return;
     struct run_rank *rank = &watch->ranks[watch->first];
     if (rank->by_signal && rank->code == watch->forwarded) {
-        run_sink_printf(watch->err, "ringcomm-run: ended by signal %d (%s), which was passed on\n",
+        run_sink_printf(watch->err, "ringcomm-run: ended by the forwarded signal %d (%s)\n",
                         rank->code, strsignal(rank->code));
         return;
     }
@@ -391,7 +392,7 @@ int run_watch(const struct run_job *job, int signal_fd, int64_t timeout_ms) {
     watch_start_ranks(&watch);
     watch_loop(&watch);
     watch_name_first(&watch);
-    watch_loop(&watch); /* no rank is left: this writes the last words */
+    watch_loop(&watch); /* no rank is left: this writes the report */
     int status = watch.status;
     if (status == 0 && watch.first >= 0 && !(job->keep_going && watch.succeeded))
         status = run_rank_status(&watch.ranks[watch.first]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-tune: measures all algorithms on this machine, fits the constants of their prices to
- * what it measured, and writes them to a file for RINGCOMM_TUNING. Links the rooms, because
- * algorithms and prices are no part of the public interface.
+ * ringcomm-tune: measures all algorithms on this machine, fits the constants of their prices to the
+ * measurements, and writes them to a file for RINGCOMM_TUNING. Links the internal libraries,
+ * because algorithms and prices are not part of the public interface.
  */
 #include "tune.h"
 
@@ -21,7 +21,7 @@ static void parse_transports(struct tune_options *o, const char *text, struct ar
     o->shm = strcmp(text, "tcp") != 0;
     o->tcp = strcmp(text, "shm") != 0;
     if (strcmp(text, "shm") != 0 && strcmp(text, "tcp") != 0 && strcmp(text, "shm,tcp") != 0)
-        argp_error(state, "--transport %s: want shm, tcp or shm,tcp", text);
+        argp_error(state, "--transport %s: not one of shm, tcp and shm,tcp", text);
 }
 
 static error_t tune_parse(int key, char *arg, struct argp_state *state) {
@@ -29,7 +29,7 @@ static error_t tune_parse(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case 'n':
         if (!tool_parse_int(arg, 2, TUNE_RANKS_MAX, &o->ranks))
-            argp_error(state, "--ranks %s: want a number from 2 to %d", arg, TUNE_RANKS_MAX);
+            argp_error(state, "--ranks %s: not a number from 2 to %d", arg, TUNE_RANKS_MAX);
         return 0;
     case 'o':
         o->output = arg;
@@ -48,14 +48,14 @@ static error_t tune_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_SECONDS:
         if (!tool_parse_seconds(arg, &o->seconds) || o->seconds < 1000 || o->seconds > 3600000)
-            argp_error(state, "--seconds %s: want a duration from 1 to 3600 s", arg);
+            argp_error(state, "--seconds %s: not a duration from 1 to 3600 s", arg);
         o->seconds /= 1000;
         return 0;
     case ARGP_KEY_ARG:
         return ARGP_ERR_UNKNOWN;
     case ARGP_KEY_END:
         if (o->report && o->output)
-            argp_error(state, "--report writes no file, --output wants one");
+            argp_error(state, "--report writes no file; use it without --output");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -73,10 +73,12 @@ static void tune_options_read(int argc, char **argv, struct tune_options *option
         {"transport", KEY_TRANSPORT, "LIST", 0, "shm, tcp, or both: shm,tcp (default)", 0},
         {"quick", KEY_QUICK, NULL, 0, "fewer sizes, less time for each", 0},
         {"seconds", KEY_SECONDS, "S", 0,
-         "what is not measured after so many seconds is left out (default 240)", 0},
+         "stop measuring after S seconds; the remaining points are left out (default 240)", 0},
         {"output", 'o', "FILE", 0, "where to write the constants (default: stdout)", 0},
         {"report", KEY_REPORT, NULL, 0,
-         "writes no constants, but how those in use (RINGCOMM_TUNING) choose", 0},
+         "report how well the current constants (RINGCOMM_TUNING) select, instead of writing new "
+         "ones",
+         0},
         {"plot", KEY_PLOT, "FILE.svg", 0, "draw predictions over measurements", 0},
         {0},
     };
@@ -85,14 +87,14 @@ static void tune_options_read(int argc, char **argv, struct tune_options *option
         .parser = tune_parse,
         .doc =
             "Measures the algorithms of all collectives on this machine, and fits the constants "
-            "by which it is predicted how long each takes."
+            "that predict their times. The library selects algorithms by these predictions."
             "\v"
             "Examples:\n"
             "  ringcomm-tune -o node.conf            some minutes\n"
             "  ringcomm-tune --quick -n 4            half a minute, to stdout\n"
             "  RINGCOMM_TUNING=node.conf ringcomm-tune --report --plot off.svg\n"
             "  RINGCOMM_TUNING=node.conf ringcomm-run -n 8 ./program\n\n"
-            "Rank 0's file counts for all ranks. Constants between machines (network_*, wire_mib) "
+            "Rank 0's file applies to all ranks. Constants between machines (network_*, wire_mib) "
             "are not measured; `wire_mib = 8738` is 1 Gbit/s.",
     };
     argp_program_version_hook = print_version;
@@ -100,7 +102,7 @@ static void tune_options_read(int argc, char **argv, struct tune_options *option
     argp_parse(&argp, argc, argv, 0, NULL, options);
 }
 
-/* Before minutes are spent. What is in the file stays, ranks may read it. */
+/* Checks the file before minutes are spent. Does not change it, because ranks may read it. */
 static bool can_write(const char *path) {
     if (!path || strcmp(path, "-") == 0)
         return true;
@@ -112,7 +114,7 @@ static bool can_write(const char *path) {
     return fclose(file) == 0;
 }
 
-/* Before and after, and where they go. */
+/* Prints the errors before and after the fit, and writes the results. */
 static bool tune_finish(const struct tune_options *o, const struct tune_points *points,
                         const struct rcmi_prices *used) {
     struct rcmi_prices fitted = *used;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ringcomm-tune: the constants that fit what was measured. For each state of sharing the sum of
- * squared relative errors is made small, with no constant below zero: repeatedly a linear problem,
- * whose weights come from the last result (relative to the geometric mean of predicted and
- * measured, so that half and double count alike; what is far off counts less, and so does what
- * would never be chosen). What the points tell nothing of, or do not tell apart, stays. See tune.h.
+ * ringcomm-tune: fits the constants to the measurements. For each state of CPU sharing it minimizes
+ * the sum of squared relative errors, with no constant below zero. It solves a linear problem
+ * repeatedly, with weights from the last result. Errors are relative to the geometric mean of
+ * predicted and measured time, so that half and double count alike. Outliers, and algorithms that
+ * would never be chosen, have lower weights. Constants that the points do not determine keep their
+ * values. See tune.h.
  */
 #include "tune.h"
 
@@ -12,9 +13,9 @@
 
 #define ROUNDS       40
 #define SWEEPS       400
-#define FAR          0.7 /* of the logarithm: two times off */
+#define FAR          0.7 /* difference of the logarithms of an outlier: a factor of 2 */
 #define LEAST_WEIGHT 0.05
-#define KEPT         0.005 /* how much the constants before weigh, in points */
+#define KEPT         0.005 /* weight of the previous constants, in points */
 
 double tune_predict(const struct tune_point *p, const struct rcmi_prices *prices) {
     const double *rates = (const double *)(const void *)&prices->of[p->sharing];
@@ -70,7 +71,7 @@ static void normal_fill(struct normal *n, const struct tune_points *points,
     }
 }
 
-/* What the points do not tell apart stays near to what it was. */
+/* Adds a small weight for the previous constants, so that undetermined ones stay near them. */
 static void normal_keep(struct normal *n, const double before[RCMI_PRICES]) {
     for (int i = 0; i < RCMI_PRICES; i++) {
         if (before[i] <= 0 || n->a[i][i] <= 0)
@@ -80,7 +81,8 @@ static void normal_keep(struct normal *n, const double before[RCMI_PRICES]) {
     }
 }
 
-/* One after the other to where it is best, but not below zero. What no point has stays. */
+/* Coordinate descent: sets one constant after the other to its optimum, but not below zero. Leaves
+ * constants that no point has. */
 static void normal_solve(const struct normal *n, double rates[RCMI_PRICES]) {
     for (int sweep = 0; sweep < SWEEPS; sweep++)
         for (int i = 0; i < RCMI_PRICES; i++) {
@@ -93,7 +95,7 @@ static void normal_solve(const struct normal *n, double rates[RCMI_PRICES]) {
         }
 }
 
-/* To what a text says of it. */
+/* Rounds to the precision of the file. */
 static void rates_round(double rates[RCMI_PRICES]) {
     for (int i = 0; i < RCMI_PRICES; i++)
         rates[i] = floor(rates[i] * 1000 + 0.5) / 1000;

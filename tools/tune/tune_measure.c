@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ringcomm-tune: which points there are, and the ranks that measure them. See tune.h. */
+/* ringcomm-tune: makes the points, and runs the ranks that measure them. See tune.h. */
 #include "tune.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct world {
     int host_of[TUNE_RANKS_MAX];
 };
 
-/* That this process may use. */
+/* The number of CPUs that this process may use. */
 static double cpus_of_machine(void) {
     char list[256];
     struct rcmi_cgroup_cpus limit;
@@ -51,7 +51,7 @@ static void world_make(struct world *w, int nranks, bool tcp) {
                                    .ranks_per_cpu = nranks / cpus_of_machine()};
 }
 
-/* Bytes of the larger buffer with whole elements in each block; 0 for what has no data. */
+/* Bytes of the larger buffer with whole elements in each block; 0 for barrier. */
 static size_t size_of(const struct rcmi_collective *row, int nranks, size_t bytes) {
     const size_t block = rcmi_collective_larger(row, nranks) * ELEMENT_BYTES;
     if (row->id == RCM_BARRIER)
@@ -139,7 +139,7 @@ struct rank {
     rcm_comm *comm;
     float *send, *recv;
     bool progress;
-    int64_t point_ns, deadline_ns; /* of the whole run: what is not measured by then is left out */
+    int64_t point_ns, deadline_ns; /* per point; of the whole run, after it points are left out */
     struct tune_point *points;
     size_t n;
 };
@@ -177,7 +177,7 @@ static rcm_status operation(const struct rank *r, const struct tune_point *p,
     }
 }
 
-/* After a barrier; *ret_ns is this rank's time. */
+/* One operation after a barrier; *ret_ns: this rank's time. */
 static rcm_status iteration(const struct rank *r, const struct tune_point *p,
                             const struct rcm_call *call, double *ret_ns) {
     rcm_status status = rcm_barrier(r->comm, NULL, NULL);
@@ -188,7 +188,7 @@ static rcm_status iteration(const struct rank *r, const struct tune_point *p,
     return status;
 }
 
-/* Of each the slowest rank's. */
+/* Replaces each time by the slowest rank's. */
 static rcm_status slowest(const struct rank *r, double *times, size_t n) {
     return rcm_all_reduce(r->comm, times, times, n, RCM_FLOAT64, RCM_MAX, NULL, NULL);
 }
@@ -198,27 +198,27 @@ static int double_compare(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* The first two are not counted; the second one tells how many fit the time. 0 iterations: none,
- * since the time is over. */
+/* Runs two unmeasured iterations; the time of the second one gives the number that fits. *ret_n 0:
+ * the run's deadline has passed. */
 static rcm_status iterations_agree(const struct rank *r, const struct tune_point *p,
                                    const struct rcm_call *call, int *ret_n) {
-    double told[2] = {0, (double)(tool_now_ns() > r->deadline_ns)};
-    rcm_status status = slowest(r, told, 2);
+    double shared[2] = {0, (double)(tool_now_ns() > r->deadline_ns)}; /* time; deadline passed */
+    rcm_status status = slowest(r, shared, 2);
     *ret_n = 0;
-    if (status != RCM_OK || told[1] > 0)
+    if (status != RCM_OK || shared[1] > 0)
         return status;
     for (int i = 0; i < 2 && status == RCM_OK; i++)
-        status = iteration(r, p, call, told);
+        status = iteration(r, p, call, shared);
     if (status == RCM_OK)
-        status = slowest(r, told, 1);
-    const double fit = (double)r->point_ns / (told[0] + 1);
+        status = slowest(r, shared, 1);
+    const double fit = (double)r->point_ns / (shared[0] + 1);
     *ret_n = fit > ITERATIONS_MAX   ? ITERATIONS_MAX
              : fit < ITERATIONS_MIN ? ITERATIONS_MIN
                                     : (int)fit;
     return status;
 }
 
-/* The lower quartile: others on the machine make times longer, never shorter. */
+/* Takes the lower quartile, because other programs make times longer, never shorter. */
 static rcm_status point_measure(const struct rank *r, struct tune_point *p, bool writes) {
     double times[ITERATIONS_MAX] = {0};
     struct rcm_call call = RCM_CALL_INIT;

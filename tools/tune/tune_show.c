@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ringcomm-tune: what is written of measurements and constants. See tune.h. */
+/* ringcomm-tune: writes measurements and constants. See tune.h. */
 #include "tune.h"
 
 #include <errno.h>
@@ -10,11 +10,11 @@
 #include <time.h>
 #include "../common.h"
 
-#define GOOD 1.25 /* so far behind the best a choice may be */
+#define GOOD 1.25 /* a choice is good if it takes at most this times the best */
 
 /* ---- Choices --------------------------------------------------------------------------------- */
 
-/* Of the points of one collective, size and world. */
+/* The best and the chosen point of a group. */
 struct choice {
     const struct tune_point *best, *chosen; /* NULL: not all were measured */
 };
@@ -53,7 +53,8 @@ static int double_compare(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* Times that predictions are off, in either direction, sorted. Caller frees; NULL: no memory. */
+/* The factors by which predictions are off, in either direction, sorted. The caller frees; NULL: no
+ * memory. */
 static double *errors_sorted(const struct tune_points *points, const struct rcmi_prices *prices,
                              size_t *ret_n) {
     double *off = calloc(points->n + 1, sizeof(*off));
@@ -85,9 +86,9 @@ void tune_show_errors(const struct tune_points *points, const char *whose,
     }
     if (off && n > 0 && groups > 0)
         printf(
-            "# %s: predictions are off %.2f times (median), %.2f (9 of 10); the chosen is within "
-            "25 %% of the best at %zu of %zu points (%.0f %%), on the average %.2f times as long; "
-            "%zu points have no choice\n",
+            "# %s: predictions are off by a factor of %.2f (median), %.2f (90 %%); the chosen "
+            "algorithm is within 25 %% of the best at %zu of %zu points (%.0f %%), and takes %.2f "
+            "times as long on average; %zu points have only one algorithm\n",
             whose, off[n / 2], off[n * 9 / 10], good, groups, 100.0 * (double)good / (double)groups,
             exp(logs / (double)groups), single);
     free(off);
@@ -95,7 +96,9 @@ void tune_show_errors(const struct tune_points *points, const char *whose,
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static bool prices_told(const struct tune_points *points, size_t price, enum rcmi_sharing sharing) {
+/* Whether a measured point contains work of that price. */
+static bool prices_measured(const struct tune_points *points, size_t price,
+                            enum rcmi_sharing sharing) {
     for (size_t i = 0; i < points->n; i++)
         if (points->all[i].us > 0 && points->all[i].sharing == sharing &&
             points->all[i].work[price] > 0)
@@ -117,10 +120,10 @@ bool tune_write(const char *path, const struct tune_points *points,
     tool_cpu_model(model, sizeof(model));
     if (localtime_r(&now, &tm))
         strftime(day, sizeof(day), "%Y-%m-%d %H:%M", &tm);
-    fprintf(file, "# ringcomm-tune, %s, %s. RINGCOMM_TUNING=this file; rank 0's counts.\n", day,
+    fprintf(file, "# ringcomm-tune, %s, %s. For RINGCOMM_TUNING; rank 0's file applies.\n", day,
             model);
     for (size_t i = 0; (help = rcmi_prices_at(prices, i, name, value)); i++)
-        if (prices_told(points, i / RCMI_SHARINGS, (enum rcmi_sharing)(i % RCMI_SHARINGS)))
+        if (prices_measured(points, i / RCMI_SHARINGS, (enum rcmi_sharing)(i % RCMI_SHARINGS)))
             fprintf(file, "%-32s = %-10s # %s\n", name, value, help);
     const bool ok = fflush(file) == 0 && (file == stdout || fclose(file) == 0);
     if (!ok)
@@ -135,7 +138,7 @@ bool tune_write(const char *path, const struct tune_points *points,
 #define LOWEST -1.0 /* log10 us */
 #define DECADE (SIDE / 7)
 
-static double place(double us) {
+static double position(double us) {
     const double at = (log10(fmax(us, 0.1)) - LOWEST) * DECADE;
     return fmin(fmax(at, 0), SIDE);
 }
@@ -179,7 +182,7 @@ bool tune_plot(const char *path, const struct tune_points *points,
                     "<circle cx='%.1f' cy='%.1f' r='2.5' fill='%s' fill-opacity='0.5'>"
                     "<title>%s %s, %d ranks, %zu bytes: %.2f measured, %.2f predicted</title>"
                     "</circle>\n",
-                    MARGIN + place(p->us), MARGIN + SIDE - place(tune_predict(p, prices)),
+                    MARGIN + position(p->us), MARGIN + SIDE - position(tune_predict(p, prices)),
                     p->tcp ? "#c33" : "#36c", rcmi_collective_name(p->collective),
                     p->algorithm->name, p->nranks, p->bytes, p->us, tune_predict(p, prices));
     }

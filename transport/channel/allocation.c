@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that a node hands out to its user, so that same-host peers can read and write it where it
- * lies. Where it comes from is a transport's matter; without one that has any it is plain memory,
- * and good for everything but that. What transports know of it, and the table of what was handed
- * out, is in registration.c.
+ * Memory that a node allocates for its user, and that same-host peers can map. A transport provides
+ * it. Without such a transport it is plain memory, which works except that peers cannot map it.
+ * Registration with the backends, and the table of allocated memory, are in registration.c.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "channel.h"
 #include "log.h"
-#include "memory_room.h"
+#include "memory_check.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* For peers to let go of all memory, and a driver to take it back, at a node's end; the driver goes
- * on with that afterwards. */
+/* At a node's end: time for peers to release all memory, and for a driver to free it. The driver
+ * continues afterwards. */
 enum { MEMORY_END_MS = 5000 };
 
-/* Its pages are taken at once, where the kernel can be asked for that. */
+/* Allocates the pages at once, if the kernel supports that. */
 static rcm_status plain_take(size_t bytes, void **ret_memory) {
     const rcm_status status = rcmi_memory_check(bytes);
     if (status != RCM_OK)
@@ -28,7 +27,7 @@ static rcm_status plain_take(size_t bytes, void **ret_memory) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return rcmi_fail(RCM_ERR_NOMEM, errno, "no %zu bytes of memory", bytes);
-    (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a wish */
+    (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a hint */
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL && errno != EINTR) {
         const int error = errno;
         munmap(memory, bytes);
@@ -50,7 +49,7 @@ static rcm_status block_take(struct rcmi_node *node, struct rcmi_registration *b
     return plain_take(block->mem.len, &block->mem.bytes);
 }
 
-/* Of a block that is in no table. An error but RCM_ERR_TIMEOUT: its memory stays as it is. */
+/* Frees a block that is not in the table. On errors except RCM_ERR_TIMEOUT its memory stays. */
 static rcm_status block_give(struct rcmi_node *node, struct rcmi_registration *block,
                              rcmi_deadline deadline) {
     rcmi_registration_end(node, block, deadline);
@@ -58,7 +57,7 @@ static rcm_status block_give(struct rcmi_node *node, struct rcmi_registration *b
     if (block->device && !block->stays)
         status = rcmi_device_memory_give(block->device, block->mem.bytes, deadline);
     else if (block->device)
-        rcmi_log(RCMI_LOG_DEBUG, "device memory at %p stays", block->mem.bytes);
+        rcmi_log(RCMI_LOG_DEBUG, "device memory at %p stays allocated", block->mem.bytes);
     else if (block->domain)
         block->domain->transport->memory_give(block->domain->data, block->mem.bytes);
     else
@@ -66,15 +65,15 @@ static rcm_status block_give(struct rcmi_node *node, struct rcmi_registration *b
     return status;
 }
 
-/* The same, where it is not tried again. */
+/* Frees a block for the last time: an error is only logged. */
 static void block_end(struct rcmi_node *node, struct rcmi_registration *block,
                       rcmi_deadline deadline) {
     if (block_give(node, block, deadline) != RCM_OK)
-        rcmi_log(RCMI_LOG_WARN, "device memory is not free: %s", rcm_last_error());
+        rcmi_log(RCMI_LOG_WARN, "device memory was not freed: %s", rcm_last_error());
     free(block);
 }
 
-/* device NULL: of the host. */
+/* device NULL: host memory. */
 static rcm_status block_new(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
                             rcmi_deadline deadline, struct rcmi_registration **ret_block) {
     const struct rcmi_mem_row *row = rcmi_mem_kind_row(RCMI_MEM_DEVICE);
@@ -117,10 +116,10 @@ rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *de
 rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory, rcmi_deadline deadline) {
     struct rcmi_registration *block = rcmi_registration_take_block(node, memory);
     if (!block)
-        return rcmi_fail(RCM_ERR_INVALID, 0, "%p is not the start of memory that was handed out",
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%p is not the start of memory that was allocated",
                          memory);
     const rcm_status status = block_give(node, block, deadline);
-    /* What stays can be freed later: that rows have forgotten it does no harm. */
+    /* A block that stays can be freed later, although the backends no longer have it. */
     if (status == RCM_OK || status == RCM_ERR_TIMEOUT ||
         rcmi_registration_add(node, block) != RCM_OK)
         free(block);

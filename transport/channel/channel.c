@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Channel ends: made by rcmi_channel_open_*, ended by rcmi_channel_close. What lies between open
- * and ready is in opening.c, the data operations are the transports'.
+ * Channel ends: created by rcmi_channel_open_*, ended by rcmi_channel_close. opening.c brings them
+ * from open to ready; the data operations are the backends'.
  *
- * A closed reader end is gone at once; a closed writer end stays (`closing`) until every reader has
- * closed too, so that what was committed can still be read. Each open of a writer has a serial
- * number, so that a later channel of the same name is another one.
+ * A closed reader end is freed at once. A closed writer end stays (`closing`) until every reader
+ * has closed too, so that committed messages can still be read. Each open of a writer has a serial
+ * number, which distinguishes it from a later channel of the same name.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct close_frame {
     uint32_t by_writer;
 };
 
-/* ---- Before a transport is known ------------------------------------------------------------- */
+/* ---- Before the transport is chosen ---------------------------------------------------------- */
 
 static void none_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
     (void)channel;
@@ -36,7 +36,7 @@ static void none_release(struct rcmi_channel *channel) {
     (void)channel;
 }
 
-/* The operations that do not look at the state first, for channels that failed before they were
+/* The operations that do not check the state first, for channels that failed before they were
  * ready. */
 static const struct rcmi_transport no_transport = {
     .name = "",
@@ -49,9 +49,7 @@ static const struct rcmi_transport no_transport = {
     .help = rcmi_no_help,
 };
 
-/* ---- State ----------------------------------------------------------------------------------- */
-
-/* ---- Making and freeing ---------------------------------------------------------------------- */
+/* ---- Creating and freeing -------------------------------------------------------------------- */
 
 static bool all_near(const struct rcmi_node *node, const int *ranks, int n) {
     int i = 0;
@@ -145,16 +143,16 @@ struct open_call {
     struct rcmi_node *node;
     uint64_t epoch;
     uint32_t id;
-    const int *ranks; /* readers; of a reader end: the writer */
+    const int *ranks; /* the readers; for a reader end: the writer */
     int nranks;
     bool is_writer;
     struct rcmi_channel *channel;
     rcm_status status;
-    struct rcmi_error error; /* the thread's error, which would stay on the loop thread */
+    struct rcmi_error error; /* copied from the loop thread to the caller's thread */
 };
 
-/* A channel is known by (epoch, id, writer) at each of its readers: two writing ends of the same
- * name must not meet at one reader. */
+/* Each reader identifies a channel by (epoch, id, writer): two writer ends of the same name must
+ * not have a reader in common. */
 static rcm_status end_check_name(const struct rcmi_channel_end *end, const struct rcmi_link *link) {
     const struct rcmi_channel *c = end->channel;
     const struct rcmi_channel_end *other = rcmi_end_named(link, c->epoch, c->id, c->is_writer);
@@ -168,7 +166,7 @@ static rcm_status end_check_name(const struct rcmi_channel_end *end, const struc
                      c->is_writer ? "writing" : "reading", c->epoch, c->id, c->writer);
 }
 
-/* Takes its place at the link to each reader, which is made. */
+/* Adds the end to the link of each reader; makes missing links. */
 static rcm_status end_enter(struct rcmi_channel_end *end) {
     for (int i = 0; i < end->nreaders; i++) {
         struct rcmi_link *link = rcmi_link_need(end->channel->node, end->readers[i].rank);
@@ -185,7 +183,7 @@ static rcm_status end_enter(struct rcmi_channel_end *end) {
     return RCM_OK;
 }
 
-/* Of the channel's kind, where the links are or come up. */
+/* Requests the planes of the channel's kind, for links that are or come up. */
 static void end_need_planes(struct rcmi_channel_end *end) {
     const struct rcmi_node *node = end->channel->node;
     for (int i = 0; end->kind != RCMI_MEM_HOST && i < end->nreaders; i++)
@@ -314,7 +312,7 @@ static void close_writer(struct rcmi_channel_end *end) {
     }
     end->closing = true;
     node->closing++;
-    /* Sending never loses a link at once, so the end stays. */
+    /* Sending never loses a link immediately, so the end stays valid. */
     for (int i = 0; i < end->nreaders; i++)
         if (!end->readers[i].closed)
             send_close(rcmi_node_link(node, end->readers[i].rank), end->serial, true);
@@ -327,10 +325,10 @@ static void close_reader(struct rcmi_channel_end *end) {
     const uint32_t id = end->channel->id;
     const bool offered = end->offered;
     const uint32_t serial = end->serial;
-    end_free(end); /* first: once the writer learns of it the memory may be another's */
+    end_free(end); /* first: once the writer gets the CLOSE, it may reuse the memory */
     if (offered)
         send_close(link, serial, false);
-    /* The writer may have closed, and opened another one of this name. */
+    /* The writer may have closed and opened another channel of this name. */
     if (rcmi_opening_is_pending(link, epoch, id) && node->config.wanted)
         node->config.wanted(node->config.arg, link->peer, epoch, id);
 }
@@ -348,7 +346,7 @@ void rcmi_channel_close(struct rcmi_channel *channel) {
         rcmi_loop_call(channel->node->loop, close_on_loop, channel);
 }
 
-/* It is done with the channel. */
+/* The reader no longer uses the channel. */
 static void reader_closed(struct rcmi_reader *reader) {
     struct rcmi_channel_end *end = reader->end;
     end->nclosed += !reader->closed;
@@ -363,14 +361,14 @@ rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, si
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed a channel in %zu bytes", len);
     memcpy(&frame, body, sizeof frame);
     if (frame.by_writer) {
-        /* An open reader end goes on until it is closed here; there may be data in it. */
+        /* An open reader end stays until it is closed here: it may contain messages. */
         if (rcmi_opening_withdraw(link, frame.serial))
             send_close(link, frame.serial, false);
         return RCM_OK;
     }
     struct rcmi_reader *reader = rcmi_reader_of(link, frame.serial);
     if (!reader)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed channel %u, which there is not",
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed channel %u, which does not exist",
                          frame.serial);
     reader_closed(reader);
     return RCM_OK;
@@ -378,7 +376,7 @@ rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, si
 
 /* ---- Links that end -------------------------------------------------------------------------- */
 
-/* Its writer has left, and it is ready: what was committed can be read. */
+/* A ready reader end whose writer sent a farewell: committed messages can still be read. */
 static bool end_outlives(const struct rcmi_channel_end *end, const struct rcmi_link *link) {
     return rcmi_link_state(link) == RCMI_LINK_ENDED && !end->channel->is_writer &&
            atomic_load_explicit(&end->channel->state, memory_order_relaxed) == RCM_OK;

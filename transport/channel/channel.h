@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Channels between ranks: how their ends open, fail and close, and the memory that transports know.
- * The data operations are the transports'.
+ * Channels between ranks: how their ends open, fail and close, and registered memory. The data
+ * operations are the backends'.
  */
 #ifndef RCMI_CHANNEL_H
 #define RCMI_CHANNEL_H
@@ -9,14 +9,14 @@
 #include "../link/link.h"
 #include "../node.h"
 
-#define RCMI_PENDING_MAX 4096 /* channels a peer may open ahead of us */
-#define RCMI_PENDING_FDS 4    /* ... and times max_unidentified the descriptors of all those */
+#define RCMI_PENDING_MAX 4096 /* channels that a peer may open before us */
+#define RCMI_PENDING_FDS 4    /* times max_unidentified: descriptors of all pending channels */
 
-/* One reader of a channel; in a list of all at the link to that rank (of a reader end: the writer's
- * rank), for a node may have as many channels as there are ranks. */
+/* One reader of a channel. It is in the list of the link to that rank (for a reader end: the
+ * writer's rank), because a node may have as many channels as there are ranks. */
 struct rcmi_reader {
     struct rcmi_channel_end *end;
-    struct rcmi_reader *next, **at; /* at: what points to it; NULL: not in the list */
+    struct rcmi_reader *next, **at; /* at: the pointer to it; NULL: not in the list */
     int rank;
     bool acked, closed;
 };
@@ -25,24 +25,23 @@ struct rcmi_reader {
 struct rcmi_channel_end {
     struct rcmi_channel_end *next, *prev;
     struct rcmi_channel *channel;
-    uint32_t serial;    /* the writer's number for this incarnation, 0 before it is known */
-    bool inited;        /* the transport's init was called */
-    bool offered;       /* the peers know of this end by its serial */
+    uint32_t serial;    /* the writer's number for this open; 0: unknown yet */
+    bool inited;        /* the backend's init was called */
+    bool offered;       /* the peers have this end's serial number */
     bool closing;       /* writer: closed here, waits for the readers' CLOSE */
-    size_t slot_memory; /* counted at the node */
+    size_t slot_memory; /* counted in node->slot_memory */
     struct rcmi_error why;
     int nreaders;
-    int nup;                 /* writer: the links to so many, from the first on, have come up */
-    int nplanes;             /* of so many, the plane of the channel's kind is decided on */
-    enum rcmi_mem_kind kind; /* the planes that carry it, as far as that is known */
+    int nup;                 /* writer: the first nup readers' links have come up */
+    int nplanes;             /* writer: likewise, the plane of its kind is up or declined */
+    enum rcmi_mem_kind kind; /* of the planes that carry it, as far as decided */
     int nacked, nclosed;
-    struct rcmi_reader readers[]; /* of a reader end: one, the writer */
+    struct rcmi_reader readers[]; /* on a reader end: one, the writer */
 };
 
-/* ---- end_state.c, opening.c, channel.c
- * -------------------------------------------------------------------- */
+/* ---- end_state.c, opening.c, channel.c ------------------------------------------------------- */
 
-/* Of each node: link_above. */
+/* link_above of each node. */
 extern const struct rcmi_link_above rcmi_channels_for_links;
 /* See struct rcmi_link_above. */
 rcm_status rcmi_channel_on_open(struct rcmi_link *link, const uint8_t *body, size_t len,
@@ -54,16 +53,17 @@ void rcmi_channels_link_up(struct rcmi_link *link);
 void rcmi_channels_link_down(struct rcmi_link *link);
 void rcmi_channels_free(struct rcmi_node *node);
 
-/* opening.c: between rcmi_channel_open_* and ready. */
+/* opening.c: from rcmi_channel_open_* to ready. */
 void rcmi_opening_offer(struct rcmi_channel_end *end);
-/* Gives a newly opened reader end the pending OPEN that waits for it, if any. */
+/* Matches a newly opened reader end with its pending OPEN, if there is one. */
 void rcmi_opening_match(struct rcmi_channel_end *end);
 bool rcmi_opening_is_pending(const struct rcmi_link *link, uint64_t epoch, uint32_t id);
-/* The writer closed a channel that we never opened; false if there is none with this serial. */
+/* The writer closed a channel that is not open here: drops its pending OPEN. False: none has this
+ * serial. */
 bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial);
 void rcmi_opening_forget(struct rcmi_link *link);
 
-/* The open end of that name that is shared with the link's peer; NULL. */
+/* The open end of that name shared with the link's peer; NULL. */
 struct rcmi_channel_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
                                         bool is_writer);
 /* The link's peer as a reader of the offered writer end with that serial number; NULL. */
@@ -71,46 +71,45 @@ struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial
 static inline struct rcmi_channel_end *rcmi_end_of(const struct rcmi_channel *channel) {
     return channel->framework;
 }
-/* The channel fails for the reason in why. */
+/* Fails the channel with the reason in why. */
 void rcmi_end_fail(struct rcmi_channel_end *end, const struct rcmi_error *why);
 void rcmi_end_ready(struct rcmi_channel_end *end);
 
 /* ---- allocation.c, registration.c ------------------------------------------------------------ */
 
-/* Memory that the node handed out (a block), or that its user registered, and what each row
- * remembers of it. */
+/* Memory that the node allocated (a block) or that its user registered, with the state of each
+ * backend for it. */
 struct rcmi_registration {
     struct rcmi_mem mem;
     bool is_block;
     bool stays;                       /* a process that has ended may still read it */
-    const struct rcmi_domain *domain; /* of a block: that made it; NULL: plain, or a device's */
-    struct rcmi_device *device;       /* of a block: whose it is; NULL: it is host memory */
-    uint32_t uses;                    /* of the user's own: calls that registered it */
+    const struct rcmi_domain *domain; /* block: its backend's; NULL: plain or device memory */
+    struct rcmi_device *device;       /* block: its device; NULL: host memory */
+    uint32_t uses;                    /* user's memory: number of registrations */
     uint64_t identity;                /* of the memory when it was registered, see identity_get */
-    int ndomains;                     /* that have heard of it */
+    int ndomains;                     /* length of backends */
     struct {
         const struct rcmi_domain *domain;
         void *own;
-    } rows[RCMI_TRANSPORTS_MAX + 1];
+    } backends[RCMI_TRANSPORTS_MAX + 1];
 };
 
-/* Frees what is left, and registrations, before the domains go. */
+/* Frees all blocks and registrations that are left, before the domains end. */
 void rcmi_memory_end(struct rcmi_node *node);
-/* All rows hear of it, or of its end: peers are waited for until the deadline, no longer than
- * RINGCOMM_PEER_TIMEOUT. */
+/* Registers the memory with all backends, or ends that. _end waits for peers until the deadline, at
+ * most RINGCOMM_PEER_TIMEOUT. */
 rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registration *registration);
 void rcmi_registration_end(struct rcmi_node *node, struct rcmi_registration *registration,
                            rcmi_deadline deadline);
-/* From now on buffers are found in it. */
+/* Adds the registration to the table, so that buffers in it are found. */
 rcm_status rcmi_registration_add(struct rcmi_node *node, struct rcmi_registration *registration);
-/* Takes the block that starts at memory, or any registration, out of the table; NULL: there is
- * none. */
+/* Removes the block that starts at memory, or any registration, from the table; NULL: none. */
 struct rcmi_registration *rcmi_registration_take_block(struct rcmi_node *node, const void *memory);
 struct rcmi_registration *rcmi_registration_take_any(struct rcmi_node *node);
 
 /* ---- device_memory.c ------------------------------------------------------------------------- */
-/* RCM_ERR_TIMEOUT: the driver has not come back by the deadline. What it brings then is given back,
- * and what it was to take back is so. Another error: nothing was done. */
+/* RCM_ERR_TIMEOUT: the driver has not returned by the deadline. Memory allocated later is freed
+ * again; memory to be freed is freed later. Other errors: nothing was done. */
 rcm_status rcmi_device_memory_take(struct rcmi_device *device, size_t bytes, rcmi_deadline deadline,
                                    void **ret_memory);
 rcm_status rcmi_device_memory_give(struct rcmi_device *device, void *memory,

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of a device for a user, in time: drivers wait for work on the device before they give some
- * away, or take it back (cuMemAlloc may, cuMemFree does), and that work may never end. So another
- * thread calls the driver (lasting.h), and the wait for it has a deadline.
+ * Device memory for a user, with a deadline. Drivers wait for work on the device before they
+ * allocate (cuMemAlloc may) or free memory (cuMemFree does), and that work may never end. So
+ * another thread calls the driver (timed_call.h), and the wait for that thread has a deadline.
  */
 #include <stdlib.h>
 #include "channel.h"
-#include "lasting.h"
+#include "timed_call.h"
 #include "mem_kind.h"
 
 struct move {
-    struct rcmi_lasting call; /* first */
+    struct rcmi_timed_call call; /* first */
     const struct rcmi_mem_row *row;
-    struct rcmi_device *device; /* held until it is through */
+    struct rcmi_device *device; /* held until the call has ended */
     void *memory;
     size_t bytes;
 };
 
-static rcm_status move_alloc(struct rcmi_lasting *call) {
+static rcm_status move_alloc(struct rcmi_timed_call *call) {
     struct move *move = (struct move *)call;
     return move->row->alloc(move->device, move->bytes, &move->memory);
 }
 
-static void move_alloc_late(struct rcmi_lasting *call, rcm_status status) {
+static void move_alloc_late(struct rcmi_timed_call *call, rcm_status status) {
     const struct move *move = (struct move *)call;
     if (status == RCM_OK)
         move->row->free(move->device, move->memory);
     move->row->close(move->device);
 }
 
-static rcm_status move_free(struct rcmi_lasting *call) {
+static rcm_status move_free(struct rcmi_timed_call *call) {
     const struct move *move = (struct move *)call;
     move->row->free(move->device, move->memory);
     return RCM_OK;
 }
 
-static void move_free_late(struct rcmi_lasting *call, rcm_status status) {
+static void move_free_late(struct rcmi_timed_call *call, rcm_status status) {
     const struct move *move = (struct move *)call;
     (void)status;
     move->row->close(move->device);
@@ -53,7 +53,7 @@ static struct move *move_new(struct rcmi_device *device, size_t bytes, void *mem
     return move;
 }
 
-/* Of one that is still the caller's, whether its call was made or not. */
+/* Frees a move that the caller still owns, whether its call was made or not. */
 static void move_end(struct move *move) {
     move->row->close(move->device);
     free(move);
@@ -67,10 +67,10 @@ rcm_status rcmi_device_memory_take(struct rcmi_device *device, size_t bytes, rcm
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %zu bytes of a device", bytes);
     move->call.run = move_alloc;
     move->call.late = move_alloc_late;
-    if (!rcmi_lasting_run(&move->call, deadline, &status))
+    if (!rcmi_timed_call_run(&move->call, deadline, &status))
         return rcmi_fail(RCM_ERR_TIMEOUT, 0,
-                         "%zu bytes of %s were not there by the deadline: the driver waits, maybe "
-                         "for work on the device",
+                         "%zu bytes of %s were not allocated by the deadline: the driver waits, "
+                         "possibly for work on the device",
                          bytes, rcmi_mem_kind_row(RCMI_MEM_DEVICE)->label(device));
     *ret_memory = move->memory;
     move_end(move);
@@ -85,11 +85,11 @@ rcm_status rcmi_device_memory_give(struct rcmi_device *device, void *memory,
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to free memory of a device");
     move->call.run = move_free;
     move->call.late = move_free_late;
-    if (!rcmi_lasting_run(&move->call, deadline, &status))
+    if (!rcmi_timed_call_run(&move->call, deadline, &status))
         return rcmi_fail(
             RCM_ERR_TIMEOUT, 0,
-            "%p of %s was not free by the deadline: it will be once the driver returns, "
-            "which waits, maybe for work on the device",
+            "%p of %s was not freed by the deadline: it will be freed when the driver returns, "
+            "which waits, possibly for work on the device",
             memory, rcmi_mem_kind_row(RCMI_MEM_DEVICE)->label(device));
     move_end(move);
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The states of channel ends: opening, ready, failed; and how an end is found at its link. */
+/* States of channel ends: opening, ready, failed; and finding an end at its link. */
 #include "channel.h"
 
 void rcmi_end_ready(struct rcmi_channel_end *end) {
@@ -11,7 +11,7 @@ void rcmi_end_ready(struct rcmi_channel_end *end) {
         rcmi_node_ring(end->channel->node);
 }
 
-/* Several threads may find reasons; the first counts. */
+/* Several threads may report a failure; the first reason is kept. */
 static bool end_take_reason(struct rcmi_channel_end *end, const struct rcmi_error *why) {
     struct rcmi_channel *channel = end->channel;
     pthread_mutex_lock(&channel->node->lock);
@@ -58,11 +58,11 @@ bool rcmi_channel_peer_left(const struct rcmi_channel *channel) {
 
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
     rcm_status state = rcmi_channel_state(channel);
-    /* Ready since the caller looked: the operation was not done all the same. */
+    /* It became ready after the caller checked; the operation was not done anyway. */
     return state == RCM_OK ? RCM_AGAIN : state;
 }
 
-/* What a pair of ranks shares does not grow with their number: their link has a list. */
+/* Channels shared by a pair of ranks do not grow with the number of ranks, so a list suffices. */
 struct rcmi_channel_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
                                         bool is_writer) {
     for (const struct rcmi_reader *reader = link->readers; reader; reader = reader->next) {

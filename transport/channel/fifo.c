@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a queue of fifo.h does rarely: look at all counters, report what cannot be. */
+/* Rare operations of the queue of fifo.h: checking all counters, reporting invalid values. */
 #include "fifo.h"
 
 #include <inttypes.h>
 
-/* What a reader of slots says it has done, if it can be. */
+/* Reads and checks a reader's counter. */
 static uint64_t look(struct rcmi_fifo_writer *w, _Atomic uint64_t *counter, uint64_t at_least,
                      uint64_t at_most) {
     /* Pairs with the release stores in rcmi_fifo_release. */
@@ -13,8 +13,8 @@ static uint64_t look(struct rcmi_fifo_writer *w, _Atomic uint64_t *counter, uint
     return count;
 }
 
-/* The smallest counters say how far the writer may go. A counter that is out of bounds stays an
- * error: it is not known any more which slots are free. */
+/* The slowest reader's counters limit the writer. An invalid counter is a permanent error, because
+ * it is unknown which slots are free. */
 rcm_status rcmi_fifo_refresh(struct rcmi_fifo_writer *w) {
     uint64_t taken = w->produced, emptied = w->filled;
     for (int r = 0; r < w->shape.nreaders && !w->broken; r++) {
@@ -25,8 +25,8 @@ rcm_status rcmi_fifo_refresh(struct rcmi_fifo_writer *w) {
     }
     if (w->broken)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                         "a reader of shared slots says that it read more than was written, or "
-                         "less than it said before");
+                         "a reader of shared slots has an invalid counter: more messages than were "
+                         "written, or fewer than before");
     w->taken = taken;
     w->room = emptied + w->shape.slots;
     w->limit = w->filled == w->room ? w->produced : taken + w->shape.nheaders;

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue of messages in memory that a writer and its readers share: headers and slots, each used
- * in turns as a ring buffer. For the transports that have such memory: shm and cuda_ipc (another
- * process's) and self (the heap).
+ * A queue of messages in memory shared by a writer and its readers: headers and slots, each a ring
+ * buffer. Used by the backends with such memory: shm and cuda_ipc (another process's) and self (the
+ * heap).
  *
- *   readers x 2 lines   how much that reader has given back; its own
+ *   readers x 2 lines   how much each reader has released; written by it
  *   headers x 2 lines   {seq, meta, len, inline bytes}
  *   slots x stride      payloads
- *   slots x line        memory that the reader posted, written by it; only with one reader
- *   line                which channel the writer has open here; likewise
+ *   slots x line        memory posted by the reader, written by it; only with one reader
+ *   line                which channel the writer has open here; only with one reader
  *   4 lines             the get request: what is got, and which side copies which piece; likewise
  *
- * seq is the number of the message in the header, from 1, and the last thing written: its release
- * store publishes the rest of the header and the payload. Messages of up to RCMI_FIFO_INLINE bytes
- * travel in the header, most of them in its first line, so that only that one moves, and use no
- * slot; there are 64 headers for them, or as many as slots. All others use the slots in turns, also
- * those whose payload lies elsewhere. The writer hands out the next slot, because it does not know
- * the length before commit, and copies such few bytes into the header then: the slot's lines never
- * leave its cache. After a message it prefetches the lines of the next one, which the reader still
- * has, for writing. Processors that fetch lines in pairs exist, so a header is a pair of its own.
- * The stride is an odd number of lines, so that slots do not fall on each other in caches. No side
- * writes what another one writes, but a reader its answer into a slot before it gives that back,
- * and both the word by which they take pieces of a vector.
+ * seq is the number of the message in the header, from 1, and is written last: its release store
+ * publishes the rest of the header and the payload. Messages of up to RCMI_FIFO_INLINE bytes travel
+ * in the header and use no slot; most of them fit its first line, so that only one line moves.
+ * There are 64 headers, or as many as slots if that is more. All other messages use the slots in
+ * turn, even if their payload is elsewhere.
  *
- * What is read from the other side is read once and checked.
+ * The writer returns the next slot from reserve, because it does not know the length before commit;
+ * commit then copies a small message into the header, and the slot's lines stay in the writer's
+ * cache. After a message the writer prefetches the lines of the next one, which the reader still
+ * has, for writing. A header is an aligned pair of lines, because some CPUs fetch lines in pairs.
+ * The stride is an odd number of lines, so that slots do not collide in caches.
+ *
+ * Each word is written by one side only. Exceptions: a reader's answer in a slot before it releases
+ * it, and the word by which both sides claim pieces of a vector. Values from the other side are
+ * read once and checked.
  */
 #ifndef RCMI_FIFO_H
 #define RCMI_FIFO_H
@@ -38,61 +40,61 @@
 #include "prefetch.h"
 #include "transport.h"
 
-#define RCMI_FIFO_FIRST   40 /* bytes that fit the first line of a header, or a posted location */
+#define RCMI_FIFO_FIRST   40 /* bytes in the first line of a header, or of a posted location */
 #define RCMI_FIFO_INLINE  (RCMI_FIFO_FIRST + RCMI_LINE)
 #define RCMI_FIFO_PAIR    (2 * RCMI_LINE)
 #define RCMI_FIFO_HEADERS 64 /* at least */
-/* The next message is likely to be as long as this one: its lines of the slot are prefetched.
- * Not from here on: pieces of large messages follow so fast that the reader still reads that slot.
- * Nor where they are written by the string instruction (cpu.h). */
+/* The next message is probably as long as this one, so its slot's lines are prefetched. Not from
+ * this size on: pieces of large messages follow so fast that the reader still reads that slot. Nor
+ * if slots are written by the string instruction (cpu.h). */
 #define RCMI_FIFO_AHEAD ((size_t)16 << 10)
 _Static_assert(RCMI_FIFO_INLINE <= 2 * RCMI_LINE && RCMI_FIFO_INLINE <= RCMI_TINY,
-               "a message of more uses a slot");
+               "longer messages use a slot");
 
 struct rcmi_fifo_header {
     /* Release store in rcmi_fifo_publish pairs with the acquire load in rcmi_fifo_peek. */
     _Alignas(RCMI_LINE) _Atomic uint64_t seq;
     uint64_t meta;
     uint64_t len;
-    uint8_t bytes[RCMI_FIFO_INLINE]; /* or, with a bit of RCMI_FIFO_FLAGS in len, where the payload
-                                        is */
+    uint8_t bytes[RCMI_FIFO_INLINE]; /* the payload or, with a bit of RCMI_FIFO_FLAGS in len, its
+                                        location */
 };
 _Static_assert(sizeof(struct rcmi_fifo_header) == RCMI_FIFO_PAIR, "a header is two lines");
 
-/* In len: the payload lies in memory of the writer's that the reader maps; where the reader posted
- * memory; or in memory of the writer's that is to be got. */
+/* Flags in len. MAPPED: the payload is in the writer's memory, which the reader maps. PUT: in
+ * memory that the reader posted. GET: in the writer's memory, to be got. */
 #define RCMI_FIFO_MAPPED ((uint64_t)1 << 63)
 #define RCMI_FIFO_PUT    ((uint64_t)1 << 62)
 #define RCMI_FIFO_GET    ((uint64_t)1 << 61)
 #define RCMI_FIFO_FLAGS  (RCMI_FIFO_MAPPED | RCMI_FIFO_PUT | RCMI_FIFO_GET)
 
-/* Posted memory: message seq, of up to cap bytes, may be written to a location that the transport
- * knows how to describe. */
+/* Posted memory: message seq, of up to cap bytes, may be written to the location, whose format is
+ * defined by the backend. */
 struct rcmi_fifo_posted {
     /* Release store by the reader, 0 first when it changes; acquire load by the writer. */
     _Alignas(RCMI_LINE) _Atomic uint64_t seq;
     uint64_t cap;
     uint8_t location[RCMI_FIFO_FIRST];
 };
-_Static_assert(sizeof(struct rcmi_fifo_posted) == RCMI_LINE, "it is one line");
+_Static_assert(sizeof(struct rcmi_fifo_posted) == RCMI_LINE, "a posted receive is one line");
 
-/* A get, of which shm/get.c has the picture. Words of the reader's: release stores, the number
- * last; acquire loads. */
+/* The words of a get, see shm/get.c. The reader's words: release stores, the number last; acquire
+ * loads. */
 struct rcmi_fifo_request {
     _Alignas(RCMI_LINE) _Atomic uint64_t number; /* of the get, from 1 */
     _Atomic uint64_t dest, from, len, permit;
-    _Alignas(RCMI_LINE) _Atomic uint64_t claims; /* of both */
-    /* The writer's; the same. */
+    _Alignas(RCMI_LINE) _Atomic uint64_t claims; /* written by both */
+    /* Written by the writer, with the same memory order. */
     _Alignas(RCMI_LINE) _Atomic uint64_t helped;
     _Atomic uint64_t bounced;
-    _Alignas(RCMI_LINE) _Atomic uint64_t wanted; /* the reader's */
+    _Alignas(RCMI_LINE) _Atomic uint64_t wanted; /* written by the reader */
 };
 
 struct rcmi_fifo_shape {
-    size_t slot_bytes, longest_mapped; /* the longest payload in a slot, and of RCMI_FIFO_MAPPED */
+    size_t slot_bytes, longest_mapped; /* longest payload in a slot, and with RCMI_FIFO_MAPPED */
     size_t stride, total;
-    size_t headers, payloads;     /* where they begin */
-    size_t posted, open, request; /* 0: there are none */
+    size_t headers, payloads;     /* offsets */
+    size_t posted, open, request; /* offsets; 0: not present */
     uint32_t nheaders;            /* a power of two */
     uint32_t slots;
     int nreaders;
@@ -100,7 +102,7 @@ struct rcmi_fifo_shape {
 
 static inline struct rcmi_fifo_shape rcmi_fifo_shape(size_t slot_bytes, uint32_t slots,
                                                      int nreaders) {
-    /* Two at least: commit copies as many bytes as fit a header. */
+    /* At least two lines: commit copies up to RCMI_FIFO_INLINE bytes from the slot. */
     const size_t lines = 1 + (slot_bytes + RCMI_LINE - 1) / RCMI_LINE;
     struct rcmi_fifo_shape shape = {
         .slot_bytes = slot_bytes,
@@ -126,7 +128,7 @@ static inline struct rcmi_fifo_shape rcmi_fifo_shape(size_t slot_bytes, uint32_t
     return shape;
 }
 
-/* Of the message with this number. NULL if there are several readers. */
+/* The posted receive for the message with this number. NULL if there are several readers. */
 static inline struct rcmi_fifo_posted *
 rcmi_fifo_posted(void *base, const struct rcmi_fifo_shape *shape, uint64_t number) {
     struct rcmi_fifo_posted *first = (struct rcmi_fifo_posted *)((uint8_t *)base + shape->posted);
@@ -144,19 +146,19 @@ static inline void *rcmi_fifo_slot(void *base, const struct rcmi_fifo_shape *sha
     return (uint8_t *)base + shape->payloads + i * shape->stride;
 }
 
-/* How long a message with these flags in its header may be. */
+/* The maximum length of a message with these flags in its header. */
 static inline size_t rcmi_fifo_longest(const struct rcmi_fifo_shape *shape, uint64_t len) {
     if (len & RCMI_FIFO_GET)
         return RCMI_GET_MAX;
     return len & RCMI_FIFO_MAPPED ? shape->longest_mapped : shape->slot_bytes;
 }
 
-/* Does a message with this in its header use a slot? */
+/* Does a message with this len in its header use a slot? */
 static inline bool rcmi_fifo_fills(uint64_t len) {
     return len > RCMI_FIFO_INLINE;
 }
 
-/* What a reader has given back: messages, and behind that how many of them had used a slot. */
+/* A reader's counters: messages released, and after it (_emptied) how many of them used a slot. */
 static inline _Atomic uint64_t *rcmi_fifo_counter(void *base, int reader) {
     return (_Atomic uint64_t *)((uint8_t *)base + (size_t)reader * RCMI_FIFO_PAIR);
 }
@@ -164,8 +166,8 @@ static inline _Atomic uint64_t *rcmi_fifo_emptied(void *base, int reader) {
     return rcmi_fifo_counter(base, reader) + 1;
 }
 
-/* A number that the writer gave the channel, as long as its end is open, else 0. NULL if there are
- * several readers. */
+/* The writer's number for the channel while its end is open, else 0. NULL if there are several
+ * readers. */
 static inline _Atomic uint64_t *rcmi_fifo_open(void *base, const struct rcmi_fifo_shape *shape) {
     return shape->open ? (_Atomic uint64_t *)((uint8_t *)base + shape->open) : NULL;
 }
@@ -176,7 +178,7 @@ static inline struct rcmi_fifo_request *rcmi_fifo_request(void *base,
     return shape->request ? (struct rcmi_fifo_request *)((uint8_t *)base + shape->request) : NULL;
 }
 
-/* Makes fresh what may have been used before. */
+/* Initialises memory that may have been used before. */
 static inline void rcmi_fifo_clear(void *base, const struct rcmi_fifo_shape *shape) {
     for (int r = 0; r < shape->nreaders; r++) {
         atomic_store_explicit(rcmi_fifo_counter(base, r), 0, memory_order_relaxed);
@@ -196,7 +198,7 @@ static inline void rcmi_fifo_clear(void *base, const struct rcmi_fifo_shape *sha
         atomic_store_explicit(&request->bounced, 0, memory_order_relaxed);
         atomic_store_explicit(&request->wanted, 0, memory_order_relaxed);
     }
-    /* Readers learn of the queue through a system call or a lock after this. */
+    /* Readers get the queue's location through a system call or a lock after this. */
     atomic_thread_fence(memory_order_release);
 }
 
@@ -204,14 +206,14 @@ static inline void rcmi_fifo_clear(void *base, const struct rcmi_fifo_shape *sha
 
 struct rcmi_fifo_writer {
     struct rcmi_fifo_header *header; /* of the next message */
-    void *slot;                      /* the next one */
+    void *slot;                      /* the next slot */
     uint64_t produced;
-    uint64_t limit;  /* produced may reach it without a look at the counters */
-    uint64_t filled; /* slots, so far */
+    uint64_t limit;  /* produced may reach it without checking the counters */
+    uint64_t filled; /* slots used so far */
     uint64_t room;   /* filled may reach it */
-    uint64_t taken;  /* messages, by the last look */
+    uint64_t taken;  /* messages released by all readers, at the last check */
     size_t ahead;    /* longer messages are not prefetched */
-    uint32_t index;  /* of slot */
+    uint32_t index;  /* index of slot */
     bool broken;
     void *base;
     struct rcmi_fifo_shape shape;
@@ -229,10 +231,10 @@ static inline void rcmi_fifo_writer_init(struct rcmi_fifo_writer *w, void *base,
                                    .shape = *shape};
 }
 
-/* Looks at the counters. Not inlined, rarely called: in fifo.c. */
+/* Checks the counters. Not inlined because it is rarely called: in fifo.c. */
 rcm_status rcmi_fifo_refresh(struct rcmi_fifo_writer *w);
 
-/* Has that reader given back the first `number` messages; have all? In fifo.c. */
+/* Has that reader released the first `number` messages; have all readers? In fifo.c. */
 bool rcmi_fifo_taken_by(const struct rcmi_fifo_writer *w, int reader, uint64_t number);
 bool rcmi_fifo_taken(const struct rcmi_fifo_writer *w, uint64_t number);
 
@@ -268,7 +270,7 @@ static inline void rcmi_fifo_publish(struct rcmi_fifo_writer *w, uint64_t len, u
 }
 
 static inline void rcmi_fifo_commit(struct rcmi_fifo_writer *w, size_t len, uint64_t meta) {
-    if (len <= 8) /* most often, and not worth a call */
+    if (len <= 8) /* the most frequent case, without a call of memcpy */
         memcpy(w->header->bytes, w->slot, 8);
     else if (len <= RCMI_FIFO_FIRST)
         memcpy(w->header->bytes, w->slot, RCMI_FIFO_FIRST);
@@ -281,12 +283,12 @@ static inline void rcmi_fifo_commit(struct rcmi_fifo_writer *w, size_t len, uint
 
 struct rcmi_fifo_reader {
     struct rcmi_fifo_header *header; /* of the next message */
-    void *slot;                      /* the next one to be read, if the message uses one */
+    void *slot;                      /* the next slot, if the message uses one */
     uint64_t consumed;
-    uint64_t len; /* of the last message, as its header said when it was read */
+    uint64_t len; /* of the last message, as read once from its header */
     _Atomic uint64_t *counter;
-    uint64_t emptied; /* slots */
-    uint32_t index;   /* of slot */
+    uint64_t emptied; /* slots released */
+    uint32_t index;   /* index of slot */
     void *base;
     struct rcmi_fifo_shape shape;
 };
@@ -300,16 +302,16 @@ static inline void rcmi_fifo_reader_init(struct rcmi_fifo_reader *r, void *base,
                                    .shape = *shape};
 }
 
-/* A seq or a length that cannot be. In fifo.c. */
+/* Reports an invalid seq or length. In fifo.c. */
 rcm_status rcmi_fifo_broken(const struct rcmi_fifo_reader *r, uint64_t seq, uint64_t len);
 
-/* Is, or was, the last message in its slot? */
+/* Is or was the payload of the last message in its slot? */
 static inline bool rcmi_fifo_in_slot(const struct rcmi_fifo_reader *r) {
     return rcmi_fifo_fills(r->len) && !(r->len & RCMI_FIFO_FLAGS);
 }
 
-/* If the next message is like the last one its second line is fetched beside the first one. Else
- * that line had better stay in the writer's cache. */
+/* Prefetches the lines that a message like the last one would use. A header's second line is not
+ * prefetched otherwise, so that it stays in the writer's cache. */
 static inline void rcmi_fifo_prefetch(const struct rcmi_fifo_reader *r) {
     if (rcmi_fifo_in_slot(r))
         __builtin_prefetch(r->slot);
@@ -317,10 +319,10 @@ static inline void rcmi_fifo_prefetch(const struct rcmi_fifo_reader *r) {
         __builtin_prefetch((const uint8_t *)r->header + RCMI_LINE);
 }
 
-/* Is there a message that was not released? Any thread, beside the one that reads. In fifo.c. */
+/* Is there an unreleased message? Any thread, concurrently with the reading one. In fifo.c. */
 bool rcmi_fifo_unread(const struct rcmi_fifo_reader *r);
 
-/* RCM_AGAIN, or what the next message's header says. *ret_len may have bits of RCMI_FIFO_FLAGS. */
+/* RCM_AGAIN, or the next message's len, which may have bits of RCMI_FIFO_FLAGS. */
 static inline rcm_status rcmi_fifo_peek(struct rcmi_fifo_reader *r, uint64_t *ret_len) {
     const struct rcmi_fifo_header *header = r->header;
     /* Pairs with the release store in rcmi_fifo_publish. */
@@ -329,9 +331,9 @@ static inline rcm_status rcmi_fifo_peek(struct rcmi_fifo_reader *r, uint64_t *re
         rcmi_fifo_prefetch(r);
         return seq > r->consumed ? rcmi_fifo_broken(r, seq, 0) : RCM_AGAIN;
     }
-    /* Once: the other side may change it. */
+    /* Read once: the other side may change it. */
     uint64_t len = *(const volatile uint64_t *)&header->len;
-    /* With a flag it is more, too. */
+    /* With flags it is above slot_bytes, too. */
     if (len > r->shape.slot_bytes && (len & ~RCMI_FIFO_FLAGS) > rcmi_fifo_longest(&r->shape, len))
         return rcmi_fifo_broken(r, seq, len);
     r->len = len;
@@ -347,11 +349,11 @@ static inline void rcmi_fifo_release(struct rcmi_fifo_reader *r) {
     if (rcmi_fifo_fills(r->len)) {
         r->index = r->index + 1 == r->shape.slots ? 0 : r->index + 1;
         r->slot = rcmi_fifo_slot(r->base, &r->shape, r->index);
-        /* As the next one. */
+        /* Release order, like the next store. */
         atomic_store_explicit(r->counter + 1, ++r->emptied, memory_order_release);
     }
     r->consumed++;
-    /* Pairs with the acquire load in rcmi_fifo_refresh: our reads are over. */
+    /* Pairs with the acquire load in rcmi_fifo_refresh: our reads are complete. */
     atomic_store_explicit(r->counter, r->consumed, memory_order_release);
     r->header = rcmi_fifo_header(r->base, &r->shape, r->consumed);
 }

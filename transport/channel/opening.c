@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the ends of a channel find each other, over the control streams. When all links are up, and
- * their planes of the channel's kind of memory up or declined, the writer chooses which planes
- * carry it, and sends an OPEN to each reader, with what their transport offers; it waits there
- * (`pending`) until the reader opens too. The reader answers with an ACK, and is ready; the writer
- * is when all have answered. An ACK may also say why not, and then both ends fail.
+ * Opening: the ends of a channel find each other over the control streams. The writer waits until
+ * all links are up and their planes of the channel's kind of memory are up or declined. Then it
+ * chooses the planes and sends an OPEN to each reader, with the backend's offer. The OPEN waits
+ * there (`pending`) until the reader opens too. The reader answers with an ACK and is ready; the
+ * writer is ready when all readers have answered. An ACK may instead contain an error, and then
+ * both ends fail.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,20 +24,20 @@ _Static_assert(sizeof(struct open_frame) == 40, "no padding on the wire");
 struct ack_frame {
     uint32_t serial;
     int32_t status;
-    /* The answer's bytes follow, or a sentence. */
+    /* The answer's bytes follow, or the error text. */
 };
 
 struct rcmi_pending {
     struct rcmi_pending *next;
     struct open_frame open;
     struct rcmi_blob blob;
-    int nfds; /* that came */
+    int nfds; /* descriptors received */
 };
 
 /* ---- The writer ------------------------------------------------------------------------------ */
 
-/* Why a link is not over a Unix socket, as far as this side knows, to follow its transport's
- * name. */
+/* Why the link does not use a Unix socket, as far as this side knows. Follows the transport's name
+ * in the text. */
 static void explain_detour(const struct rcmi_link *link, char *text, size_t cap) {
     text[0] = '\0';
     if (link->same_host)
@@ -52,7 +53,7 @@ static const struct rcmi_domain *host_domain(const struct rcmi_link *link) {
     return link->planes[RCMI_MEM_HOST].domain;
 }
 
-/* Why a link that is up cannot carry the end, as words that follow "rank 3"; NULL. */
+/* Why a link that is up cannot carry the end; the text follows "rank 3". NULL: it can. */
 static const char *reader_fault(const struct rcmi_channel_end *end, const struct rcmi_link *link) {
     const struct rcmi_link *first = rcmi_node_link(link->node, end->readers[0].rank);
     if (host_domain(link) != host_domain(first))
@@ -73,8 +74,8 @@ static void end_fail_by(struct rcmi_channel_end *end, const struct rcmi_link *li
     rcmi_end_fail(end, rcmi_last_error());
 }
 
-/* Are all links up? Fails the end if they cannot carry it. What was up once is not looked at again:
- * a link that goes down fails its ends. */
+/* Are all links up? Fails the end if they cannot carry it. A link that was up is not checked again,
+ * because a link that goes down fails its ends. */
 static bool links_are_up(struct rcmi_channel_end *end) {
     for (; end->nup < end->nreaders; end->nup++) {
         const struct rcmi_link *link =
@@ -90,9 +91,9 @@ static bool links_are_up(struct rcmi_channel_end *end) {
     return true;
 }
 
-/* Which planes carry it? False while that is not known: those of its kind, if they are up and of
- * one transport for all readers; else the host's. What was up once is not looked at again here,
- * too. */
+/* Chooses the planes. False: not decided yet. The planes of its kind are used if they are up and
+ * have one transport for all readers, else the host planes. Planes that were up are not checked
+ * again here, either. */
 static bool planes_are_decided(struct rcmi_channel_end *end) {
     const struct rcmi_node *node = end->channel->node;
     const struct rcmi_plane *first = &rcmi_node_link(node, end->readers[0].rank)->planes[end->kind];
@@ -115,8 +116,8 @@ static size_t slot_bytes_of(const struct rcmi_channel *channel,
     return channel->node->config.slot_bytes * (bulk > device ? bulk : device);
 }
 
-/* Readers of a same-host transport map the writer's, and what bulk slots have more is seldom
- * touched; but where it is pinned. */
+/* Readers of a same-host transport map the writer's slots. The extra size of bulk slots is rarely
+ * touched, so it is counted only if slots are pinned. */
 static size_t slot_memory_of(const struct rcmi_channel *channel,
                              const struct rcmi_transport *transport) {
     if (transport->same_host && !channel->is_writer)
@@ -125,7 +126,7 @@ static size_t slot_memory_of(const struct rcmi_channel *channel,
                                                      : channel->node->config.slot_bytes);
 }
 
-/* The transport's from here on. Counts the memory of the end's slots. */
+/* Sets the channel's transport, and counts the memory of the end's slots. */
 static rcm_status end_begin(struct rcmi_channel_end *end, const struct rcmi_domain *domain) {
     const struct rcmi_transport *transport = domain->transport;
     struct rcmi_channel *channel = end->channel;
@@ -133,13 +134,13 @@ static rcm_status end_begin(struct rcmi_channel_end *end, const struct rcmi_doma
     const size_t bytes = slot_memory_of(channel, transport);
     if (bytes > node->slot_memory_max - node->slot_memory)
         return rcmi_fail(RCM_ERR_RESOURCE, 0,
-                         "the slots of all channels have %zu bytes, those of one more would have "
-                         "%zu, and RINGCOMM_SLOT_MEMORY allows %zu",
+                         "the slots of all channels use %zu bytes, one more channel needs %zu, and "
+                         "RINGCOMM_SLOT_MEMORY allows %zu",
                          node->slot_memory, bytes, node->slot_memory_max);
     node->slot_memory += bytes;
     end->slot_memory = bytes;
     channel->transport = transport;
-    channel->row = domain->number;
+    channel->transport_number = domain->number;
     end->inited = true;
     return RCM_OK;
 }
@@ -161,7 +162,7 @@ static rcm_status writer_init(struct rcmi_channel_end *end) {
     return status;
 }
 
-/* The OPEN for reader number r. */
+/* Makes the OPEN for reader number r. */
 static rcm_status writer_open_frame(struct rcmi_channel_end *end, int r,
                                     struct rcmi_frame **ret_frame) {
     const struct rcmi_channel *channel = end->channel;
@@ -223,7 +224,7 @@ void rcmi_channels_link_up(struct rcmi_link *link) {
             rcmi_opening_offer(reader->end);
 }
 
-/* The reader says why it cannot. */
+/* The reader's ACK contains an error. */
 static void writer_refused(struct rcmi_channel_end *end, const struct rcmi_link *link, int status,
                            const uint8_t *text, size_t len) {
     char sentence[RCMI_BLOB_MAX + 1];
@@ -242,7 +243,7 @@ rcm_status rcmi_channel_on_ack(struct rcmi_link *link, const uint8_t *body, size
         memcpy(&ack, body, sizeof ack);
     struct rcmi_reader *reader = rcmi_reader_of(link, ack.serial);
     if (!reader || reader->acked || reader->closed)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it answered channel %u, which it was not asked",
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it answered channel %u, which awaits no answer",
                          ack.serial);
     struct rcmi_channel_end *end = reader->end;
     reader->acked = true;
@@ -309,7 +310,7 @@ static struct rcmi_frame *ack_frame(uint32_t serial, rcm_status status,
     return frame;
 }
 
-/* Both sides have opened. */
+/* Both sides have opened: accepts the offer and sends the ACK. */
 static void reader_accept(struct rcmi_channel_end *end, struct rcmi_link *link,
                           struct rcmi_pending *pending) {
     struct rcmi_blob answer = {.len = 0};
@@ -364,7 +365,7 @@ void rcmi_opening_match(struct rcmi_channel_end *end) {
     if (!*at)
         return;
     reader_accept(end, link, *at);
-    /* The link may be lost by now, and have forgotten it. */
+    /* The link may have been lost meanwhile, which frees the pending OPEN. */
     at = pending_find(link, end->channel->epoch, end->channel->id);
     if (*at && (*at)->open.serial == end->serial)
         pending_free(link, at);
@@ -380,7 +381,7 @@ bool rcmi_opening_withdraw(struct rcmi_link *link, uint32_t serial) {
     return true;
 }
 
-/* The writer's plane is up there, so it is here. */
+/* Is the frame's plane valid? A plane that is up at the writer is up here. */
 static bool plane_is_right(const struct rcmi_link *link, const struct open_frame *open) {
     if (open->plane == RCMI_MEM_HOST)
         return true;
@@ -420,7 +421,7 @@ static rcm_status pending_new(const struct rcmi_link *link, const uint8_t *body,
     pending->blob = *blob;
     pending->blob.len = len - sizeof open;
     memcpy(pending->blob.bytes, body + sizeof open, pending->blob.len);
-    blob->nfds = 0; /* ours now */
+    blob->nfds = 0; /* owned by pending now */
     *ret_pending = pending;
     return RCM_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Free ranges: see ranges.h. */
+/* First-fit allocation of ranges: see ranges.h. */
 #include "ranges.h"
 #include <stdlib.h>
 

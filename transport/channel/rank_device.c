@@ -7,12 +7,12 @@
 #include "device.h"
 #include "error.h"
 #include "fence.h"
-#include "lasting.h"
+#include "timed_call.h"
 #include "mem_kind.h"
 #include "thread.h"
 #include "transport.h"
 
-/* Not chosen by the rank's number, when it is needed. */
+/* Is the device named in the settings, instead of chosen by local rank when needed? */
 static bool is_named(const char *name) {
     return *name && strcasecmp(name, "auto") != 0 && strcasecmp(name, "none") != 0;
 }
@@ -44,15 +44,15 @@ rcm_status rcmi_device_look(bool wanted) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The driver may last: it is loaded, and sets the device up, on another thread. */
+/* The driver may take long, so it is loaded and opens the device on another thread. */
 struct opening {
-    struct rcmi_lasting call; /* first */
+    struct rcmi_timed_call call; /* first */
     char *name;
     int local_rank;
     struct rcmi_device *device;
 };
 
-static rcm_status opening_run(struct rcmi_lasting *call) {
+static rcm_status opening_run(struct rcmi_timed_call *call) {
     struct opening *opening = (struct opening *)call;
     const rcm_status status = rcmi_device_look(true);
     return status == RCM_OK ? rcmi_mem_kind_row(RCMI_MEM_DEVICE)
@@ -60,7 +60,7 @@ static rcm_status opening_run(struct rcmi_lasting *call) {
                             : status;
 }
 
-static void opening_late(struct rcmi_lasting *call, rcm_status status) {
+static void opening_late(struct rcmi_timed_call *call, rcm_status status) {
     struct opening *opening = (struct opening *)call;
     if (status == RCM_OK)
         rcmi_mem_kind_row(RCMI_MEM_DEVICE)->close(opening->device);
@@ -85,11 +85,11 @@ static struct opening *opening_new(const struct rcmi_rank_device *own) {
 static rcm_status device_is_late(const char *name) {
     return rcmi_fail(RCM_ERR_TIMEOUT, 0,
                      "the device of this rank ('%s', RINGCOMM_DEVICE) was not open by the "
-                     "deadline: the driver has not come back",
+                     "deadline: the driver has not returned",
                      name);
 }
 
-/* By one thread at a time. */
+/* Called by one thread at a time. */
 static rcm_status device_open(const struct rcmi_rank_device *own, rcmi_deadline deadline,
                               struct rcmi_device **ret_device) {
     rcm_status status;
@@ -99,7 +99,7 @@ static rcm_status device_open(const struct rcmi_rank_device *own, rcmi_deadline 
     struct opening *opening = opening_new(own);
     if (!opening)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to open a device");
-    if (!rcmi_lasting_run(&opening->call, deadline, &status))
+    if (!rcmi_timed_call_run(&opening->call, deadline, &status))
         return device_is_late(own->name);
     *ret_device = opening->device;
     free(opening->name);
@@ -107,7 +107,7 @@ static rcm_status device_open(const struct rcmi_rank_device *own, rcmi_deadline 
     return status;
 }
 
-/* True: this thread is to open it. Under the lock. */
+/* True: this thread must open it. Under the lock. */
 static bool opening_is_mine(struct rcmi_rank_device *own, rcmi_deadline deadline) {
     while (own->opening && rcmi_condition_wait(&own->changed, &own->lock, deadline))
         ;
@@ -132,23 +132,23 @@ rcm_status rcmi_rank_device_open(struct rcmi_rank_device *own, rcmi_deadline dea
     if (!mine)
         return there ? RCM_OK : device_is_late(own->name);
     const rcm_status status = device_open(own, deadline, &device);
-    /* Before other threads find it open: they give the node memory of it then. */
+    /* Before other threads see it as open, because they then register its memory with the node. */
     if (status == RCM_OK && own->node)
         rcmi_node_use_device(own->node, device);
     opening_ends(own, status == RCM_OK ? device : NULL);
     return status;
 }
 
-/* ---- Where it is ----------------------------------------------------------------------------- */
+/* ---- Location -------------------------------------------------------------------------------- */
 
-/* That lasts, too. */
+/* Locating a device may take long, too. */
 struct locating {
-    struct rcmi_lasting call; /* first */
+    struct rcmi_timed_call call; /* first */
     char *name;
     char address[RCMI_PCI_ADDRESS];
 };
 
-static rcm_status locating_run(struct rcmi_lasting *call) {
+static rcm_status locating_run(struct rcmi_timed_call *call) {
     struct locating *locating = (struct locating *)call;
     const rcm_status status = rcmi_device_look(true);
     return status == RCM_OK
@@ -156,7 +156,7 @@ static rcm_status locating_run(struct rcmi_lasting *call) {
                : status;
 }
 
-static void locating_late(struct rcmi_lasting *call, rcm_status status) {
+static void locating_late(struct rcmi_timed_call *call, rcm_status status) {
     (void)status;
     free(((struct locating *)call)->name);
 }
@@ -177,7 +177,7 @@ rcm_status rcmi_rank_device_locate(const char *name, rcmi_deadline deadline,
     locating->call.run = locating_run;
     locating->call.late = locating_late;
     locating->name = own;
-    if (!rcmi_lasting_run(&locating->call, deadline, &status))
+    if (!rcmi_timed_call_run(&locating->call, deadline, &status))
         return device_is_late(name);
     memcpy(ret_address, locating->address, RCMI_PCI_ADDRESS);
     free(own);
@@ -185,7 +185,7 @@ rcm_status rcmi_rank_device_locate(const char *name, rcmi_deadline deadline,
     return status;
 }
 
-/* ---- At the beginning ------------------------------------------------------------------------ */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 rcm_status rcmi_rank_device_begin(struct rcmi_rank_device *own, int local_rank,
                                   rcmi_deadline deadline) {
@@ -210,7 +210,7 @@ static rcm_status device_check(const struct rcmi_rank_device *own, const struct 
                      mem->bytes, mem->device, row->label(own->device));
 }
 
-/* Host memory has no stream: what is enqueued on one would not be waited for. */
+/* Host memory has no stream: the call would not wait for work that is enqueued on one. */
 static rcm_status stream_of_host(struct rcmi_stream stream, const struct rcmi_mem *mem) {
     if (!stream.stream || mem->len == 0)
         return RCM_OK;

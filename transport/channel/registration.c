@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a node's transports know of memory that is used again and again: of what the node handed out
- * (allocation.c), and of what its user registers. A table in order of addresses, in which a buffer
- * is found by the registrations that begin before it; they may overlap, so each row has also how
- * far those up to it reach. Nothing is registered or forgotten but by such calls: there are no
- * hooks into the allocation of memory.
+ * Registrations: memory that is used repeatedly, either allocated by the node (allocation.c) or
+ * registered by its user, and the state of each backend for it. The table is sorted by address.
+ * Registrations may overlap. Therefore a buffer is searched among those that begin before it, and
+ * each entry stores the largest end of the entries up to it. Memory is registered only by calls:
+ * there are no hooks into memory allocation.
  *
  * Not here: where memory comes from (allocation.c), whether it is in use (api/calls/memory.c).
  */
@@ -23,7 +23,7 @@ static uintptr_t mem_end(const struct rcmi_mem *mem) {
     return mem_begin(mem) + mem->len;
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------ */
+/* ---- Backends -------------------------------------------------------------------------------- */
 
 void rcmi_registration_end(struct rcmi_node *node, struct rcmi_registration *registration,
                            rcmi_deadline deadline) {
@@ -31,25 +31,27 @@ void rcmi_registration_end(struct rcmi_node *node, struct rcmi_registration *reg
     const rcmi_deadline until = deadline < patience ? deadline : patience;
     while (registration->ndomains > 0) {
         const int i = --registration->ndomains;
-        const struct rcmi_domain *domain = registration->rows[i].domain;
-        if (!domain->transport->memory_unregister(domain->data, registration->rows[i].own, until))
+        const struct rcmi_domain *domain = registration->backends[i].domain;
+        if (!domain->transport->memory_unregister(domain->data, registration->backends[i].own,
+                                                  until))
             registration->stays = true;
     }
 }
 
-/* A row that has no resources for memory that was handed out does without. */
-static bool row_does_without(const struct rcmi_registration *registration,
-                             const struct rcmi_domain *domain, rcm_status status) {
+/* A backend without resources for allocated memory continues without it. */
+static bool backend_does_without(const struct rcmi_registration *registration,
+                                 const struct rcmi_domain *domain, rcm_status status) {
     if (!registration->is_block || status != RCM_ERR_RESOURCE)
         return false;
-    rcmi_log(RCMI_LOG_WARN, "%s makes no use of memory of rcm_mem_alloc: %s",
-             domain->transport->name, rcm_last_error());
+    rcmi_log(RCMI_LOG_WARN, "%s does not use memory of rcm_mem_alloc: %s", domain->transport->name,
+             rcm_last_error());
     return true;
 }
 
-/* ---- What was freed -------------------------------------------------------------------------- */
+/* ---- Detection of freed memory --------------------------------------------------------------- */
 
-/* 0 where it is of no use. A user's device memory always has one: it may be registered again. */
+/* Sets the identity, 0 if it is not needed. A user's device memory always has one, because it may
+ * be registered again. */
 static rcm_status identity_get(const struct rcmi_node *node, struct rcmi_registration *r) {
     const bool wanted = node->checks_memory || (!r->is_block && r->mem.kind == RCMI_MEM_DEVICE);
     return wanted ? rcmi_mem_identity(&r->mem, &r->identity) : RCM_OK;
@@ -64,7 +66,7 @@ static rcm_status was_freed(const struct rcmi_registration *r, const void *memor
                      r->mem.bytes, since, r->is_block ? "rcm_mem_free" : "rcm_mem_deregister");
 }
 
-/* kind: of what is there now. */
+/* kind: of the memory at that address now. */
 static rcm_status registration_check(const struct rcmi_registration *r, const void *memory,
                                      enum rcmi_mem_kind kind) {
     uint64_t identity;
@@ -86,25 +88,25 @@ rcm_status rcmi_node_check_registered(const struct rcmi_node *node, const struct
                : RCM_OK;
 }
 
-/* ---- Begin ----------------------------------------------------------------------------------- */
+/* ---- Registering with backends --------------------------------------------------------------- */
 
 rcm_status rcmi_registration_begin(struct rcmi_node *node, struct rcmi_registration *registration) {
     const rcm_status known =
-        registration->is_block ? identity_get(node, registration) : RCM_OK; /* else it is known */
+        registration->is_block ? identity_get(node, registration) : RCM_OK; /* else already set */
     if (known != RCM_OK)
         return known;
     for (int i = 0; i < node->ndomains; i++) {
         const struct rcmi_domain *domain = &node->domains[i];
         if (domain->transport->kind != registration->mem.kind)
-            continue; /* it does not reach it */
-        void **own = &registration->rows[registration->ndomains].own;
+            continue; /* the backend cannot access this kind */
+        void **own = &registration->backends[registration->ndomains].own;
         const rcm_status status =
             domain->transport->memory_register(domain->data, &registration->mem, own);
-        if (status != RCM_OK && !row_does_without(registration, domain, status)) {
+        if (status != RCM_OK && !backend_does_without(registration, domain, status)) {
             rcmi_registration_end(node, registration, RCMI_NEVER);
             return status;
         }
-        registration->rows[registration->ndomains++].domain = domain;
+        registration->backends[registration->ndomains++].domain = domain;
     }
     return RCM_OK;
 }
@@ -116,8 +118,8 @@ void *rcmi_registration_of(const struct rcmi_mem *mem, const struct rcmi_transpo
         return NULL;
     *ret_at = (size_t)(mem_begin(mem) - mem_begin(&registration->mem));
     for (int i = 0; i < registration->ndomains; i++)
-        if (registration->rows[i].domain->transport == transport)
-            return registration->rows[i].own;
+        if (registration->backends[i].domain->transport == transport)
+            return registration->backends[i].own;
     return NULL;
 }
 
@@ -130,7 +132,7 @@ bool rcmi_channel_may_zero_copy(const struct rcmi_channel *channel, const struct
 
 /* ---- The table; under node->lock ------------------------------------------------------------- */
 
-/* How many begin at `from` or before. */
+/* The number of registrations that begin at `from` or before. */
 static size_t table_find(const struct rcmi_registrations *table, uintptr_t from) {
     size_t low = 0, high = table->n;
     while (low < high) {
@@ -143,7 +145,7 @@ static size_t table_find(const struct rcmi_registrations *table, uintptr_t from)
     return low;
 }
 
-/* One with any byte of [from, to) that `fits`; NULL. */
+/* A registration with any byte of [from, to) for which `fits` is true; NULL. */
 static struct rcmi_registration *
 table_meet(const struct rcmi_registrations *table, uintptr_t from, uintptr_t to,
            bool (*fits)(const struct rcmi_registration *r, uintptr_t from, uintptr_t to)) {
@@ -260,7 +262,7 @@ size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory) {
 
 /* ---- The user's own memory ------------------------------------------------------------------- */
 
-/* One more use of a range that is registered; RCM_AGAIN if it is not. */
+/* Counts one more use of a registered range; RCM_AGAIN if it is not registered. */
 static rcm_status registration_share(struct rcmi_node *node, const struct rcmi_registration *like) {
     struct rcmi_registration *same =
         table_meet(&node->registrations, mem_begin(&like->mem), mem_end(&like->mem), fits_same);
@@ -272,7 +274,7 @@ static rcm_status registration_share(struct rcmi_node *node, const struct rcmi_r
     return RCM_OK;
 }
 
-/* Before rows hear of it. RCM_OK: it is registered now; RCM_AGAIN: it is not yet. */
+/* Before backends get it. RCM_OK: it is registered already; RCM_AGAIN: not yet. */
 static rcm_status registration_look(struct rcmi_node *node, const struct rcmi_registration *like) {
     const uintptr_t from = mem_begin(&like->mem), to = mem_end(&like->mem);
     pthread_mutex_lock(&node->lock);
@@ -283,8 +285,8 @@ static rcm_status registration_look(struct rcmi_node *node, const struct rcmi_re
     pthread_mutex_unlock(&node->lock);
     if (meets_block)
         return rcmi_fail(status, 0,
-                         "%zu bytes at %p overlap memory of rcm_mem_alloc, which is registered by "
-                         "itself",
+                         "%zu bytes at %p overlap memory of rcm_mem_alloc, which is registered "
+                         "already",
                          (size_t)(to - from), (void *)from);
     if (status == RCM_ERR_RESOURCE)
         return rcmi_fail(status, 0, "more than %d pieces of memory are registered",
@@ -292,7 +294,7 @@ static rcm_status registration_look(struct rcmi_node *node, const struct rcmi_re
     return status;
 }
 
-/* Another thread may have registered the same meanwhile. */
+/* Enters the registration, unless another thread has registered the same range meanwhile. */
 static rcm_status registration_enter(struct rcmi_node *node, struct rcmi_registration *registration,
                                      bool *ret_shared) {
     pthread_mutex_lock(&node->lock);
@@ -304,7 +306,7 @@ static rcm_status registration_enter(struct rcmi_node *node, struct rcmi_registr
     return status;
 }
 
-/* Rows hear of it, and it is entered. */
+/* Registers with all backends, and enters the registration. */
 static rcm_status registration_make(struct rcmi_node *node, struct rcmi_registration *registration,
                                     bool *ret_shared) {
     rcm_status status = rcmi_registration_begin(node, registration);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What happens to a message: it is taken from the inner transport when it arrived, held until it is
- * due, perhaps changed, and from then on shown as it is until the reader releases it. What is drawn
- * follows from the seed, the two ranks, the channel and the number of the message, not from time.
+ * What happens to a message: it is taken from the inner transport when it has arrived, held until
+ * it is due, and possibly changed. Then it is shown to the reader until it is released. Random
+ * choices depend on the seed, the two ranks, the channel and the number of the message, not on
+ * time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,8 @@ static void strike_link(struct rcmi_node *node, int peer) {
     rcmi_node_link_failed(node, peer);
 }
 
-/* One bit of the meta word or the last one of the length, which stays one that the inner transport
- * would have let through. */
+/* Flips one bit of meta or the lowest bit of the length. The length stays one that the inner
+ * transport would accept. */
 static void strike_header(const struct rcmi_channel *channel, struct chaos_end *end) {
     const uint64_t bit = draw(channel, end, 1) % 65;
     if (bit < 64)
@@ -55,7 +56,7 @@ static void strike_header(const struct rcmi_channel *channel, struct chaos_end *
         end->slot.len = end->slot.len < channel->slot_bytes ? end->slot.len ^ 1 : end->slot.len - 1;
 }
 
-/* The fault's time has come, with the message in end. False: not with this one. */
+/* Injects the fault into the message in end. False: not possible with this message. */
 static bool strike(const struct rcmi_channel *channel, struct chaos_end *end) {
     struct chaos_domain *domain = end->domain;
     switch (domain->orders.fault) {
@@ -85,7 +86,7 @@ static bool strike(const struct rcmi_channel *channel, struct chaos_end *end) {
     return true;
 }
 
-/* A message has come. */
+/* A message has arrived. */
 static void arrived(const struct rcmi_channel *channel, struct chaos_end *end) {
     struct chaos_domain *domain = end->domain;
     const struct chaos_orders *orders = &domain->orders;
@@ -101,7 +102,7 @@ static void arrived(const struct rcmi_channel *channel, struct chaos_end *end) {
         atomic_store_explicit(&domain->struck, false, memory_order_relaxed);
 }
 
-/* ---- The replaced slots ---------------------------------------------------------------------- */
+/* ---- The replaced functions ------------------------------------------------------------------ */
 
 rcm_status chaos_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     struct chaos_end *end = end_of(channel);
@@ -132,9 +133,9 @@ void chaos_release(struct rcmi_channel *channel) {
     chaos_of(channel)->inner->release(channel);
 }
 
-/* For the inner transport a held message was shown. So no hint is passed on meanwhile, it
- * would be for the next message; and if it lies in the memory of an earlier hint that ends now,
- * it moves. */
+/* The inner transport has already shown a held message. So no hint is passed on meanwhile, because
+ * it would apply to the next message. If the held message is in the memory of an earlier hint,
+ * which ends now, it is copied. */
 bool chaos_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted) {
     struct chaos_end *end = end_of(channel);
     if (!end->held || end->shown) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrapped rows and their domains: see chaos.h. */
+/* Wrapped backends and their domains: see chaos.h. */
 #include "chaos.h"
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ void chaos_ring_at(struct chaos_domain *domain, rcmi_deadline at) {
     pthread_mutex_unlock(&domain->lock);
 }
 
-/* What only the loop thread can do. */
+/* Faults that only the loop thread can inject. */
 static void strike_from_loop(struct chaos_domain *domain) {
     const int peer = atomic_exchange_explicit(&domain->to_strike, -1, memory_order_relaxed);
     if (peer < 0 || rcmi_node_gone(domain->node, peer))
@@ -37,7 +37,7 @@ static void strike_from_loop(struct chaos_domain *domain) {
         rcmi_node_hang_up(domain->node, peer);
 }
 
-/* Readers look again; one that finds its message not due yet starts the timer again. */
+/* Readers check again; one whose message is not due yet restarts the timer. */
 static void timer_ready(void *arg, uint32_t events) {
     struct chaos_domain *domain = arg;
     uint64_t times;
@@ -48,7 +48,7 @@ static void timer_ready(void *arg, uint32_t events) {
         domain->timer_at = RCMI_NEVER;
     pthread_mutex_unlock(&domain->lock);
     if (!fired)
-        return; /* started anew meanwhile */
+        return; /* restarted meanwhile */
     strike_from_loop(domain);
     rcmi_node_ring(domain->node);
 }
@@ -76,7 +76,7 @@ static rcm_status chaos_domain_init(void *domain, struct rcmi_node *node) {
     struct chaos_domain *chaos = domain_of(domain);
     const char *text = rcmi_setting("RINGCOMM_CHAOS");
     chaos->node = node;
-    chaos->transport = (const struct chaos_transport *)rcmi_node_row(node, domain);
+    chaos->transport = (const struct chaos_transport *)rcmi_node_backend(node, domain);
     chaos->timer = -1;
     chaos->timer_at = RCMI_NEVER;
     atomic_init(&chaos->stalled, -1);
@@ -89,7 +89,7 @@ static rcm_status chaos_domain_init(void *domain, struct rcmi_node *node) {
     if (status == RCM_OK)
         status = domain_timer(chaos);
     if (status == RCM_OK && rcmi_node_rank(node) == 0)
-        rcmi_log(RCMI_LOG_WARN, "this job is disturbed on purpose: transport %s, RINGCOMM_CHAOS=%s",
+        rcmi_log(RCMI_LOG_WARN, "fault injection is active: transport %s, RINGCOMM_CHAOS=%s",
                  chaos->transport->name, text);
     return status;
 }
@@ -106,7 +106,7 @@ static void chaos_domain_fini(void *domain) {
     chaos->made = false;
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------ */
+/* ---- Backends -------------------------------------------------------------------------------- */
 
 static size_t round_up(size_t bytes) {
     return (bytes + RCMI_LINE - 1) / RCMI_LINE * RCMI_LINE;
@@ -116,40 +116,40 @@ static void wrap(struct chaos_transport *chaos, const struct rcmi_transport *inn
     chaos->inner = inner;
     chaos->channel_at = round_up(inner->channel_size);
     snprintf(chaos->name, sizeof chaos->name, "chaos:%s", inner->name);
-    snprintf(chaos->description, sizeof chaos->description, "%s, disturbed on purpose",
+    snprintf(chaos->description, sizeof chaos->description, "%s, with fault injection",
              inner->name);
-    chaos->row = *inner;
-    chaos->row.name = chaos->name;
-    chaos->row.description = chaos->description;
-    chaos->row.domain_size = CHAOS_DOMAIN_AT + sizeof(struct chaos_domain);
-    chaos->row.channel_size = chaos->channel_at + sizeof(struct chaos_end);
-    chaos->row.domain_init = chaos_domain_init;
-    chaos->row.domain_fini = chaos_domain_fini;
-    chaos->row.reader_init = chaos_reader_init;
-    chaos->row.channel_fini = chaos_channel_fini;
-    chaos->row.peek = chaos_peek;
-    chaos->row.release = chaos_release;
-    chaos->row.post_receive = chaos_post_receive;
+    chaos->backend = *inner;
+    chaos->backend.name = chaos->name;
+    chaos->backend.description = chaos->description;
+    chaos->backend.domain_size = CHAOS_DOMAIN_AT + sizeof(struct chaos_domain);
+    chaos->backend.channel_size = chaos->channel_at + sizeof(struct chaos_end);
+    chaos->backend.domain_init = chaos_domain_init;
+    chaos->backend.domain_fini = chaos_domain_fini;
+    chaos->backend.reader_init = chaos_reader_init;
+    chaos->backend.channel_fini = chaos_channel_fini;
+    chaos->backend.peek = chaos_peek;
+    chaos->backend.release = chaos_release;
+    chaos->backend.post_receive = chaos_post_receive;
 }
 
 static const struct rcmi_transport *chaos_wrap(const struct rcmi_transport *inner) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct chaos_transport wrapped[RCMI_TRANSPORTS_MAX]; /* filled once, then only read */
-    const struct rcmi_transport *row = NULL;
+    static struct chaos_transport wrapped[RCMI_TRANSPORTS_MAX]; /* each is written once */
+    const struct rcmi_transport *backend = NULL;
     if (!inner || inner->loops_back || inner->domain_size > CHAOS_DOMAIN_AT)
         return NULL;
     pthread_mutex_lock(&lock);
-    for (int i = 0; !row && i < RCMI_TRANSPORTS_MAX; i++) {
+    for (int i = 0; !backend && i < RCMI_TRANSPORTS_MAX; i++) {
         if (!wrapped[i].inner)
             wrap(&wrapped[i], inner);
         if (wrapped[i].inner == inner)
-            row = &wrapped[i].row;
+            backend = &wrapped[i].backend;
     }
     pthread_mutex_unlock(&lock);
-    return row;
+    return backend;
 }
 
-/* A program that links this has rows of that name. */
+/* Registers the wrapper in every program that links this library. */
 __attribute__((constructor)) static void chaos_enter(void) {
-    rcmi_rows_wrap("chaos", chaos_wrap);
+    rcmi_backends_wrap("chaos", chaos_wrap);
 }

@@ -1,68 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/chaos/: a row around another row, which delays, spoils or cuts what that carries, for
- * tests. This is what its files share; the registry is handed the wrapper (rcmi_rows_wrap,
- * ../row.h).
+ * transport/chaos/: fault injection. A wrapper around another backend that delays, corrupts or cuts
+ * its traffic, for tests. This header is shared by its files; the wrapper is registered by
+ * rcmi_backends_wrap (backend.h).
  *
- *   writer --> inner row ~~~> inner row's peek --> [delay | fault] --> reader
+ *   writer --> inner backend ~~~> inner backend's peek --> [delay | fault] --> reader
  *
- *   chaos.c    the wrapped rows; domains; what the loop thread does (timer, closing connections)
- *   channel.c  what happens to messages on their way to a reader
- *   orders.c   RINGCOMM_CHAOS: what shall go wrong
+ *   chaos.c    the wrapped backends; domains; the loop thread's part (timer, closing connections)
+ *   channel.c  messages on their way to a reader
+ *   orders.c   RINGCOMM_CHAOS: which faults to inject
  *
- * A wrapped row is a copy of the inner transport's row in which a few slots are replaced, so every
- * other slot is the inner transport's own function, called with its own state: the state of a
- * domain and of a channel is the inner one's with ours behind it, that of a link is the inner
- * one's. Everything goes wrong on the reader's side, between the inner transport's peek and the
- * reader's.
+ * A wrapped backend is a copy of the inner backend's function table in which a few functions are
+ * replaced; all others are called with the inner backend's own state. The states of a domain and a
+ * channel are the inner ones followed by ours; a link's state is the inner one. All faults are
+ * injected on the reader's side, between the inner backend's peek and the reader.
  *
- * It is a library of its own, which tests and tools link; libringcomm.so does not have it. In these
- * programs, too, "auto" never takes it: every rank names it (RINGCOMM_TRANSPORT=chaos:tcp) with the
- * faults (RINGCOMM_CHAOS), and a warning says that it is there.
+ * It is a separate library that tests and tools link; libringcomm.so does not contain it. Even in
+ * these programs "auto" never selects it: every rank sets RINGCOMM_TRANSPORT=chaos:tcp and the
+ * faults (RINGCOMM_CHAOS), and a warning is logged.
  *
  * Not for: faults of memory, descriptors and hosts (test/resource/, test/hosts/), and processes
- * that die (test/fault/); a rank with itself, whose row has no link to disturb.
+ * that die (test/fault/); a rank with itself, whose backend has no link to disturb.
  */
 #ifndef RCMI_CHAOS_H
 #define RCMI_CHAOS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "../row.h"
+#include "../backend.h"
 
 enum chaos_fault {
     CHAOS_NONE,
-    CHAOS_CORRUPT, /* one bit of a message's meta or length is wrong */
-    CHAOS_SHORT,   /* a message is shorter than it was */
-    CHAOS_CUT,     /* the data plane of a link fails */
-    CHAOS_CLOSE,   /* the control connection of a link ends, as both sides see */
-    CHAOS_ISOLATE, /* all links of the rank fail */
+    CHAOS_CORRUPT, /* flips one bit of a message's meta or length */
+    CHAOS_SHORT,   /* shortens a message */
+    CHAOS_CUT,     /* fails the data plane of a link */
+    CHAOS_CLOSE,   /* closes the control connection of a link, on both sides */
+    CHAOS_ISOLATE, /* fails all links of the rank */
     CHAOS_STALL,   /* nothing from one peer arrives any more */
 };
 
 struct chaos_orders {
     uint64_t seed;
-    uint64_t delay_us; /* the longest delay of a message */
-    uint64_t often;    /* how many messages of a hundred are delayed */
+    uint64_t delay_us; /* maximum delay of a message, in us */
+    uint64_t often;    /* percentage of messages that are delayed */
     enum chaos_fault fault;
-    int rank;       /* where the fault happens */
-    uint64_t after; /* when a channel has carried so many messages */
+    int rank;       /* where the fault is injected */
+    uint64_t after; /* after this many messages of a channel */
 };
 
-/* From the text of RINGCOMM_CHAOS, for a job of nranks. */
+/* Parses the text of RINGCOMM_CHAOS, for a job of nranks. */
 rcm_status chaos_orders_parse(const char *text, int nranks, struct chaos_orders *ret_orders);
-/* A number that depends on nothing but the seed and the arguments. */
+/* A pseudo-random number that depends only on the seed and the arguments. */
 uint64_t chaos_draw(const struct chaos_orders *orders, uint64_t a, uint64_t b, uint64_t c);
 
-/* A wrapped row. */
+/* A wrapped backend. */
 struct chaos_transport {
-    struct rcmi_transport row; /* first: channel->transport points here */
+    struct rcmi_transport backend; /* first: channel->transport points here */
     const struct rcmi_transport *inner;
-    size_t channel_at; /* our part of a channel's state */
+    size_t channel_at; /* offset of our part of a channel's state */
     char name[16], description[160];
 };
 
-#define CHAOS_DOMAIN_AT 4096 /* our part of a domain's state; inner ones are smaller */
+#define CHAOS_DOMAIN_AT 4096 /* offset of our part of a domain's state; inner ones are smaller */
 
 struct chaos_domain {
     struct rcmi_node *node;
@@ -71,23 +70,23 @@ struct chaos_domain {
     bool made;
     int timer; /* a timerfd: any thread can start it */
     struct rcmi_watch watch;
-    pthread_mutex_t lock; /* of timer_at and the start of the timer */
+    pthread_mutex_t lock; /* guards timer_at and the start of the timer */
     rcmi_deadline timer_at;
-    /* Set by the reader that meets the fault, once. Relaxed: nothing is read by its order. */
+    /* Set by the reader that injects the fault, once. Relaxed: it orders no other data. */
     _Atomic bool struck;
-    _Atomic int stalled;   /* peer, -1; relaxed as well */
-    _Atomic int to_strike; /* peer, -1; the loop thread takes it after the timer fired */
+    _Atomic int stalled;   /* peer, -1: none; relaxed as well */
+    _Atomic int to_strike; /* peer, -1: none; the loop thread takes it when the timer fired */
 };
 
-/* Behind the inner state of a reader. */
+/* Follows the inner state of a reader. */
 struct chaos_end {
     struct chaos_domain *domain;
-    struct rcmi_slot slot; /* the message that the inner transport showed */
-    bool held;             /* there is one */
-    bool shown;            /* the reader has seen it */
+    struct rcmi_slot slot; /* the message returned by the inner peek */
+    bool held;             /* slot is valid */
+    bool shown;            /* the reader has peeked it */
     rcmi_deadline due;     /* when it may be shown */
     uint64_t number;       /* of the message, from 1 */
-    const void *posted;    /* the reader's hint that the inner transport knows */
+    const void *posted;    /* the reader's hint that was passed to the inner backend */
     void *copy;            /* a slot, for a message whose posted memory was withdrawn */
 };
 
@@ -97,7 +96,7 @@ static inline const struct chaos_transport *chaos_of(const struct rcmi_channel *
 
 /* chaos.c */
 struct chaos_domain *chaos_domain_find(const struct rcmi_channel *channel);
-/* The doorbell rings at that time, or a little earlier. Any thread. */
+/* Makes the doorbell ring at that time, or slightly earlier. Any thread. */
 void chaos_ring_at(struct chaos_domain *domain, rcmi_deadline at);
 
 /* channel.c */

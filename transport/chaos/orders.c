@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RINGCOMM_CHAOS, a comma list:
- *   seed=N     everything that is random follows from it (default 1)
- *   delay=US   messages become visible up to so many microseconds late (default 0)
- *   often=P    ... so many of a hundred (default 100)
- *   fault=F    corrupt, short, cut, close, isolate or stall: happens once, on one rank
- *   rank=R     ... on this one (default: drawn from the seed)
+ * RINGCOMM_CHAOS, a comma-separated list:
+ *   seed=N     seed of all random choices (default 1)
+ *   delay=US   messages become visible up to US microseconds late (default 0)
+ *   often=P    ... in P percent of the cases (default 100)
+ *   fault=F    corrupt, short, cut, close, isolate or stall: injected once, on one rank
+ *   rank=R     ... on rank R (default: drawn from the seed)
  *   after=K    ... when one of its channels has carried K messages (default 10)
  */
 #include <stdlib.h>
@@ -86,8 +86,8 @@ rcm_status chaos_orders_parse(const char *text, int nranks, struct chaos_orders 
     free(copy);
     if (!valid)
         return rcmi_fail(RCM_ERR_CONFIG, 0,
-                         "RINGCOMM_CHAOS=%s does not say what a chaos transport shall do, as "
-                         "seed=7,delay=500,often=20,fault=cut,rank=2,after=100 does",
+                         "RINGCOMM_CHAOS=%s is not valid. Write it like "
+                         "seed=7,delay=500,often=20,fault=cut,rank=2,after=100",
                          text);
     if (orders.rank < 0)
         orders.rank = (int)(chaos_draw(&orders, 0, 0, 0) % (uint64_t)nranks);

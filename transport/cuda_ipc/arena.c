@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The arena of a node: memory of its device that all its peers may open, in chunks, each one
- * allocation, handed out in ranges for the slots of channels. It grows by the device's thread, and
- * only grows: a chunk is open at every peer that reads a channel in it. The first bytes of a chunk
- * are what peers prove the device plane by (proof.c).
+ * The arena of a node: memory of its device that all its peers may open. It consists of chunks,
+ * each one allocation, and hands out ranges for the slots of channels. The device's thread grows
+ * it. It never shrinks, because a chunk is open at every peer that reads a channel in it. Peers
+ * verify the device plane by the first bytes of a chunk (proof.c).
  */
 #include <stdlib.h>
 #include <time.h>
@@ -29,7 +29,7 @@ rcm_status ipc_arena_make(struct ipc_domain *domain) {
     return RCM_OK;
 }
 
-void ipc_arena_tell(struct ipc_arena *arena, int rank) {
+void ipc_arena_notify(struct ipc_arena *arena, int rank) {
     pthread_mutex_lock(&arena->lock);
     if (arena->domain) {
         rcmi_node_ring(arena->domain->node);
@@ -40,9 +40,9 @@ void ipc_arena_tell(struct ipc_arena *arena, int rank) {
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-/* Something has come or gone, for what waits for the arena: links that come up, and writers that
- * have no slots. Under the lock. */
-static void chunk_tell(struct ipc_domain *domain, struct ipc_chunk *chunk) {
+/* A chunk was allocated or could not be: wakes links that come up and writers that wait for slots.
+ * Under the lock. */
+static void chunk_notify(struct ipc_domain *domain, struct ipc_chunk *chunk) {
     if (rcmi_export_look(&chunk->export) == RCM_OK) {
         ipc_export_begin(domain, &chunk->export.handle);
         rcmi_ranges_give(&chunk->free, IPC_PROOF, chunk->export.handle.bytes - IPC_PROOF);
@@ -52,14 +52,14 @@ static void chunk_tell(struct ipc_domain *domain, struct ipc_chunk *chunk) {
         rcmi_node_link_changed(domain->node, peer->rank);
 }
 
-/* On the device's thread. The unlock is the last that is done to the chunk. */
+/* On the device's thread. After the unlock it does not touch the chunk any more. */
 static void chunk_changed(void *arg) {
     struct ipc_chunk *chunk = arg;
     struct ipc_arena *arena = chunk->arena;
     pthread_mutex_lock(&arena->lock);
     chunk->settled = true;
     if (arena->domain)
-        chunk_tell(arena->domain, chunk);
+        chunk_notify(arena->domain, chunk);
     pthread_mutex_unlock(&arena->lock);
 }
 
@@ -98,7 +98,8 @@ rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle 
 
 /* ---- Ranges ---------------------------------------------------------------------------------- */
 
-/* One that could not be made says why, once; the next time it is tried anew. Under the lock. */
+/* A chunk that could not be allocated reports its error once; the next call tries again. Under the
+ * lock. */
 static rcm_status arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
                              size_t *ret_at) {
     struct ipc_chunk **at = &domain->arena->chunks;
@@ -136,7 +137,8 @@ void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t a
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Until the device's thread is done with it; a driver that does not answer has it for good. */
+/* Waits for the device's thread. False: the driver did not return by the deadline, and the chunk
+ * stays. */
 static bool chunk_settles(struct ipc_arena *arena, const struct ipc_chunk *chunk,
                           rcmi_deadline deadline) {
     const struct timespec pause = {.tv_nsec = 100000};
@@ -181,7 +183,7 @@ void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline)
         if (chunk_end(arena, chunk, keep, deadline))
             continue;
         arena->stays = true;
-        rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not let go of memory of %s: it stays",
+        rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not release memory of %s: it stays allocated",
                  domain->self.label);
     }
     if (arena->stays)

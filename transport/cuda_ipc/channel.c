@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Channels: the queue of ../fifo.h, of which only the headers and counters are used, in a range of
- * the writer's memory file; the slots are in the writer's arena, from the first message on. Nothing
- * here touches a payload: reserve and peek give addresses for operations, which have ended when
- * commit and release come.
+ * Channels: the headers and counters of the queue of channel/fifo.h, in a range of the writer's
+ * memory file. The slots are in the writer's arena and are allocated with the first message. No
+ * function here touches a payload: reserve and peek return addresses for operations, which have
+ * ended before commit and release are called.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static size_t round_up(size_t bytes, size_t to) {
     return (bytes + to - 1) / to * to;
 }
 
-/* Without room for payloads, which are all mapped. */
+/* A queue without payload slots: every message is a mapped one. */
 static struct rcmi_fifo_shape shape_of(const struct rcmi_channel *channel) {
     struct rcmi_fifo_shape shape = rcmi_fifo_shape(0, channel->slots, channel->nreaders);
     if (shape.longest_mapped < channel->slot_bytes)
@@ -52,7 +52,7 @@ static rcm_status headers_take(struct ipc_domain *domain, struct ipc_channel *ip
     return headers_map(ipc, domain->memfd);
 }
 
-/* Of each reader's link: what was committed is flushed by it. */
+/* Enters the channel into the link of each reader, for ipc_link_flushed. */
 static rcm_status readers_enter(struct ipc_channel *ipc, void *const *links, int nreaders) {
     ipc->readers = rcmi_zalloc((size_t)nreaders * sizeof *ipc->readers);
     if (!ipc->readers)
@@ -112,11 +112,11 @@ rcm_status ipc_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blo
 rcm_status ipc_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer) {
     (void)channel;
     (void)r;
-    (void)answer; /* that it came says all */
+    (void)answer; /* empty */
     return RCM_OK;
 }
 
-/* What lies in the arena, or is registered, outlives the channel. */
+/* Nothing to do: the arena and registered memory outlive the channel. */
 void ipc_writer_close(struct rcmi_channel *channel) {
     (void)channel;
 }
@@ -147,8 +147,8 @@ static void reader_leave(struct ipc_channel *ipc) {
     unread_end(ipc);
 }
 
-/* The thread that reads releases a message, then looks whether the link is down; the loop thread
- * says so, then looks at what was released: the last one that looks sees both. */
+/* The reading thread releases a message and then checks whether the link is down. The loop thread
+ * marks the link as down and then checks what was released. Whichever checks last sees both. */
 static void unread_look(struct ipc_channel *ipc) {
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load(&ipc->unread) && !rcmi_fifo_unread(&ipc->fifo.reader))
@@ -202,7 +202,7 @@ rcm_status ipc_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     return RCM_OK;
 }
 
-/* Either end. */
+/* For both ends. */
 void ipc_channel_fini(struct rcmi_channel *channel) {
     struct ipc_channel *ipc = ipc_of(channel);
     readers_leave(ipc);
@@ -230,20 +230,20 @@ static rcm_status own_fault(const struct ipc_channel *ipc) {
     return peer_fault(rcmi_node_rank(ipc->base.node));
 }
 
-/* The writer's doing, or this rank's own. */
+/* Blames the writer, or this rank. */
 static rcm_status peek_fault(const struct ipc_channel *ipc, rcm_status status) {
     const bool theirs = status == RCM_ERR_PEER || status == RCM_ERR_PROTOCOL;
     return theirs ? peer_fault(ipc->base.writer) : own_fault(ipc);
 }
 
-/* Counters that cannot be: which of several readers wrote them is not known. */
+/* Invalid counters are attributed to the reader, unless there are several. */
 rcm_status ipc_room(struct ipc_channel *ipc) {
     const rcm_status status = rcmi_fifo_room(&ipc->fifo.writer);
     return status < 0 && ipc->base.nreaders == 1 ? peer_fault(ipc->readers[0].link->peer->rank)
                                                  : status;
 }
 
-/* Memory for the slots, once. */
+/* Allocates memory for the slots, once. */
 static rcm_status slots_take(struct ipc_channel *ipc) {
     if (ipc->chunk)
         return RCM_OK;
@@ -287,8 +287,9 @@ void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {
     ipc_publish(ipc, &ipc->chunk->export.handle, at, len, meta);
 }
 
-/* Memory that the driver does not open may be that of a process that has just died, which is the
- * cause then: it is tried once more when the process has answered, and that is what counts. */
+/* If the driver does not open the memory, the exporting process may just have died; then that is
+ * the error to report. So the open is retried once the process has answered a ping, and the second
+ * result counts. */
 static rcm_status location_open(struct ipc_channel *ipc, const struct ipc_location *location,
                                 size_t len) {
     struct ipc_peer *peer = ipc->link->peer;
@@ -308,7 +309,7 @@ static rcm_status location_open(struct ipc_channel *ipc, const struct ipc_locati
     return status;
 }
 
-/* The message's memory, opened; the next look at the same message finds it. */
+/* Opens the message's memory. Later peeks of the same message reuse it. */
 static rcm_status peek_open(struct ipc_channel *ipc, uint64_t len) {
     struct ipc_location location;
     if ((len & RCMI_FIFO_FLAGS) != RCMI_FIFO_MAPPED)

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/cuda_ipc/: messages between ranks of one host whose payloads stay in memory of GPUs:
- * the device plane of links whose host plane is shared memory. This is what its files share; the
- * framework sees only the table at the end of domain.c.
+ * transport/cuda_ipc/: messages between ranks of one host whose payloads stay in GPU memory. It is
+ * the device plane of links whose host plane is shared memory. This header is shared by its files;
+ * the framework sees only the table at the end of domain.c.
  *
- *   domain.c    the table; one per node
- *   arena.c     memory of the node's device, handed out for slots
- *   link.c      coming up, and the end
- *   proof.c     reading the peer's memory, before anything depends on it
- *   side_socket.c what the two ends of a link tell each other meanwhile
- *   descriptor.c memory that is opened by descriptors, which these carry
- *   take_back.c memory that is to be freed, and the end of all peers
- *   channel.c   the two ends of a channel, on the queue of fifo.h
- *   zero_copy.c registered memory that is read where it lies
+ *   domain.c      the function table; one domain per node
+ *   arena.c       memory of the node's device, handed out for slots
+ *   link.c        set-up and end of the plane
+ *   proof.c       reads the peer's memory, before anything depends on it
+ *   side_socket.c notices between the two ends of a link, outside the control stream
+ *   descriptor.c  memory that is opened by descriptors, which notices carry
+ *   reclaim.c     closing memory at peers before it is freed, and the end of all peers
+ *   channel.c     the two ends of a channel, on the queue of fifo.h
+ *   zero_copy.c   registered memory that is read in place
  *
  *   writer's process                          reader's process
  *     memory file: headers, counters   <--->    mapped
  *     device: arena (slots), registered <----   imported (device_share.h): read by operations
  *
- * A header says where its payload is: which allocation of the writer's, with the handle by which
- * that is opened, and where in it. So a slot and memory that is registered are the same to the
- * reader, which opens an allocation when the first message in it comes, on the device's thread. A
- * message is committed when the operation that writes it has ended, and released when those that
- * read it have: the host drives all, and nothing on a device waits for another process. Of several
- * readers each opens the allocation for itself, and has a counter of its own in the queue.
+ * A header contains the location of its payload: the allocation, the handle that opens it, and the
+ * offset. So the reader treats slots and registered memory alike: when the first message in an
+ * allocation arrives, the device's thread opens it. A message is committed when the operation that
+ * writes it has ended, and released when the operations that read it have ended. The host drives
+ * everything; no work on a device waits for another process. With several readers, each opens the
+ * allocation separately and has its own counter in the queue.
  *
- * Memory that is opened by a descriptor is opened ahead, and goes by slots until it is
+ * Memory that is opened by a descriptor is opened in advance; until then messages use slots
  * (descriptor.c).
  *
- * Memory that a peer may have open is freed once the peer says that it has not: it closes what it
- * is told of (side_socket.c), and all when the link ends. If that is by a farewell, what was
- * committed is read first, for which the node that ends waits IPC_END_MS. A peer that ends without
- * a word may be reading still: what it had open stays until this process ends.
+ * Memory that a peer may have open is freed after the peer has confirmed that it is closed. A peer
+ * closes an allocation on request (side_socket.c), and all of them when the link ends. After a
+ * farewell it first reads what was committed; the node that ends waits IPC_END_MS for that. A peer
+ * that ends without a notice may still be reading: the memory it had open stays allocated until
+ * this process ends.
  *
- * Not for: what is exported, and how it is opened (kernels/device/device_share.h); ranks of two
- * hosts, which go through pinned slots of another row; host memory.
+ * Not for: what is exported and how it is opened (kernels/device/device_share.h); ranks of two
+ * hosts, which use pinned slots of another backend; host memory.
  */
 #ifndef RCMI_CUDA_IPC_H
 #define RCMI_CUDA_IPC_H
@@ -42,102 +43,104 @@
 #include <pthread.h>
 #include "../channel/fifo.h"
 #include "../channel/ranges.h"
-#include "../row.h"
+#include "../backend.h"
 #include "device_share.h"
 #include "operation.h"
 
-#define IPC_CHUNK       ((size_t)16 << 20) /* of the arena, at least */
+#define IPC_CHUNK       ((size_t)16 << 20) /* minimum bytes of an arena chunk */
 #define IPC_ALIGN       ((size_t)4096)     /* of slots */
-#define IPC_PROOF       4096 /* bytes at the beginning of the arena, which peers read */
-#define IPC_DESCRIPTORS 32   /* allocations that are opened by one, of a node and of each peer */
-#define IPC_END_MS      5000 /* for peers, when the node ends */
-#define IPC_ARENA_MS    2000 /* and then for the driver */
+#define IPC_PROOF       4096 /* bytes at the start of a chunk that peers read as the proof */
+#define IPC_DESCRIPTORS 32   /* allocations opened by descriptor, of a node and of each peer */
+#define IPC_END_MS      5000 /* wait for peers when the node ends */
+#define IPC_ARENA_MS    2000 /* wait for the driver after that */
 
-/* Where a message's payload is. Comes from another process. */
+/* The location of a message's payload. Comes from another process. */
 struct ipc_location {
     struct rcmi_device_handle handle;
     uint64_t at;
 };
 _Static_assert(sizeof(struct ipc_location) <= RCMI_FIFO_INLINE, "it travels in a header");
 
-/* A piece of the arena: one allocation. */
+/* A chunk of the arena: one allocation. */
 struct ipc_chunk {
     struct ipc_chunk *next;
     struct ipc_arena *arena;
     struct rcmi_export export;
     struct rcmi_ranges free;
-    bool settled; /* it is there, or could not be, or is freed: the device's thread is done with it
-                   */
+    bool settled; /* the device's thread is done with it: allocated, failed, or freed */
 };
 
-/* What the device's thread may touch at any time: it outlives the domain if a driver does not
- * answer by then. */
+/* State that the device's thread may access at any time. It outlives the domain if the driver does
+ * not return by then. */
 struct ipc_arena {
-    pthread_mutex_t lock;      /* of all below */
-    struct ipc_domain *domain; /* NULL: it has ended */
-    bool stays;                /* the device's thread has something of it for good */
+    pthread_mutex_t lock;      /* guards the fields below */
+    struct ipc_domain *domain; /* NULL: the domain has ended */
+    bool stays;                /* the device's thread may use it for ever: never freed */
     struct ipc_chunk *chunks;
-    unsigned char first[IPC_PROOF]; /* of each chunk */
+    unsigned char first[IPC_PROOF]; /* first bytes of each chunk */
 };
 
-/* An allocation of this node's that goes by descriptor, as the peer has it. */
+/* An allocation of this node that is passed by descriptor, as seen by the peer. */
 struct ipc_exported {
     uint64_t buffer; /* 0: none */
     bool open;
 };
 
-/* One of the peer's, here; used until it is to be closed, so that it stays open. */
+/* An allocation of the peer, opened here. It is kept in use, and so open, until
+ * the peer demands its close. */
 struct ipc_imported {
-    struct rcmi_device_handle handle; /* buffer is 0: none */
-    struct rcmi_import *import;       /* NULL: it is being opened */
-    bool said;                        /* that it is open */
+    struct rcmi_device_handle handle; /* buffer 0: none */
+    struct rcmi_import *import;       /* NULL: being opened */
+    bool opened_sent;                 /* NOTICE_OPENED was sent */
 };
 
-/* An allocation that a peer is to close: of the call that waits for it. */
+/* An allocation that a peer must close; owned by the call that waits for it. */
 struct ipc_debt {
     struct ipc_debt *next;
-    uint64_t buffer, demand; /* demands of a peer are numbered, from 1 */
-    bool said, closed;
+    uint64_t buffer, demand; /* the demands to a peer are numbered from 1 */
+    bool close_sent, closed;
 };
 
-/* An allocation of the peer's that it wants to be closed here, and its latest demand for it. */
+/* An allocation of the peer that must be closed here, with the peer's latest demand. */
 struct ipc_closing {
-    uint64_t buffer, demand; /* buffer is 0: none */
+    uint64_t buffer, demand; /* buffer 0: none */
 };
 
-/* This end and the other one, from the beginning of a link until nothing of either is open at the
- * other; it outlives the link. */
+/* The two ends of a link, from its set-up until neither has memory of the other open. Outlives the
+ * link. */
 struct ipc_peer {
     struct ipc_peer *next;
-    struct ipc_domain *domain; /* not for the device's thread, which has: */
+    struct ipc_domain *domain; /* not for the device's thread, which uses: */
     struct ipc_arena *home;
     struct rcmi_device *device;
     int rank;
-    /* A socket of the two ends, and of the end that made it the other half, which travels. -1. */
+    /* The socket between the two ends; other: the half that the end which made the socket passes to
+     * the peer. -1: none. */
     int sock, other;
-    pthread_mutex_t lock;         /* of what is read from the socket, and: */
-    struct rcmi_imports *imports; /* its memory, here; NULL before its offer; final */
-    bool left;                    /* nothing of ours is open there any more, or: */
+    pthread_mutex_t lock;         /* of the state read from the socket, and: */
+    struct rcmi_imports *imports; /* the peer's memory, opened here; NULL before its offer; final */
+    bool left;                    /* the peer has none of our memory open any more, or: */
     bool ended;                   /* its end of the socket is closed */
     int unread;                   /* channels, see struct ipc_channel */
     uint64_t keeps;               /* allocations up to this number may stay open there */
     struct ipc_debt *debts;
     uint64_t demands; /* so far, of this end */
     struct ipc_closing closing[RCMI_IMPORTS_MAX];
-    uint64_t unanswered;             /* pings of its */
-    bool down, said;                 /* the link is; and that all is closed here was said */
-    bool told, heard;                /* of this node's arena; something came */
+    uint64_t unanswered;             /* pings of the peer */
+    bool down;                       /* the link is down */
+    bool gone_sent;                  /* NOTICE_GONE was sent: everything is closed here */
+    bool arena_sent, received;       /* NOTICE_ARENA was sent; some notice was received */
     uint64_t pings, pongs;           /* sent, and answered */
-    struct rcmi_device_handle arena; /* its first chunk; buffer is 0 until it is told */
+    struct rcmi_device_handle arena; /* the peer's first chunk; buffer 0: not received yet */
     struct ipc_exported exported[IPC_DESCRIPTORS];
     struct ipc_imported imported[IPC_DESCRIPTORS];
     struct ipc_proof *proof; /* NULL before; set by the loop thread, under the lock */
 };
 
-/* What travels in a link's offer. */
+/* The content of a link's offer. */
 struct ipc_self {
     uint64_t process, pid_ns;
-    uint64_t seed; /* of the bytes in its proof */
+    uint64_t seed; /* generates the bytes of its proof */
     int32_t pid;
     uint32_t mig;
     char uuid[48], label[80];
@@ -149,14 +152,14 @@ struct ipc_domain {
     struct rcmi_device *device; /* NULL before the first link */
     int memfd;                  /* headers of the channels that this node writes; -1 before */
     size_t size, page;
-    struct rcmi_ranges ranges; /* of the file, free. Loop */
+    struct rcmi_ranges ranges; /* free ranges of the file. Loop */
     struct ipc_arena *arena;
     struct ipc_peer *peers; /* under the arena's lock; grows by the loop thread */
-    /* What is registered, and how much of it has a descriptor; under the arena's lock. */
+    /* Registered allocations, and how many of them have a descriptor; under the arena's lock. */
     struct ipc_shared *shared;
     int descriptors;
-    _Atomic uint64_t newest; /* the largest number of what was exported; grows under the lock */
-    struct ipc_self self;    /* there with the device */
+    _Atomic uint64_t newest; /* the largest exported buffer number; grows under the arena's lock */
+    struct ipc_self self;    /* set together with device */
     bool inited;
 };
 
@@ -164,7 +167,7 @@ struct ipc_proof {
     struct rcmi_import *import;
     struct rcmi_operations all;
     struct rcmi_operation copy;
-    unsigned char bytes[IPC_PROOF]; /* read */
+    unsigned char bytes[IPC_PROOF]; /* what was read */
 };
 
 struct ipc_link {
@@ -173,17 +176,17 @@ struct ipc_link {
     struct ipc_self other;
     struct rcmi_wake wake;
     struct rcmi_watch watch;    /* of the peer's socket */
-    struct ipc_reader *readers; /* the peer, of channels that this node writes. Loop */
+    struct ipc_reader *readers; /* the peer as reader of channels that this node writes. Loop */
     struct ipc_channel *read;   /* channels that the peer writes. Loop */
-    bool watched, told, right;
+    bool watched, arena_sent, proved;
 };
 
-/* A reader of a channel, at its writer: in the list of the link to it. */
+/* A reader of a channel, at the writer; in the list of the link to the reader. */
 struct ipc_reader {
     struct ipc_reader *next, **here; /* NULL: not in it */
     const struct ipc_channel *channel;
     struct ipc_link *link;
-    int number; /* of its counter in the queue */
+    int number; /* index of its counter in the queue */
 };
 
 struct ipc_channel {
@@ -194,39 +197,39 @@ struct ipc_channel {
     } fifo;
     void *memory; /* headers, mapped here */
     size_t at, len;
-    /* A writer's; its slots are in the chunk, NULL before they are needed. */
+    /* Writer only. chunk contains the slots; NULL before they are needed. */
     struct ipc_domain *domain;
     struct ipc_reader *readers; /* base.nreaders of them */
     struct ipc_chunk *chunk;
     size_t slots_at, slots_len, stride;
     uint64_t completed;
-    _Atomic uint64_t published; /* relaxed: a look at the end */
-    /* A reader's, in the list of the link. */
+    _Atomic uint64_t published; /* relaxed: read at the end of the link */
+    /* Reader only; in the list of the link. */
     struct ipc_link *link;
     struct ipc_channel *next, **here;
-    /* The link is down after a farewell, and not all that was committed is released yet. seq_cst,
-     * as the fence in unread_look. */
+    /* The link is down after a farewell, and some committed messages are not released yet. seq_cst,
+     * like the fence in unread_look. */
     _Atomic bool unread;
-    /* What the message that was peeked lies in, NULL: none was. */
+    /* The memory of the peeked message; NULL: no message is peeked. */
     struct rcmi_import *import;
     const void *bytes;
-    uint64_t ping; /* since the driver did not open it; 0 */
+    uint64_t ping; /* number of the ping sent after the driver failed to open memory; 0: none */
 };
 
-/* In the OPEN frame, beside the descriptor of the memory file. */
+/* In the OPEN frame, with the descriptor of the memory file. */
 struct ipc_offer {
     uint64_t at, len;
     uint32_t nreaders, reader;
 };
 
-/* An allocation that registered memory lies in. */
+/* An allocation that contains registered memory. */
 struct ipc_shared {
     struct ipc_shared *next;
     struct rcmi_export export;
-    int uses; /* 0: its end has begun */
+    int uses; /* 0: being closed */
 };
 
-/* Registered memory, as this row remembers it. */
+/* The backend's state of registered memory. */
 struct ipc_registered {
     struct ipc_domain *domain;
     struct ipc_shared *shared;
@@ -235,20 +238,20 @@ struct ipc_registered {
 
 /* ---- arena.c --------------------------------------------------------------------------------- */
 rcm_status ipc_arena_make(struct ipc_domain *domain);
-/* On the device's thread: something of the link to the rank has changed. */
-void ipc_arena_tell(struct ipc_arena *arena, int rank);
-/* Begins the first chunk, once. RCM_AGAIN: it is not there yet; rcmi_node_link_changed is called
- * for all peers when it is. */
+/* On the device's thread: the state of the link to the rank has changed. */
+void ipc_arena_notify(struct ipc_arena *arena, int rank);
+/* Starts the allocation of the first chunk, once. RCM_AGAIN: not allocated yet;
+ * rcmi_node_link_changed is called for all peers when it is. */
 rcm_status ipc_arena_begin(struct ipc_domain *domain, struct rcmi_device_handle *ret_handle);
-/* len bytes, a multiple of IPC_ALIGN. RCM_AGAIN: the arena grows meanwhile. Any thread; allocates
- * only when it grows. */
+/* Returns a range of len bytes, rounded up to IPC_ALIGN. RCM_AGAIN: the arena is growing. Any
+ * thread; allocates only when it grows. */
 rcm_status ipc_arena_take(struct ipc_domain *domain, size_t len, struct ipc_chunk **ret_chunk,
                           size_t *ret_at);
-/* An allocation is one that peers may come to know. Under the arena's lock. */
+/* Records an allocation that peers may open from now on. Under the arena's lock. */
 void ipc_export_begin(struct ipc_domain *domain, const struct rcmi_device_handle *handle);
 void ipc_arena_give(struct ipc_domain *domain, struct ipc_chunk *chunk, size_t at, size_t len);
-/* The domain has ended, for the device's thread. keep: its memory stays, for a process that may
- * read it; so does what the driver has not let go of by the deadline. */
+/* Ends the arena. keep: its memory stays, because a process may still read it. Memory that the
+ * driver has not released by the deadline stays, too. */
 void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline);
 
 /* ---- side_socket.c --------------------------------------------------------------------------- */
@@ -264,71 +267,73 @@ enum ipc_notice {
     NOTICE_PING,
     NOTICE_PONG,
 };
-/* With a descriptor, or -1. False: the peer has left hundreds unread, and it is to be said again
- * once there is room. What is said to one that has ended counts as said. Under the peer's lock. */
+/* Sends a notice, with a descriptor or -1. False: the socket is full, because the peer has left
+ * hundreds of notices unread; send again once there is room. A notice to a peer that has ended
+ * counts as sent. Under the peer's lock. */
 bool ipc_notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
                      const struct rcmi_device_handle *handle, int fd);
 rcm_status ipc_peer_make(struct ipc_domain *domain, int rank, struct ipc_peer **ret_peer);
-/* Does this end make the socket, or does it come with the peer's offer? */
+/* Does this end make the socket? If not, the peer's offer contains it. */
 bool ipc_peer_makes_socket(const struct ipc_peer *peer);
-/* It was offered a socket. */
+/* Takes the socket from the peer's offer. */
 void ipc_peer_join(struct ipc_peer *peer, int sock);
-/* This node's arena is there. */
-void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena);
-/* Takes what has come. Is that all that will come? Any thread. */
-bool ipc_peer_hear(struct ipc_peer *peer);
-/* Something of its memory was opened or closed here: what was waited for is said. Any thread. */
+/* This node's arena is allocated: sends it to the peer. */
+void ipc_peer_send_arena(struct ipc_peer *peer, const struct rcmi_device_handle *arena);
+/* Receives and handles what has arrived. True if nothing more will arrive. Any thread. */
+bool ipc_peer_receive(struct ipc_peer *peer);
+/* Memory of the peer was opened or closed here: sends the notices that depend on it. Any thread. */
 void ipc_peer_go_on(struct ipc_peer *peer);
-/* Is its process there, still? RCM_OK: it has answered since *ping, which is 0 at the first call;
- * RCM_AGAIN: that is not known yet, the node's doorbell rings when it is; RCM_ERR_PEER. Any thread.
- */
+/* Is the peer's process alive? *ping is 0 at the first call. RCM_OK: it has answered since then.
+ * RCM_AGAIN: unknown yet; the node's doorbell rings when it is known. RCM_ERR_PEER: it has ended.
+ * Any thread. */
 rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping);
-/* There is one channel more, or less (-1), from which its memory is to be read after the link is
- * down. Any thread. */
+/* Adds `more` (1 or -1) to the channels that still read the peer's memory after the link is down.
+ * Any thread. */
 void ipc_peer_unread(struct ipc_peer *peer, int more);
-/* The link is down: its memory is closed here as soon as nothing is to be read there, or its
- * process has ended, and nothing reads it. */
+/* The link is down: closes the peer's memory as soon as no channel has to read it, or its process
+ * has ended, and no operation reads it. */
 void ipc_peer_down(struct ipc_peer *peer);
-/* The peer is to close the allocation, if it was told of any of this node's. The debt is the peer's
- * until it is settled. */
+/* Demands that the peer closes the allocation, if any memory of this node was announced to it. The
+ * peer's list contains the debt until ipc_peer_settle. */
 void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer, struct ipc_debt *debt);
-/* Takes what has come. Is an answer to be waited for? */
+/* Receives what has arrived. True if the answer is still outstanding. */
 bool ipc_peer_owes(struct ipc_peer *peer, struct ipc_debt *debt);
-/* False: it may have the allocation open, still or for good. */
+/* Removes the debt. False: the peer may have the allocation open, still or for ever. */
 bool ipc_peer_settle(struct ipc_peer *peer, struct ipc_debt *debt);
 
 /* ---- descriptor.c ---------------------------------------------------------------------------- */
-/* Does the peer have the allocation open? It is told of it the first time, and not waited for. Any
- * thread. */
+/* Does the peer have the allocation open? The first call announces it, without waiting. Any thread.
+ */
 bool ipc_exported_is_open(struct ipc_peer *peer, const struct rcmi_export *export);
-/* Under the peer's lock, as all that follow. The peer has answered; it is to close it. */
+/* These and the functions below run under the peer's lock. _answered: the peer answered. _end: the
+ * peer must close it. */
 void ipc_exported_answered(struct ipc_peer *peer, uint64_t buffer, bool open);
 void ipc_exported_end(struct ipc_peer *peer, uint64_t buffer);
-/* An allocation of the peer's is to be opened; the descriptor is taken over. */
+/* Opens an announced allocation of the peer. Takes ownership of the descriptor. */
 void ipc_imported_begin(struct ipc_peer *peer, const struct rcmi_device_handle *handle, int fd);
-/* What is open by now is said. */
+/* Sends notices for allocations that are open by now. */
 void ipc_imported_go_on(struct ipc_peer *peer);
-/* It may be closed; 0: all may. */
+/* The allocation may be closed; 0: all may. */
 void ipc_imported_drop(struct ipc_peer *peer, uint64_t buffer);
 
-/* ---- take_back.c ----------------------------------------------------------------------------- */
-/* No peer has the allocation open any more; false: one may, which has ended or has not answered by
- * the deadline. */
-bool ipc_take_back(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline deadline);
-/* Waits until no peer has anything open, and nothing of theirs is open here, and frees the peers;
- * false: one may have. */
+/* ---- reclaim.c ------------------------------------------------------------------------------- */
+/* Waits until no peer has the allocation open. False: one may, because it has ended or has not
+ * answered by the deadline. */
+bool ipc_reclaim(struct ipc_domain *domain, uint64_t buffer, rcmi_deadline deadline);
+/* Waits until no peer has our memory open and none of theirs is open here; frees the peers. False:
+ * a peer may still have some open. */
 bool ipc_peers_end(struct ipc_domain *domain, rcmi_deadline deadline);
 
 /* ---- proof.c --------------------------------------------------------------------------------- */
 void ipc_proof_fill(unsigned char *bytes, uint64_t seed);
-/* RCM_AGAIN until the peer's arena was read; RCM_ERR_UNSUPPORTED, with a sentence that has the pair
- * and the cause. */
+/* RCM_AGAIN until the peer's arena was read. RCM_ERR_UNSUPPORTED: it cannot be read; the sentence
+ * contains the pair and the cause. */
 rcm_status ipc_prove(struct ipc_link *link);
-/* What is known to forbid it before anything is tried. */
+/* Rejects pairs that are known to fail, before the proof. */
 rcm_status ipc_prove_possible(const struct ipc_link *link);
-/* What it reads is put back, once it was read. NULL is a no-op. */
+/* Releases the imported memory once it was read. NULL is a no-op. */
 void ipc_proof_rest(struct ipc_proof *proof);
-/* Does nothing of it run any more? Then it is freed. NULL: true. */
+/* Frees the proof. False: an operation of it is still running. NULL: true. */
 bool ipc_proof_end(struct ipc_proof *proof);
 
 /* ---- link.c ---------------------------------------------------------------------------------- */
@@ -349,17 +354,17 @@ rcm_status ipc_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *off
                              struct rcmi_blob *ret_answer);
 void ipc_writer_close(struct rcmi_channel *channel);
 void ipc_channel_fini(struct rcmi_channel *channel);
-/* Of channels that outlive the link, what was committed is still to be read. */
+/* Marks channels that outlive the link and still have committed messages to read. */
 void ipc_channels_link_down(const struct ipc_link *link);
 rcm_status ipc_reserve(struct rcmi_channel *channel, size_t len, struct rcmi_reserved *ret);
 void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void ipc_release(struct rcmi_channel *channel);
 bool ipc_taken(struct rcmi_channel *channel, uint64_t number);
-/* Publishes a message whose payload lies there; there is room. */
+/* Publishes a message whose payload is at that location. The caller has checked ipc_room. */
 void ipc_publish(struct ipc_channel *ipc, const struct rcmi_device_handle *handle, uint64_t at,
                  uint64_t len, uint64_t meta);
-/* Is there room for a message's header? */
+/* Is a header free for another message? */
 rcm_status ipc_room(struct ipc_channel *ipc);
 
 /* ---- zero_copy.c ----------------------------------------------------------------------------- */

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Allocations that are opened by descriptors, as those of cuMemCreate. A message cannot carry one,
- * so the peer is told of the allocation before the first message in it, and says whether it has it
- * open:
+ * Allocations that are opened by descriptors (those of cuMemCreate). A message cannot carry a
+ * descriptor. Therefore the allocation is announced to the peer before the first message in it, and
+ * the peer answers whether it is open:
  *
  *      writer                               reader
  *        first message: by a slot
  *        MEMORY, descriptor     ----->        the device's thread opens it
- *        by slots meanwhile     <-----        OPENED, or REFUSED: by slots for good
- *        read where it lies
+ *        slots meanwhile        <-----        OPENED, or REFUSED: slots for ever
+ *        read in place
  *        CLOSE                  ----->
  *                               <-----        CLOSED
  *
- * So memory that a peer cannot open fails no message, and a peer that ends has no descriptor left:
- * one that is under way ends with the socket.
+ * So no message fails because a peer cannot open memory. A peer that ends leaves no descriptor
+ * behind: one in flight is closed with the socket.
  */
 #include "cuda_ipc.h"
 #include "log.h"
 
-/* ---- Of this node, at the peer --------------------------------------------------------------- */
+/* ---- Our allocations, at the peer ------------------------------------------------------------ */
 
-/* buffer 0: a free one. NULL: none. */
+/* buffer 0: returns a free entry. NULL: none. */
 static struct ipc_exported *exported_find(struct ipc_peer *peer, uint64_t buffer) {
     for (int i = 0; i < IPC_DESCRIPTORS; i++)
         if (peer->exported[i].buffer == buffer)
@@ -45,17 +45,18 @@ bool ipc_exported_is_open(struct ipc_peer *peer, const struct rcmi_export *expor
     return open;
 }
 
-/* What it refused is not tried again: once is enough to hear of it. */
+/* An allocation that the peer refused is not offered again. Logged once. */
 void ipc_exported_answered(struct ipc_peer *peer, uint64_t buffer, bool open) {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag logged = ATOMIC_FLAG_INIT;
     struct ipc_exported *exported = buffer ? exported_find(peer, buffer) : NULL;
     if (!exported)
-        return; /* it is closed again */
+        return; /* already closed again */
     exported->open = open;
-    if (!open && !atomic_flag_test_and_set(&told))
+    if (!open && !atomic_flag_test_and_set(&logged))
         rcmi_log(RCMI_LOG_WARN,
                  "registered device memory is copied before rank %d reads it: it did not open an "
-                 "allocation of cuMemCreate, and says why if RINGCOMM_LOG is debug (said once)",
+                 "allocation of cuMemCreate; its log has the reason with RINGCOMM_LOG=debug "
+                 "(logged once)",
                  peer->rank);
 }
 
@@ -65,7 +66,7 @@ void ipc_exported_end(struct ipc_peer *peer, uint64_t buffer) {
         *exported = (struct ipc_exported){.buffer = 0};
 }
 
-/* ---- Of the peer, here ----------------------------------------------------------------------- */
+/* ---- The peer's allocations, here ------------------------------------------------------------ */
 
 static struct ipc_imported *imported_free(struct ipc_peer *peer) {
     for (int i = 0; i < IPC_DESCRIPTORS; i++)
@@ -74,7 +75,7 @@ static struct ipc_imported *imported_free(struct ipc_peer *peer) {
     return NULL;
 }
 
-static bool imported_say(const struct ipc_peer *peer, enum ipc_notice kind, uint64_t buffer) {
+static bool imported_answer(const struct ipc_peer *peer, enum ipc_notice kind, uint64_t buffer) {
     const struct rcmi_device_handle handle = {.buffer = buffer};
     if (kind == NOTICE_REFUSED)
         rcmi_log(RCMI_LOG_DEBUG, "device memory of rank %d is not opened: %s", peer->rank,
@@ -90,7 +91,8 @@ static rcm_status imported_open(struct ipc_peer *peer, struct ipc_imported *impo
     if (peer->down)
         return rcmi_fail(RCM_ERR_RESOURCE, 0, "the link to it ends");
     if (!peer->imports)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its descriptor came before the link was accepted");
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                         "its descriptor arrived before the link was accepted");
     return rcmi_fail(RCM_ERR_RESOURCE, 0, "%d of its allocations are open by descriptors already",
                      IPC_DESCRIPTORS);
 }
@@ -100,7 +102,7 @@ void ipc_imported_begin(struct ipc_peer *peer, const struct rcmi_device_handle *
     if (imported_open(peer, imported, handle, fd) == RCM_AGAIN)
         *imported = (struct ipc_imported){.handle = *handle};
     else
-        (void)imported_say(peer, NOTICE_REFUSED, handle->buffer); /* unsaid: by slots as well */
+        (void)imported_answer(peer, NOTICE_REFUSED, handle->buffer); /* if lost: slots as well */
 }
 
 static void imported_look(struct ipc_peer *peer, struct ipc_imported *imported) {
@@ -110,7 +112,7 @@ static void imported_look(struct ipc_peer *peer, struct ipc_imported *imported) 
         rcmi_imports_get(peer->imports, &imported->handle, 0, 0, &imported->import, &bytes);
     if (status == RCM_AGAIN || status == RCM_OK)
         return;
-    (void)imported_say(peer, NOTICE_REFUSED, buffer);
+    (void)imported_answer(peer, NOTICE_REFUSED, buffer);
     *imported = (struct ipc_imported){.import = NULL};
 }
 
@@ -119,8 +121,8 @@ void ipc_imported_go_on(struct ipc_peer *peer) {
         struct ipc_imported *imported = &peer->imported[i];
         if (imported->handle.buffer != 0 && !imported->import)
             imported_look(peer, imported);
-        if (imported->import && !imported->said)
-            imported->said = imported_say(peer, NOTICE_OPENED, imported->handle.buffer);
+        if (imported->import && !imported->opened_sent)
+            imported->opened_sent = imported_answer(peer, NOTICE_OPENED, imported->handle.buffer);
     }
 }
 

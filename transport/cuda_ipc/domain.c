@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cuda_ipc transport: its table, and domains. See cuda_ipc.h. */
+/* The cuda_ipc transport: its function table, and domains. See cuda_ipc.h. */
 #include <stdio.h>
 #include <unistd.h>
 #include "cuda.h"
 #include "cuda_ipc.h"
 
-/* A node loads no driver before device memory is used, so what works is found out then, for each
- * pair (proof.c). */
+/* A node loads no driver before device memory is used. Whether the backend works is tested then,
+ * for each pair (proof.c). */
 static bool ipc_probe(const struct rcmi_need *need, char *reason, size_t cap) {
     if (!need->starts && rcmi_cuda_load() != RCM_OK) {
         snprintf(reason, cap, "%s", rcm_last_error());
         return false;
     }
-    snprintf(reason, cap, "beside shm, for memory of GPUs: each pair tries when it is first used");
+    snprintf(reason, cap, "next to shm, for GPU memory: each pair is tested when first used");
     return true;
 }
 
@@ -37,7 +37,7 @@ static void ipc_domain_fini(void *arg) {
     domain->inited = false;
 }
 
-/* Data lie where they are written: there is nothing to move, and doorbells wake sleepers. */
+/* Data stay where they are written: there is nothing to move, and doorbells wake sleepers. */
 static bool ipc_progress(void *domain) {
     (void)domain;
     return false;
@@ -47,15 +47,15 @@ static void ipc_arm(void *domain) {
     (void)domain;
 }
 
-/* The host plane of each of its links is one whose peers ring. */
+/* The host plane of each link is one whose peers ring the doorbell. */
 static bool ipc_attend(void *domain, int *ret_fd) {
     (void)domain;
     *ret_fd = -1;
     return true;
 }
 
-/* What was committed lies in memory that ends with this process: it has arrived when it was
- * taken. */
+/* Committed messages are in memory that ends with this process: they have arrived only once they
+ * are released. */
 static bool ipc_link_flushed(void *arg) {
     const struct ipc_link *link = arg;
     for (const struct ipc_reader *reader = link->readers; reader; reader = reader->next) {
@@ -69,8 +69,8 @@ static bool ipc_link_flushed(void *arg) {
 
 const struct rcmi_transport rcmi_transport_cuda_ipc = {
     .name = "cuda_ipc",
-    .description = "memory of GPUs shared between processes of one host: slots, or registered "
-                   "memory, read where it lies",
+    .description = "GPU memory shared between processes of one host: slots, or registered memory "
+                   "read in place",
     .kind = RCMI_MEM_DEVICE,
     .bulk_scale = 1,
     .pinned_slots = true,

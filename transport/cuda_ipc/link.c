@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device plane of a link, from the offers to the end. Each end, at its own pace, makes its
- * arena, tells the other one where it is, and reads the other's; then it is ready.
+ * The device plane of a link, from the offers to the end. Each end independently allocates its
+ * arena, sends its location to the other end, and reads the other end's arena. Then it is ready.
  */
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,12 +28,13 @@ static void self_fill(struct ipc_domain *domain) {
     ipc_proof_fill(domain->arena->first, self->seed);
 }
 
-/* What a rank has for its device, from its first link on: one that uses none lacks nothing. */
+/* Sets up what a rank needs for its device, with its first link: ranks without a device need
+ * nothing. */
 static rcm_status domain_begin(struct ipc_domain *domain) {
     struct rcmi_device *device = rcmi_node_device(domain->node);
     if (!device)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "this rank has no device");
-    /* A file cannot be empty. */
+    /* A memory file cannot be empty. */
     if (rcmi_memfd_create("ringcomm-device", domain->page, &domain->memfd) != RCM_OK) {
         rcmi_last_error()->status = RCM_ERR_UNSUPPORTED;
         return RCM_ERR_UNSUPPORTED;
@@ -76,17 +77,17 @@ static rcm_status offer_take(struct ipc_link *link, struct rcmi_blob *offer) {
     link->other.label[sizeof link->other.label - 1] = '\0';
     if (wanted) {
         ipc_peer_join(peer, offer->fds[0]);
-        offer->fds[0] = -1; /* ours now */
+        offer->fds[0] = -1; /* owned by the peer object now */
     }
     return RCM_OK;
 }
 
-/* Something was opened or closed, on the device's thread: messages in it can be read, the peer can
- * free what it waits for, the proof goes on. */
+/* Memory was opened or closed, on the device's thread: messages in it become readable, the peer may
+ * free memory it waits for, the proof continues. */
 static void imports_changed(void *arg) {
     struct ipc_peer *peer = arg;
     ipc_peer_go_on(peer);
-    ipc_arena_tell(peer->home, peer->rank);
+    ipc_arena_notify(peer->home, peer->rank);
 }
 
 static rcm_status imports_make(struct ipc_link *link) {
@@ -101,10 +102,11 @@ static rcm_status imports_make(struct ipc_link *link) {
     return status;
 }
 
-/* Something has come, or there is room: a ping that did not fit is the node's to send. */
+/* Notices arrived, or the socket has room again: the node's doorbell rings so that a postponed ping
+ * is sent. */
 static void socket_ready(void *arg, uint32_t events) {
     struct ipc_link *link = arg;
-    const bool ended = ipc_peer_hear(link->peer);
+    const bool ended = ipc_peer_receive(link->peer);
     if (events & EPOLLOUT)
         rcmi_node_ring(link->domain->node);
     if (link->watched && ended) {
@@ -113,7 +115,7 @@ static void socket_ready(void *arg, uint32_t events) {
     }
 }
 
-/* Of edges, as there is room nearly always; all that has come is read at each. */
+/* Edge-triggered, because there is nearly always room; each event reads everything that arrived. */
 static rcm_status socket_watch(struct ipc_link *link) {
     link->watch = (struct rcmi_watch){.fd = link->peer->sock, .ready = socket_ready, .arg = link};
     const rcm_status status = rcmi_loop_watch(rcmi_node_loop(link->domain->node), &link->watch,
@@ -131,7 +133,7 @@ rcm_status ipc_link_accept(void *arg, struct rcmi_blob *offer) {
         return status;
     if (!rcmi_node_peer_wake(link->domain->node, link->peer->rank, &link->wake))
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                         "memory of devices goes beside shared memory of the host only");
+                         "device memory requires shared memory as the host plane of the link");
     status = imports_make(link);
     return status == RCM_OK ? socket_watch(link) : status;
 }
@@ -144,29 +146,29 @@ rcm_status ipc_link_attach(void *link, int i, int fd) {
 
 /* ---- Ready ----------------------------------------------------------------------------------- */
 
-static rcm_status arena_tell(struct ipc_link *link) {
+static rcm_status arena_send(struct ipc_link *link) {
     struct rcmi_device_handle arena;
     const rcm_status status = ipc_arena_begin(link->domain, &arena);
     if (status < 0)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "no memory to share: %.300s", rcm_last_error());
     if (status == RCM_OK)
-        ipc_peer_tell(link->peer, &arena);
-    link->told = status == RCM_OK;
+        ipc_peer_send_arena(link->peer, &arena);
+    link->arena_sent = status == RCM_OK;
     return status;
 }
 
 rcm_status ipc_link_ready(void *arg) {
     struct ipc_link *link = arg;
-    rcm_status status = link->told ? RCM_OK : arena_tell(link);
+    rcm_status status = link->arena_sent ? RCM_OK : arena_send(link);
     if (status < 0)
         return status;
-    if (!link->right) {
+    if (!link->proved) {
         const rcm_status proof = ipc_prove(link);
         if (proof < 0)
             return proof;
-        link->right = proof == RCM_OK;
+        link->proved = proof == RCM_OK;
     }
-    return link->told && link->right ? RCM_OK : RCM_AGAIN;
+    return link->arena_sent && link->proved ? RCM_OK : RCM_AGAIN;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -184,5 +186,5 @@ void ipc_link_fini(void *arg) {
     if (link->watched)
         rcmi_loop_unwatch(rcmi_node_loop(link->domain->node), &link->watch);
     link->watched = false;
-    link->peer = NULL; /* the domain's from here on */
+    link->peer = NULL; /* owned by the domain from here on */
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether this rank's device reads the peer's memory, found out by reading it: the first bytes of
- * the peer's arena, which follow from a number that its offer tells. Drivers and machines differ in
- * what they refuse, and some refuse nothing and read something else, so nothing else counts; what
- * is known of the two only explains a failure.
+ * Tests whether this rank's device can read the peer's memory, by reading it: the first bytes of
+ * the peer's arena, which are generated from a seed in its offer. Drivers and machines differ in
+ * what they refuse, and some do not refuse but return wrong bytes, so only the read counts. Known
+ * facts about the two devices only explain a failure.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,12 +28,12 @@ static bool is_visible(const char *uuid) {
     if (rcmi_device_count(&n) != RCM_OK)
         return true;
     for (int i = 0; i < n; i++)
-        if (rcmi_device_ask(i, &facts) == RCM_OK && strcmp(facts.uuid, uuid) == 0)
+        if (rcmi_device_query(i, &facts) == RCM_OK && strcmp(facts.uuid, uuid) == 0)
             return true;
     return false;
 }
 
-/* What is known of the pair that may be the cause. */
+/* Known facts of the pair that may be the cause. */
 static const char *hint(const struct ipc_self *self, const struct ipc_self *other) {
     if (strcmp(self->uuid, other->uuid) == 0)
         return "";
@@ -44,7 +44,7 @@ static const char *hint(const struct ipc_self *self, const struct ipc_self *othe
     return "two devices need peer access; ";
 }
 
-/* All of it fits into what the framework keeps. */
+/* Truncated to the size of the framework's buffer. */
 static rcm_status refuse(const struct ipc_link *link, const char *why) {
     const struct ipc_self *self = &link->domain->self;
     char cause[300];
@@ -53,13 +53,13 @@ static rcm_status refuse(const struct ipc_link *link, const char *why) {
                      link->peer->rank, link->other.uuid, hint(self, &link->other), cause);
 }
 
-/* The driver takes memory of a process with its own number for its own. */
+/* The driver would mistake memory of a process with its own pid for its own memory. */
 rcm_status ipc_prove_possible(const struct ipc_link *link) {
     const struct ipc_self *self = &link->domain->self;
     char why[160];
     if (self->pid != link->other.pid || self->process == link->other.process)
         return RCM_OK;
-    snprintf(why, sizeof why, "both processes have number %d, in two PID namespaces", self->pid);
+    snprintf(why, sizeof why, "both processes have pid %d, in two PID namespaces", self->pid);
     return refuse(link, why);
 }
 
@@ -68,7 +68,7 @@ rcm_status ipc_prove_possible(const struct ipc_link *link) {
 static void proof_wake(void *arg) {
     struct ipc_peer *peer = arg;
     ipc_peer_go_on(peer);
-    ipc_arena_tell(peer->home, peer->rank);
+    ipc_arena_notify(peer->home, peer->rank);
 }
 
 static void proof_fill(struct ipc_peer *peer, const void *there, struct ipc_proof *proof) {
@@ -83,8 +83,8 @@ static void proof_fill(struct ipc_peer *peer, const void *there, struct ipc_proo
                                           .all = &proof->all};
 }
 
-/* What it reads is put back once nothing of it runs (ipc_proof_rest), so it has begun before
- * another thread sees it. */
+/* ipc_proof_rest releases the imported memory once no operation runs. Therefore the operation
+ * begins before another thread can see the proof. */
 static rcm_status proof_begin(struct ipc_peer *peer, struct rcmi_import *import,
                               const void *there) {
     struct ipc_proof *proof = rcmi_zalloc(sizeof *proof);
@@ -108,7 +108,7 @@ static rcm_status proof_open(struct ipc_peer *peer) {
     const struct rcmi_device_handle arena = peer->arena;
     pthread_mutex_unlock(&peer->lock);
     if (arena.buffer == 0)
-        return RCM_AGAIN; /* it is not told yet */
+        return RCM_AGAIN; /* not received yet */
     const rcm_status status =
         rcmi_imports_get(peer->imports, &arena, 0, IPC_PROOF, &import, &there);
     return status == RCM_OK ? proof_begin(peer, import, there) : status;
@@ -123,7 +123,8 @@ static rcm_status proof_look(const struct ipc_link *link) {
     ipc_proof_fill(expected, link->other.seed);
     if (memcmp(expected, proof->bytes, IPC_PROOF) == 0)
         return RCM_OK;
-    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "wrong bytes, as by PCIe ACS or an IOMMU");
+    return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
+                     "wrong bytes, possibly because of PCIe ACS or an IOMMU");
 }
 
 rcm_status ipc_prove(struct ipc_link *link) {

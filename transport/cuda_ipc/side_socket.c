@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the two ends of a link tell each other beside messages, by a socket of their own, which
- * threads that free memory read as well as the loop thread:
+ * Notices between the two ends of a link, by a separate socket. Threads that free memory read it as
+ * well as the loop thread:
  *
- *      ARENA    the first chunk of my arena is this
+ *      ARENA    the location of my arena's first chunk
  *      CLOSE    I am about to free this allocation of mine
- *      CLOSED   I have it open no more, as CLOSE of this number demanded
- *      GONE     I have nothing of yours open any more, and open nothing again: the last one
- *      KEPT     the driver does not close what I have open: of yours, all may stay so until this
+ *      CLOSED   I have closed it, as demanded by the CLOSE of this number
+ *      GONE     I have none of your memory open and will not open any again; the last notice
+ *      KEPT     the driver does not close your memory here: all of it may stay open until this
  *               process ends. Instead of CLOSED, or of GONE (number 0)
- *      MEMORY   an allocation of mine is this, by the descriptor that comes with it (descriptor.c)
- *      OPENED   I have it open
- *      REFUSED  I do not open it
- *      PING     are you there?
- *      PONG     I am: the answer to as many pings as have come
+ *      MEMORY   an allocation of mine, with its descriptor (descriptor.c)
+ *      OPENED   I have opened it
+ *      REFUSED  I cannot open it
+ *      PING     are you alive?
+ *      PONG     yes: one for each PING
  *
- * The end of the socket without GONE is that of a process that died, or of a link that was never
- * used. What was exported before it was heard may be open for a while yet, by what the process had
- * begun on its device, and is not taken back; what is exported later is not concerned. Numbers of
- * allocations tell the two apart: the largest one by then was exported before. Should they not
- * grow, more is kept than need be.
+ * If the socket ends without GONE, the process died or the link was never used. The dead process
+ * may have started operations that still use memory exported before its end was seen; that memory
+ * is not reclaimed. Memory exported later is not affected. The numbers of allocations distinguish
+ * the two: every number up to the largest one at that time was exported before. If numbers do not
+ * grow, more is kept than necessary.
  *
- * What the peer had committed before its farewell is read while it is there: until the end of the
- * socket, with GONE or without.
+ * Messages that the peer committed before its farewell are read until the socket ends, with or
+ * without GONE.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +33,8 @@
 
 struct notice {
     uint64_t kind;
-    uint64_t demand;                  /* of CLOSE, and the CLOSED or KEPT that answers it */
-    struct rcmi_device_handle handle; /* but of ARENA and MEMORY its buffer only */
+    uint64_t demand;                  /* number of CLOSE, and of the CLOSED or KEPT answering it */
+    struct rcmi_device_handle handle; /* except for ARENA and MEMORY only its buffer is set */
 };
 
 static bool notice_put(const struct ipc_peer *peer, const struct notice *notice, int fd) {
@@ -55,7 +55,7 @@ static bool notice_send(const struct ipc_peer *peer, enum ipc_notice kind,
     return ipc_notice_send(peer, kind, handle, -1);
 }
 
-/* CLOSE, or an answer to it. */
+/* Sends CLOSE, or an answer to it. */
 static bool notice_close(const struct ipc_peer *peer, enum ipc_notice kind, uint64_t buffer,
                          uint64_t demand) {
     const struct notice notice = {.kind = kind, .demand = demand, .handle.buffer = buffer};
@@ -109,17 +109,18 @@ void ipc_peer_join(struct ipc_peer *peer, int sock) {
     pthread_mutex_unlock(&peer->lock);
 }
 
-void ipc_peer_tell(struct ipc_peer *peer, const struct rcmi_device_handle *arena) {
+void ipc_peer_send_arena(struct ipc_peer *peer, const struct rcmi_device_handle *arena) {
     pthread_mutex_lock(&peer->lock);
-    peer->told = true;
-    (void)notice_send(peer, NOTICE_ARENA, arena); /* the first one: there is room */
+    peer->arena_sent = true;
+    (void)notice_send(peer, NOTICE_ARENA, arena); /* the first notice: there is room */
     pthread_mutex_unlock(&peer->lock);
 }
 
-/* ---- Hearing --------------------------------------------------------------------------------- */
+/* ---- Receiving ------------------------------------------------------------------------------- */
 
-/* It is closed, and that is said, once nothing reads it. What finds no place is not answered, and
- * stays with the peer: more are to be closed than can be open. */
+/* Notes an allocation to be closed and confirmed once no operation reads it. Without a free entry
+ * the demand is never answered, and the memory stays with the peer; more demands than possible
+ * imports cannot be genuine. */
 static void closing_add(struct ipc_peer *peer, uint64_t buffer, uint64_t demand) {
     struct ipc_closing *place = NULL;
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
@@ -133,16 +134,16 @@ static void closing_add(struct ipc_peer *peer, uint64_t buffer, uint64_t demand)
         *place = (struct ipc_closing){.buffer = buffer, .demand = demand};
 }
 
-/* An allocation may be registered, and demanded, again while an earlier demand waits: an answer
- * counts for demands up to its own. */
+/* An allocation may be registered and demanded again while an earlier demand is outstanding: an
+ * answer covers demands up to its own number. */
 static void debts_closed(struct ipc_peer *peer, uint64_t buffer, uint64_t demand) {
     for (struct ipc_debt *debt = peer->debts; debt; debt = debt->next)
         debt->closed |= debt->buffer == buffer && debt->demand <= demand;
 }
 
-/* fd: what came with it, or -1; closed, but that of MEMORY. */
+/* fd: the descriptor that came with the notice, or -1. Closed here, except for MEMORY. */
 static void notice_take(struct ipc_peer *peer, const struct notice *notice, int fd) {
-    peer->heard = true;
+    peer->received = true;
     if (notice->kind != NOTICE_MEMORY)
         rcmi_fd_close(&fd);
     switch (notice->kind) {
@@ -183,17 +184,16 @@ static void notice_take(struct ipc_peer *peer, const struct notice *notice, int 
     }
 }
 
-/* The other end is closed. What was told of nothing, or has said that it is gone, has nothing
- * open. */
+/* The other end is closed. A peer that received no ARENA, or that sent GONE, has nothing open. */
 static void socket_ended(struct ipc_peer *peer) {
     const uint64_t newest = atomic_load_explicit(&peer->domain->newest, memory_order_relaxed);
-    if (peer->told && !peer->left && peer->keeps < newest)
+    if (peer->arena_sent && !peer->left && peer->keeps < newest)
         peer->keeps = newest;
     peer->left = peer->ended = true;
     rcmi_node_ring(peer->domain->node);
 }
 
-static void hear_locked(struct ipc_peer *peer) {
+static void receive_locked(struct ipc_peer *peer) {
     struct notice notice;
     while (peer->sock >= 0 && !peer->ended) {
         size_t len = 0;
@@ -203,7 +203,7 @@ static void hear_locked(struct ipc_peer *peer) {
         if (status == RCM_AGAIN)
             return;
         if (status == RCM_ERR_RESOURCE)
-            continue; /* no descriptor is left: that one is lost, and its memory copied */
+            continue; /* out of descriptors: this one is lost, and its memory is copied instead */
         if (nfds == 0)
             fd = -1;
         rcmi_fd_own(fd);
@@ -216,9 +216,10 @@ static void hear_locked(struct ipc_peer *peer) {
     }
 }
 
-/* That something, or all (0), is closed here, if the driver did close it. */
-static bool say_closed(const struct ipc_peer *peer, enum ipc_notice kind,
-                       const struct ipc_closing *closed) {
+/* Reports that an allocation, or everything (buffer 0), is closed here; KEPT if the driver did not
+ * close it. */
+static bool send_closed(const struct ipc_peer *peer, enum ipc_notice kind,
+                        const struct ipc_closing *closed) {
     const bool kept = peer->imports && rcmi_imports_unclosed(peer->imports);
     return notice_close(peer, kept ? NOTICE_KEPT : kind, closed->buffer, closed->demand);
 }
@@ -227,12 +228,12 @@ static void closing_go_on(struct ipc_peer *peer) {
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
         struct ipc_closing *closing = &peer->closing[i];
         if (closing->buffer != 0 && rcmi_imports_close(peer->imports, closing->buffer) == RCM_OK &&
-            say_closed(peer, NOTICE_CLOSED, closing))
+            send_closed(peer, NOTICE_CLOSED, closing))
             closing->buffer = 0;
     }
 }
 
-/* Nothing more is begun on its memory. */
+/* No more operations start on the peer's memory. */
 static bool is_over(const struct ipc_peer *peer) {
     return peer->down && (peer->unread == 0 || peer->ended);
 }
@@ -246,22 +247,22 @@ static void imports_go_on(struct ipc_peer *peer) {
     closing_go_on(peer);
 }
 
-/* What the peer waits for. What there is no room for is said the next time: the loop's watch tells
- * of room. */
+/* Sends the notices that the peer waits for. A notice that does not fit is sent when the loop's
+ * watch reports room. */
 static void go_on_locked(struct ipc_peer *peer) {
     if (peer->imports)
         imports_go_on(peer);
     while (peer->unanswered > 0 && notice_send(peer, NOTICE_PONG, NULL))
         peer->unanswered--;
-    if (is_over(peer) && !peer->said && (!peer->imports || rcmi_imports_quiet(peer->imports)))
-        peer->said = say_closed(peer, NOTICE_GONE, &(struct ipc_closing){.buffer = 0});
+    if (is_over(peer) && !peer->gone_sent && (!peer->imports || rcmi_imports_quiet(peer->imports)))
+        peer->gone_sent = send_closed(peer, NOTICE_GONE, &(struct ipc_closing){.buffer = 0});
 }
 
-bool ipc_peer_hear(struct ipc_peer *peer) {
+bool ipc_peer_receive(struct ipc_peer *peer) {
     pthread_mutex_lock(&peer->lock);
-    hear_locked(peer);
-    /* Its copy arrived: this end of it would hide the peer's end. */
-    if (peer->heard)
+    receive_locked(peer);
+    /* The peer has received its half. Our copy of that half would hide the end of the peer. */
+    if (peer->received)
         rcmi_fd_close(&peer->other);
     go_on_locked(peer);
     const bool ended = peer->ended;
@@ -286,15 +287,15 @@ rcm_status ipc_peer_inquire(struct ipc_peer *peer, uint64_t *ping) {
     pthread_mutex_lock(&peer->lock);
     if (*ping == 0 && notice_send(peer, NOTICE_PING, NULL))
         *ping = ++peer->pings;
-    hear_locked(peer);
+    receive_locked(peer);
     go_on_locked(peer);
     const rcm_status status = inquiry_look(peer, *ping);
     pthread_mutex_unlock(&peer->lock);
     return status;
 }
 
-/* The copy of the peer's end hides that the peer has died, if that was before it said anything. A
- * frame that still waits may name the descriptor, so its number stays, of another file. */
+/* Our copy of the peer's half would hide the death of a peer that has sent no notice yet. A queued
+ * frame may still refer to the descriptor, so its number is kept, for another file. */
 static void other_forget(const struct ipc_peer *peer) {
     if (peer->other >= 0 && !rcmi_fd_distrusted())
         (void)dup3(peer->domain->memfd, peer->other, O_CLOEXEC);
@@ -315,28 +316,30 @@ void ipc_peer_down(struct ipc_peer *peer) {
     pthread_mutex_unlock(&peer->lock);
 }
 
-/* ---- Debts ----------------------------------------------------------------------------------- */
+/* ---- Demands to close ------------------------------------------------------------------------ */
 
-static void debt_say(const struct ipc_peer *peer, struct ipc_debt *debt) {
-    if (!debt->said && !debt->closed)
-        debt->said = notice_close(peer, NOTICE_CLOSE, debt->buffer, debt->demand);
+static void debt_send(const struct ipc_peer *peer, struct ipc_debt *debt) {
+    if (!debt->close_sent && !debt->closed)
+        debt->close_sent = notice_close(peer, NOTICE_CLOSE, debt->buffer, debt->demand);
 }
 
-/* What was told of nothing has opened nothing. */
+/* A peer that received no ARENA has opened nothing. */
 void ipc_peer_demand(struct ipc_peer *peer, uint64_t buffer, struct ipc_debt *debt) {
     pthread_mutex_lock(&peer->lock);
-    *debt = (struct ipc_debt){
-        .next = peer->debts, .buffer = buffer, .demand = ++peer->demands, .closed = !peer->told};
+    *debt = (struct ipc_debt){.next = peer->debts,
+                              .buffer = buffer,
+                              .demand = ++peer->demands,
+                              .closed = !peer->arena_sent};
     peer->debts = debt;
-    debt_say(peer, debt);
+    debt_send(peer, debt);
     ipc_exported_end(peer, buffer);
     pthread_mutex_unlock(&peer->lock);
 }
 
 bool ipc_peer_owes(struct ipc_peer *peer, struct ipc_debt *debt) {
-    (void)ipc_peer_hear(peer);
+    (void)ipc_peer_receive(peer);
     pthread_mutex_lock(&peer->lock);
-    debt_say(peer, debt);
+    debt_send(peer, debt);
     const bool owes = !debt->closed && !peer->left && debt->buffer > peer->keeps;
     pthread_mutex_unlock(&peer->lock);
     return owes;

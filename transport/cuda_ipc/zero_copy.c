@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory of the device, which peers read where it lies. Several pieces may lie in one
- * allocation: once the last of them is unregistered all peers close it, before it may be freed.
+ * Registered memory of the device, which peers read in place. Several registrations may share one
+ * allocation. Once the last one is unregistered, all peers close the allocation before it may be
+ * freed.
  */
 #include <stdlib.h>
 #include "cuda_ipc.h"
@@ -11,20 +12,20 @@ static struct ipc_channel *ipc_of(struct rcmi_channel *channel) {
     return (struct ipc_channel *)channel;
 }
 
-/* Memory that cannot be exported is copied to slots instead: once is enough to hear of it. */
+/* Memory that cannot be exported is copied to slots instead. Logged once. */
 static rcm_status do_without(const struct rcmi_mem *mem) {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&told))
+    static atomic_flag logged = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&logged))
         rcmi_log(RCMI_LOG_WARN,
                  "registered device memory is copied before ranks of this host read it: %s (%zu "
-                 "bytes; said once)",
+                 "bytes; logged once)",
                  rcm_last_error(), mem->len);
     return RCM_OK;
 }
 
 /* ---- Allocations ----------------------------------------------------------------------------- */
 
-/* Under the arena's lock. NULL: none of that number is registered. */
+/* The shared allocation with that number; NULL if none is registered. Under the arena's lock. */
 static struct ipc_shared *shared_find(const struct ipc_domain *domain, uint64_t buffer) {
     struct ipc_shared *shared = domain->shared;
     while (shared && shared->export.handle.buffer != buffer)
@@ -40,8 +41,8 @@ static rcm_status shared_add(struct ipc_domain *domain, const struct rcmi_export
     if (export->fd >= 0 && domain->descriptors == IPC_DESCRIPTORS) {
         free(shared);
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                         "%d allocations of cuMemCreate are registered already, each of which "
-                         "takes a descriptor",
+                         "%d allocations of cuMemCreate are registered already, and each needs a "
+                         "descriptor",
                          IPC_DESCRIPTORS);
     }
     ipc_export_begin(domain, &export->handle);
@@ -52,7 +53,7 @@ static rcm_status shared_add(struct ipc_domain *domain, const struct rcmi_export
     return RCM_OK;
 }
 
-/* The export is taken over if its allocation is new. */
+/* Takes ownership of the export if its allocation is new. */
 static rcm_status shared_use(struct ipc_domain *domain, struct rcmi_export *export,
                              struct ipc_shared **ret_shared) {
     struct ipc_shared *shared = shared_find(domain, export->handle.buffer);
@@ -69,7 +70,7 @@ static rcm_status shared_use(struct ipc_domain *domain, struct rcmi_export *expo
     return RCM_OK;
 }
 
-/* Was it the last use? */
+/* Returns true for the last use. */
 static bool shared_leave(struct ipc_domain *domain, struct ipc_shared *shared) {
     pthread_mutex_lock(&domain->arena->lock);
     const bool last = --shared->uses == 0;
@@ -125,13 +126,13 @@ rcm_status ipc_memory_register(void *arg, const struct rcmi_mem *mem, void **ret
     return RCM_OK;
 }
 
-static bool shared_take_back(struct ipc_domain *domain, struct ipc_shared *shared,
-                             rcmi_deadline deadline) {
+static bool shared_reclaim(struct ipc_domain *domain, struct ipc_shared *shared,
+                           rcmi_deadline deadline) {
     const struct rcmi_device_handle *handle = &shared->export.handle;
-    const bool back = ipc_take_back(domain, handle->buffer, deadline);
+    const bool back = ipc_reclaim(domain, handle->buffer, deadline);
     if (!back)
         rcmi_log(RCMI_LOG_INFO,
-                 "a rank that has ended, or does not answer, may have device memory at %#llx open",
+                 "a rank that has ended or does not answer may have device memory at %#llx open",
                  (unsigned long long)handle->base);
     shared_end(domain, shared);
     return back;
@@ -144,12 +145,12 @@ bool ipc_memory_unregister(void *arg, void *own, rcmi_deadline deadline) {
         return true;
     struct ipc_shared *shared = registered->shared;
     free(registered);
-    return !shared_leave(domain, shared) || shared_take_back(domain, shared, deadline);
+    return !shared_leave(domain, shared) || shared_reclaim(domain, shared, deadline);
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* What is opened by a descriptor: by every reader. Those that were not told of it are told. */
+/* Do all readers have the allocation open? Announces it to those that were not informed yet. */
 static bool readers_have_open(const struct ipc_channel *ipc, const struct rcmi_export *export) {
     bool all = true;
     for (int r = 0; r < ipc->base.nreaders; r++)

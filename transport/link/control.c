@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control streams: frames out, frames in. A frame is {length of body, type, number of descriptors}
- * and a body. The stream is always read, so that neither side ever blocks on it. Until the link is
- * up only the frames of its set-up (setup.c) and heartbeats travel; others wait in link->out.
+ * Control streams, receiving side. A frame is {length of body, type, number of descriptors} and a
+ * body. The stream is always read, so neither side ever blocks on it. Until the link is up, only
+ * set-up frames (setup.c) and heartbeats are sent; other frames wait in link->out (control_send.c).
  *
- * Descriptors travel with the first byte of their frame and arrive no later than its last, in
- * order; they are counted off from a queue as frames are taken.
+ * Descriptors are attached to the first byte of their frame. They arrive in order, no later than
+ * the frame's last byte. They are queued and assigned to frames as frames are parsed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,19 +15,19 @@
 
 enum { BODY_MAX = RCMI_MESSAGE_MAX + 512, FRAME_MAX = sizeof(struct rcmi_frame_header) + BODY_MAX };
 
-/* ---- In -------------------------------------------------------------------------------------- */
+/* ---- Receiving ------------------------------------------------------------------------------- */
 
 static rcm_status bad_frame(const struct rcmi_frame_header *header) {
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                      "it sent a control frame of type %u with %u bytes and %u descriptors, which "
-                     "is not valid now",
+                     "is not valid in this state",
                      header->type, header->len, header->nfds);
 }
 
-/* Takes the first n descriptors off the queue. */
+/* Moves the first n descriptors from the queue into the blob. */
 static rcm_status take_fds(struct rcmi_link *link, int n, struct rcmi_blob *blob) {
     if (n > RCMI_FDS_MAX || n > link->in_nfds)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it announced %d descriptors and sent %d", n,
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it announced %d descriptors but sent %d", n,
                          link->in_nfds);
     memcpy(blob->fds, link->in_fds, (size_t)n * sizeof(int));
     blob->nfds = n;
@@ -65,7 +65,7 @@ static rcm_status handle(struct rcmi_link *link, const struct rcmi_frame_header 
                          const uint8_t *body, struct rcmi_blob *blob) {
     const struct rcmi_node_config *config = &link->node->config;
     const bool up = rcmi_link_state(link) == RCMI_LINK_UP;
-    /* The link comes up with the host's plane, then others do. */
+    /* The link comes up with the host plane; other planes are set up afterwards. */
     if (header->plane >= RCMI_MEM_KINDS || (header->plane != RCMI_MEM_HOST && !up))
         return bad_frame(header);
     if (header->plane != RCMI_MEM_HOST || !up)
@@ -100,7 +100,7 @@ static rcm_status handle(struct rcmi_link *link, const struct rcmi_frame_header 
     }
 }
 
-/* The frame at `bytes`, all of it there. */
+/* Handles one complete frame. */
 static rcm_status take_frame(struct rcmi_link *link, const struct rcmi_frame_header *header,
                              const uint8_t *body) {
     struct rcmi_blob blob = {.len = 0};
@@ -111,8 +111,8 @@ static rcm_status take_frame(struct rcmi_link *link, const struct rcmi_frame_hea
     return status;
 }
 
-/* Takes what is complete in the buffer. Callbacks that come back here find the frame they are in
- * still there, so they are turned away; the outer call goes on. */
+/* Handles the complete frames in the buffer. A nested call from a callback returns at once, because
+ * the current frame is still in the buffer; the outer call continues. */
 static rcm_status parse(struct rcmi_link *link) {
     size_t at = 0;
     rcm_status status = RCM_OK;
@@ -181,7 +181,7 @@ static void control_ready(void *arg, uint32_t events) {
         rcmi_link_lose(link);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Start, loopback ------------------------------------------------------------------------- */
 
 rcm_status rcmi_control_start(struct rcmi_link *link) {
     if (!link->in)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heartbeats: a host that died, or a network that lies between, sends nothing, so it has to be
- * probed. Every fifth of RINGCOMM_PEER_TIMEOUT the loop thread looks how long ago the kernel last
- * heard the other host on each control stream, and sends a probe (a BEAT frame) where that is too
- * long; when nothing has come for the whole timeout (silence.c judges that) the link is lost, on
- * this side and, by its own clock, on the other. Neither data nor the state of the data sockets
- * plays a part.
+ * Heartbeats detect a dead host or a cut network: neither sends anything, so they must be probed.
+ * Every fifth of RINGCOMM_PEER_TIMEOUT the loop thread reads, for each control stream, when the
+ * kernel last received a packet from the other host. If that is too long ago it sends a probe (a
+ * BEAT frame). If nothing has arrived for the whole timeout (silence.c decides) the link is lost on
+ * this side; the other side decides by its own clock. Data traffic and data sockets are not
+ * considered.
  *
- * What counts as a sign of life is any packet of the connection, also a bare acknowledgement. So a
- * process that is stopped, in a debugger or swapped out is not lost: its kernel answers for it, on
- * the same host and across hosts alike. It is waited for until the operation's deadline, which
- * names it. A process that dies is known by the end of its connections, not by silence. Streams
- * between processes of one host (Unix sockets) need no heartbeat at all.
+ * Any packet of the connection counts as a sign of life, also a bare acknowledgement. Therefore a
+ * process that is stopped, in a debugger or swapped out is not lost: its kernel answers, on the
+ * same host and across hosts alike. Operations wait for it until their deadline, and the error
+ * names it. The death of a process is detected by the end of its connections, not by silence.
+ * Streams between processes of one host (Unix sockets) need no heartbeat.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -34,8 +34,8 @@ static bool link_beats(const struct rcmi_link *link, const struct rcmi_node *nod
            (state == RCMI_LINK_UP || state == RCMI_LINK_SETUP);
 }
 
-/* When the kernel last heard from the other host on the control stream. */
-static int64_t link_heard_ns(const struct rcmi_link *link, int64_t now) {
+/* When the kernel last received a packet from the other host on the control stream. */
+static int64_t link_last_received_ns(const struct rcmi_link *link, int64_t now) {
     struct tcp_info info = {0};
     socklen_t len = sizeof info;
     if (getsockopt(link->control.fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
@@ -45,14 +45,14 @@ static int64_t link_heard_ns(const struct rcmi_link *link, int64_t now) {
     return now - ms * MS;
 }
 
-bool rcmi_link_is_heard(const struct rcmi_link *link) {
+bool rcmi_link_is_alive(const struct rcmi_link *link) {
     const int64_t now = rcmi_now_ns();
     return link_beats(link, link->node) &&
-           now - link_heard_ns(link, now) < 2 * beat_interval_ns(link->node);
+           now - link_last_received_ns(link, now) < 2 * beat_interval_ns(link->node);
 }
 
-/* What still waits to be sent is a probe as well. */
-static void link_ask(struct rcmi_link *link) {
+/* Sends a probe, unless queued frames already serve as one. */
+static void link_probe(struct rcmi_link *link) {
     const bool up = rcmi_link_state(link) == RCMI_LINK_UP;
     if (link->first.head || (up && link->out.head))
         return;
@@ -63,7 +63,7 @@ static void link_ask(struct rcmi_link *link) {
         rcmi_control_send_first(link, frame);
 }
 
-static void link_is_silent(struct rcmi_link *link, int64_t silence) {
+static void link_lose_silent(struct rcmi_link *link, int64_t silence) {
     (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer,
                          "no sign of life from its host for %.1f s (RINGCOMM_PEER_TIMEOUT is "
                          "%.0f s): the host is down, or the network to it is cut",
@@ -73,13 +73,13 @@ static void link_is_silent(struct rcmi_link *link, int64_t silence) {
 
 /* Returns when to look at this link again. */
 static int64_t link_beat(struct rcmi_link *link, int64_t now) {
-    const int64_t heard = link_heard_ns(link, now);
+    const int64_t received = link_last_received_ns(link, now);
     const enum rcmi_silence_step step =
-        rcmi_silence_look(&link->silence, now, heard, node_patience_ns(link->node));
+        rcmi_silence_look(&link->silence, now, received, node_patience_ns(link->node));
     if (step == RCMI_SILENCE_PROBE)
-        link_ask(link);
+        link_probe(link);
     else if (step == RCMI_SILENCE_LOST)
-        link_is_silent(link, now - heard);
+        link_lose_silent(link, now - received);
     return link->silence.look_at;
 }
 

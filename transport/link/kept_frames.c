@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages to all linked peers, which are kept for links that come up later. */
+/* Broadcast messages to all linked peers; kept and repeated on links that come up later. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +24,15 @@ static bool is_for(const struct rcmi_frame *frame, int peer) {
 }
 
 void rcmi_outbox_repeat(struct rcmi_link *link) {
-    for (const struct rcmi_frame *frame = link->node->said.head; frame; frame = frame->next)
+    for (const struct rcmi_frame *frame = link->node->kept.head; frame; frame = frame->next)
         if (is_for(frame, link->peer))
             rcmi_kept_send(link, frame);
 }
 
-/* Kept for links that come up later. */
 void rcmi_kept_add(struct rcmi_node *node, struct rcmi_frame *frame) {
-    if (node->nsaid == RCMI_SAID_MAX)
-        free(rcmi_frames_pop(&node->said));
+    if (node->nkept == RCMI_KEPT_MAX)
+        free(rcmi_frames_pop(&node->kept));
     else
-        node->nsaid++;
-    rcmi_frames_push(&node->said, frame);
+        node->nkept++;
+    rcmi_frames_push(&node->kept, frame);
 }

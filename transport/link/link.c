@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links: their states, from the first need to the end. How a connection comes about is in dial.c
- * and connection.c, what both sides say until the link is up in setup.c, what runs over it in
- * control.c and channel.c, how silence ends them in heartbeat.c.
+ * Links: their states, from the first use to the end. Connections are made in net/ (dial.c,
+ * connection.c); setup.c brings the link up; control.c and channel/ use it; heartbeat.c ends silent
+ * ones.
  *
- * Both sides may dial at the same time, and a firewall may let through the connections of one side
- * only. The higher rank drops its own connection when the lower one's arrives. The lower rank takes
- * the other's as long as its own has not said HELLO, for until then the higher rank cannot have
- * accepted that one. Afterwards it answers BUSY, and takes the other's if its own comes to nothing.
- * Each side decides alone and on one thread, so exactly one connection survives.
+ * Both sides may dial at the same time, and a firewall may pass the connections of one side only.
+ * The higher rank drops its own connection when the lower rank's arrives. The lower rank accepts
+ * the higher rank's connection as long as its own has not sent HELLO. Until then the higher rank
+ * cannot have accepted that one. Afterwards it answers BUSY, and accepts the other's if its own
+ * fails. Each side decides alone and on one thread, so exactly one connection survives.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static struct rcmi_link *link_get(struct rcmi_node *node, int peer) {
     return link;
 }
 
-/* ---- Set-up that goes on --------------------------------------------------------------------- */
+/* ---- Set-up that continues ------------------------------------------------------------------- */
 
 bool rcmi_links_take_changed(struct rcmi_node *node) {
     bool any = false;
@@ -63,7 +63,7 @@ void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hell
                            bool ended) {
     bool control = hello->kind == RCMI_HELLO_CONTROL;
     if (control && initiator && ended && rcmi_link_state(link) == RCMI_LINK_WAITING) {
-        /* Its own dial came to an end that it did not explain: dial again. */
+        /* The peer's own dial ended without an explanation: dial again. */
         link->trying = rcmi_deadline_in(link->node->peer_timeout_ms);
         link->redial_until = 0;
         rcmi_link_set(link, RCMI_LINK_DIALING);
@@ -80,7 +80,7 @@ void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hell
     rcmi_setup_fail(link);
 }
 
-/* Retry while DIALING; else the end of patience. */
+/* Retries while DIALING; in other states the time limit has expired. */
 static void link_timer(void *arg) {
     struct rcmi_link *link = arg;
     if (rcmi_link_state(link) == RCMI_LINK_DIALING) {
@@ -92,7 +92,7 @@ static void link_timer(void *arg) {
         rcmi_link_lose(link);
         return;
     }
-    (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "the link was not made in time");
+    (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "the link was not established in time");
     rcmi_link_lose(link);
 }
 
@@ -130,13 +130,13 @@ static void reply_set(struct rcmi_reply *reply, enum rcmi_reply_status status, c
 static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
                           struct rcmi_reply *reply) {
     struct rcmi_node *node = link->node;
-    if (rcmi_host_plane(link)->state ==
-        RCMI_PLANE_DECLINED) /* it has undone that link, and dials anew */
+    /* The peer has undone the declined link already and dials anew. */
+    if (rcmi_host_plane(link)->state == RCMI_PLANE_DECLINED)
         rcmi_setup_next(link);
     switch (rcmi_link_state(link)) {
     case RCMI_LINK_DIALING:
         if (link->peer > node->config.rank && rcmi_conn_has_greeted(link)) {
-            reply_set(reply, RCMI_REPLY_BUSY, "this rank is calling itself");
+            reply_set(reply, RCMI_REPLY_BUSY, "this rank is dialling the other one");
             return;
         }
         rcmi_conn_drop(node, link);
@@ -150,7 +150,7 @@ static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
         reply_set(reply, RCMI_REPLY_REFUSED, rcmi_link_reason(link));
         return;
     default:
-        reply_set(reply, RCMI_REPLY_REFUSED, "the two ranks are linked already, or were");
+        reply_set(reply, RCMI_REPLY_REFUSED, "the two ranks are or were linked already");
         return;
     }
     if (rcmi_setup_claim(link, domain, false) == RCM_OK) {
@@ -164,11 +164,11 @@ static void judge_control(struct rcmi_link *link, struct rcmi_domain *domain,
 static void judge_data(const struct rcmi_link *link, const struct rcmi_domain *domain, int index,
                        struct rcmi_reply *reply) {
     const struct rcmi_plane *plane = &link->planes[RCMI_MEM_HOST];
-    bool wanted = rcmi_link_state(link) == RCMI_LINK_SETUP && !link->initiator && plane->accepted &&
-                  plane->domain == domain && index < domain->transport->data_sockets &&
-                  !(plane->attached >> index & 1);
-    reply_set(reply, wanted ? RCMI_REPLY_OK : RCMI_REPLY_REFUSED,
-              wanted ? "" : "this data connection is not expected");
+    bool expected = rcmi_link_state(link) == RCMI_LINK_SETUP && !link->initiator &&
+                    plane->accepted && plane->domain == domain &&
+                    index < domain->transport->data_sockets && !(plane->attached >> index & 1);
+    reply_set(reply, expected ? RCMI_REPLY_OK : RCMI_REPLY_REFUSED,
+              expected ? "" : "this data connection is not expected");
 }
 
 static struct rcmi_domain *judge_domain(struct rcmi_node *node, const char *name, bool same_host) {
@@ -195,7 +195,8 @@ void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, boo
     if (hello->job != config->job)
         reply_set(reply, RCMI_REPLY_REFUSED, "this process belongs to another job");
     else if (!rcmi_link_is_peer(node, hello))
-        reply_set(reply, RCMI_REPLY_REFUSED, "this process is another rank, or of another world");
+        reply_set(reply, RCMI_REPLY_REFUSED,
+                  "this process has another rank, or belongs to another world");
     else if (!domain)
         reply_set(reply, RCMI_REPLY_REFUSED, "the transport is not enabled here");
     else if (!(link = link_get(node, (int)hello->from)))
@@ -214,9 +215,9 @@ void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, boo
         rcmi_log(RCMI_LOG_DEBUG, "refused a connection of rank %u: %s", hello->from, reply->text);
 }
 
-/* ---- Farewell -------------------------------------------------------------------------------- */
+/* ---- End ------------------------------------------------------------------------------------- */
 
-/* A row's own threads may say that it changed until then. */
+/* Until it is removed here, a backend's own threads may queue the link (rcmi_node_link_changed). */
 static void link_forget(struct rcmi_link *link) {
     struct rcmi_node *node = link->node;
     pthread_mutex_lock(&node->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links: one per peer, with a control stream and data planes, from the first need to the end.
+ * Links: one per peer, with a control stream and data planes, from the first use to the end.
  */
 #ifndef RCMI_LINK_H
 #define RCMI_LINK_H
@@ -8,21 +8,19 @@
 #include "../net/net.h"
 #include "../node.h"
 
-#define RCMI_MESSAGE_MAX 4096
-#define RCMI_QUEUE_MAX                                                                             \
-    ((size_t)16 << 20) /* bytes of a control stream that a peer leaves unread                      \
-                        */
+#define RCMI_MESSAGE_MAX  4096
+#define RCMI_QUEUE_MAX    ((size_t)16 << 20) /* bytes queued for a peer that does not read */
 #define RCMI_DATA_RETRIES 30
-#define RCMI_FAILED_MAX   400 /* likewise */
+#define RCMI_FAILED_MAX   400 /* bytes of the reason in a FAILED frame */
 
-/* A frame on its way out, or to ourselves. */
+/* An outgoing frame, or one to ourselves. */
 struct rcmi_frame {
     struct rcmi_frame *next;
-    int peer;      /* in the outbox: the receiver, -1 those of `to` that are linked */
-    const int *to; /* behind the bytes; NULL: all */
+    int peer;      /* in the outbox: the receiver; -1: those of `to` that are linked */
+    const int *to; /* stored behind the bytes; NULL: all peers */
     int nto;
     size_t len, done;
-    int fds[RCMI_FDS_MAX]; /* borrowed from the transport's domain */
+    int fds[RCMI_FDS_MAX]; /* owned by the transport's domain */
     int nfds;
     _Alignas(8) uint8_t bytes[]; /* header and body */
 };
@@ -34,58 +32,58 @@ enum rcmi_frame_type {
     RCMI_FRAME_CLOSE,
     RCMI_FRAME_MESSAGE,
     RCMI_FRAME_BYE,
-    RCMI_FRAME_BEAT,    /* says nothing: its acknowledgement is what counts */
+    RCMI_FRAME_BEAT,    /* no content: only its acknowledgement counts */
     RCMI_FRAME_BYE_ACK, /* the BYE was read */
-    RCMI_FRAME_READY,   /* this and the next one: see setup.c */
-    RCMI_FRAME_DECLINE, /* a sentence */
-    RCMI_FRAME_FAILED,  /* the sender has ended the link, and a sentence says why */
+    RCMI_FRAME_READY,   /* see setup.c */
+    RCMI_FRAME_DECLINE, /* with the reason; see setup.c */
+    RCMI_FRAME_FAILED,  /* the sender has ended the link; with the reason */
 };
 
-/* What a control stream begins each frame with. */
+/* The header of each frame on a control stream. */
 struct rcmi_frame_header {
     uint32_t len; /* of the body */
     uint16_t type;
     uint8_t nfds;
-    uint8_t plane; /* OFFER, READY, DECLINE: of which it is; else 0 */
+    uint8_t plane; /* OFFER, READY, DECLINE: kind of the plane; else 0 */
 };
 _Static_assert(sizeof(struct rcmi_frame_header) == 8, "no padding on the wire");
 
-/* What link/ calls of the channels, on the loop thread: for_links.c has the table. */
+/* Calls from link/ up into the channels, on the loop thread. The table is in
+ * channel/link_callbacks.c. */
 struct rcmi_link_above {
-    /* Frames. An error (thread's) loses the link. */
+    /* Received frames. An error (thread's) loses the link. */
     rcm_status (*on_open)(struct rcmi_link *link, const uint8_t *body, size_t len,
                           struct rcmi_blob *blob);
     rcm_status (*on_ack)(struct rcmi_link *link, const uint8_t *body, size_t len,
                          struct rcmi_blob *blob);
     rcm_status (*on_close)(struct rcmi_link *link, const uint8_t *body, size_t len);
-    /* The link is up, or another of its planes is up or declined: offers what waited for that. */
+    /* The link came up, or another plane came up or was declined: offers channels that waited. */
     void (*link_up)(struct rcmi_link *link);
-    /* Fails the channels of a link that is down, and forgets the pending ones. */
+    /* Fails the channels of a link that is down, and drops its pending opens. */
     void (*link_down)(struct rcmi_link *link);
-    /* The link is freed: forgets the pending ones. */
+    /* The link is freed: drops its pending opens. */
     void (*forget)(struct rcmi_link *link);
 };
 
-/* Of each node: net_above. */
+/* net_above of each node. */
 extern const struct rcmi_net_above rcmi_links_for_net;
 
-/* ---- facts.c --------------------------------------------------------------------------------- */
+/* ---- node_accessors.c ------------------------------------------------------------------------ */
 
 void rcmi_link_set(struct rcmi_link *link, enum rcmi_link_state state);
-/* Nothing is to be said or heard any more. */
+/* No farewell of this link is outstanding: it needs none, or the exchange is complete. */
 bool rcmi_link_settled(const struct rcmi_link *link);
-/* Something changed that rcmi_node_farewell may wait for. */
+/* Called after each change that rcmi_node_farewell may wait for. */
 void rcmi_node_check_settled(struct rcmi_node *node);
 
-/* ---- broken.c -------------------------------------------------------------------------------- */
+/* ---- closed_descriptors.c -------------------------------------------------------------------- */
 
-/* The loop has found that it is broken. Loop thread, from the tick. */
+/* The loop has found that its descriptors were closed. Loop thread, from the tick. */
 void rcmi_node_break(struct rcmi_node *node);
 
-/* ---- link.c, lose.c, bye.c, report.c, failed.c, connected.c
- * ---------------------------------------------------------------------------------- */
+/* ---- link.c, link_end.c, link_farewell.c, backend_reports.c, plane_failure.c ----------------- */
 
-/* The link, made; dialled if it is NONE. NULL: no memory. */
+/* Returns the link, and dials if it is NONE. NULL: no memory. */
 struct rcmi_link *rcmi_link_need(struct rcmi_node *node, int peer);
 /* See struct rcmi_net_above. */
 bool rcmi_link_is_peer(const struct rcmi_node *node, const struct rcmi_hello *hello);
@@ -94,166 +92,165 @@ void rcmi_link_judge(struct rcmi_node *node, const struct rcmi_hello *hello, boo
 void rcmi_link_busy(struct rcmi_link *link);
 void rcmi_link_conn_failed(struct rcmi_link *link, const struct rcmi_hello *hello, bool initiator,
                            bool ended);
-/* The peer's farewell. */
+/* The peer's farewell arrived, or its acknowledgement of ours. */
 void rcmi_link_bye(struct rcmi_link *link);
 void rcmi_link_bye_acked(struct rcmi_link *link);
-/* The control stream ended. */
+/* The control stream has ended. */
 void rcmi_link_eof(struct rcmi_link *link);
-/* Loses the link for the reason in the thread's error. After the peer's farewell that is an end
- * like any other. */
+/* Loses the link; the reason is the thread's error. After the peer's farewell the link becomes
+ * ENDED instead. */
 void rcmi_link_lose(struct rcmi_link *link);
-/* Why it was lost, without "rank 3 (pid 123 on h): ". */
+/* The reason of the loss, without "rank 3 (pid 123 on h): ". */
 const char *rcmi_link_reason(const struct rcmi_link *link);
-/* Gives up what is not up yet; for the farewell. */
+/* Ends a link that is still being dialled; for the farewell. */
 void rcmi_link_give_up(struct rcmi_link *link);
-/* Answers the peer's farewell if nothing more is expected from it; false if that is to be tried
- * again. */
+/* Answers the peer's farewell if nothing more is expected from the peer. False: try again later. */
 bool rcmi_link_answer_bye(struct rcmi_link *link);
-/* Says farewell, once. */
-void rcmi_link_say_bye(struct rcmi_link *link);
+/* Sends the farewell, once. */
+void rcmi_link_send_bye(struct rcmi_link *link);
 void rcmi_link_free(struct rcmi_link *link);
-/* Calls peer_lost for what was lost since. True if there was any. */
-bool rcmi_links_tell_lost(struct rcmi_node *node);
-/* Loses links that transports gave up since. True if there was any. */
+/* Calls peer_lost for each newly lost link. True if there was one. */
+bool rcmi_links_report_lost(struct rcmi_node *node);
+/* Loses the links that backends have reported as failed. True if there was one. */
 bool rcmi_links_take_failed(struct rcmi_node *node);
-/* The peer's FAILED: it has lost the link. */
+/* The peer sent FAILED: it has lost the link. */
 rcm_status rcmi_link_on_failed(struct rcmi_link *link, const uint8_t *text, size_t len);
-/* What was reported by rcmi_node_link_failed so far is of a transport that has declined. */
+/* Discards failures reported so far: they belong to a transport that has declined. */
 void rcmi_link_forgive(struct rcmi_link *link);
-/* Asks transports again whether links are ready of which they said so. True if there was any. */
+/* Calls link_ready again for links reported by rcmi_node_link_changed. True if there was one. */
 bool rcmi_links_take_changed(struct rcmi_node *node);
 
-/* ---- planes.c, plane.c
- * --------------------------------------------------------------------------------- */
+/* ---- planes.c, device_plane.c ---------------------------------------------------------------- */
 
-/* Text for the log: "link", "device plane". */
+/* For log lines: "link" or "plane of device memory". */
 const char *rcmi_plane_noun(const struct rcmi_plane *plane);
 void rcmi_planes_init(struct rcmi_link *link);
-/* Asks transports again whether planes are ready of which they said so. */
+/* Calls link_ready again for the planes of link. */
 void rcmi_planes_check(struct rcmi_link *link);
-/* link_flushed of all that are up; takes what came by them: false if nothing did. */
+/* Calls link_flushed of all planes that are up; true if all are flushed. _progress: moves data of
+ * these planes; false if nothing moved. */
 bool rcmi_planes_flushed(const struct rcmi_link *link);
 bool rcmi_planes_progress(const struct rcmi_link *link);
-/* The plane of device memory is needed here, as far as there can be one. Then, once it is up or
- * declined, link_up of the channels. */
+/* A channel needs the device plane. link_up of the channels is called once it is up or declined. */
 void rcmi_plane_need(struct rcmi_link *link);
-/* The link is up; this rank's device is open: what waited for that begins. True if any did. */
+/* The link came up, or this rank's device was opened: starts planes that waited for it. True if one
+ * started. */
 void rcmi_plane_link_up(struct rcmi_link *link);
 bool rcmi_planes_take_device(struct rcmi_node *node);
-/* The peer's offer, before this side has made one. */
+/* Keeps the peer's offer until this side makes one. */
 void rcmi_plane_hold(struct rcmi_plane *plane, struct rcmi_blob *blob);
-/* Begins what is needed, and can begin. */
+/* Starts the plane if it is needed and can start. True if its state changed. */
 bool rcmi_plane_look(struct rcmi_plane *plane);
 void rcmi_plane_drop_offer(struct rcmi_plane *plane);
-/* It is up, or declined. */
+/* The plane is up, or declined. */
 void rcmi_plane_decided(struct rcmi_plane *plane);
-/* The link is over; it is freed. */
+/* _down: the link is over. _free: the link is freed. */
 void rcmi_planes_down(struct rcmi_link *link);
 void rcmi_planes_free(struct rcmi_link *link);
-/* What the transport has of it ends. */
+/* Ends the transport's state of the plane. */
 void rcmi_plane_free(struct rcmi_plane *plane);
 
-/* ---- setup.c, up.c
- * --------------------------------------------------------------------------------- */
+/* ---- setup.c, link_up.c ---------------------------------------------------------------------- */
 
-/* The domain serves the plane from now on, which is offered to the peer; that of the host's when
- * the control connection stands. */
+/* _begin: domain serves the plane from now on; makes the offer. The host plane is claimed by
+ * rcmi_setup_claim and makes its offer when the control connection is established. */
 void rcmi_setup_begin(struct rcmi_plane *plane, struct rcmi_domain *domain);
 void rcmi_setup_offer(struct rcmi_plane *plane);
-/* The peer's offer; false: the plane has failed. */
+/* Processes the peer's offer. False: the plane has failed. */
 bool rcmi_setup_accept(struct rcmi_plane *plane, struct rcmi_blob *blob);
-void rcmi_setup_say(struct rcmi_plane *plane, enum rcmi_frame_type type, const char *text);
-/* A slot of the transport said so, with a sentence. */
+void rcmi_setup_send(struct rcmi_plane *plane, enum rcmi_frame_type type, const char *text);
+/* A function of the transport returned status, with the thread's error: declines the plane or loses
+ * the link. */
 void rcmi_setup_failed(struct rcmi_plane *plane, rcm_status status);
-/* For the reason in the thread's error. */
+/* Declines the plane; the reason is the thread's error. */
 void rcmi_setup_decline(struct rcmi_plane *plane);
 rcm_status rcmi_setup_claim(struct rcmi_link *link, struct rcmi_domain *domain, bool initiator);
-/* Up, if both sides are ready by now. */
+/* Brings the plane up if both sides are ready. */
 void rcmi_setup_check(struct rcmi_plane *plane);
 void rcmi_setup_up(struct rcmi_link *link);
-/* The host plane fails for the reason in the thread's error. Before the link is up the peer may
- * have declined it, and closed what belongs to it, and that is heard in a moment: else it is lost.
- */
+/* The host plane failed; the reason is the thread's error. Before the link is up, the peer may have
+ * declined and closed its sockets; its DECLINE then arrives shortly. If it does not, the link is
+ * lost. */
 void rcmi_setup_fail(struct rcmi_link *link);
-/* The link's transport was declined: dials by the next one. */
+/* The link's transport was declined: dials with the next one. */
 void rcmi_setup_next(struct rcmi_link *link);
-/* Frames of the peer while the plane is in SETUP. An error (thread's) loses the link. */
+/* Set-up frames from the peer. An error (thread's) loses the link. */
 rcm_status rcmi_setup_on_offer(struct rcmi_plane *plane, struct rcmi_blob *blob);
 rcm_status rcmi_setup_on_ready(struct rcmi_plane *plane);
 rcm_status rcmi_setup_on_decline(struct rcmi_plane *plane, const uint8_t *text, size_t len);
 
-/* ---- frame.c, send.c, control.c
- * ------------------------------------------------------------------------------- */
+/* ---- frame.c, control_send.c, control.c ------------------------------------------------------ */
 
-/* A frame with len bytes of body, to be filled in by the caller at rcmi_frame_body. */
+/* A frame with len bytes of body, which the caller writes to rcmi_frame_body. */
 struct rcmi_frame *rcmi_frame_new(enum rcmi_frame_type type, size_t len);
-/* With a copy of a list of peers, which does not travel. */
+/* The same with a copy of a list of peers, which is not sent. */
 struct rcmi_frame *rcmi_frame_new_to(enum rcmi_frame_type type, size_t len, const int *to, int nto);
 void *rcmi_frame_body(struct rcmi_frame *frame);
-/* It is of the set-up of a plane of that kind; at first of the host's. */
+/* Marks a set-up frame as belonging to the plane of that kind. Default: the host plane. */
 void rcmi_frame_set_plane(struct rcmi_frame *frame, enum rcmi_mem_kind kind);
-/* Text of a peer's, for people: what is not printable becomes '?'. There is room for len + 1. */
+/* Copies a peer's text and replaces unprintable bytes with '?'. ret_sentence has room for len + 1.
+ */
 void rcmi_frame_sentence(const uint8_t *text, size_t len, char *ret_sentence);
 void rcmi_frames_push(struct rcmi_frames *frames, struct rcmi_frame *frame);
 struct rcmi_frame *rcmi_frames_pop(struct rcmi_frames *frames);
 void rcmi_frames_clear(struct rcmi_frames *frames);
 
-/* Sends the frame (NULL: there was no memory for it, which loses the link later), in order, once
- * the link is up. Takes the frame. A peer that leaves too much unread loses the link too: nothing
- * is left out in silence. */
+/* Queues the frame, in order; it is sent once the link is up. Takes ownership. NULL (out of memory)
+ * loses the link later. So does a peer that leaves more than RCMI_QUEUE_MAX unread: no frame is
+ * dropped silently. */
 void rcmi_control_send(struct rcmi_link *link, struct rcmi_frame *frame);
-/* Sends a frame of the set-up, or a heartbeat, before all of those. */
+/* Sends a set-up frame or heartbeat before all of those. */
 void rcmi_control_send_first(struct rcmi_link *link, struct rcmi_frame *frame);
-/* Begins to read link's control stream. */
+/* Starts reading link's control stream. */
 rcm_status rcmi_control_start(struct rcmi_link *link);
-/* Writes what can be. */
+/* Writes as much as the socket accepts. */
 void rcmi_control_flush(struct rcmi_link *link);
-/* Takes in what has arrived. */
+/* Reads and handles what has arrived. */
 void rcmi_control_drain(struct rcmi_link *link);
-/* Watches for these events. What the link has to send asks for: */
+/* Watches for events. rcmi_control_events returns those that the link's queues require. */
 rcm_status rcmi_control_watch(struct rcmi_link *link, uint32_t events);
 uint32_t rcmi_control_events(struct rcmi_link *link);
-/* Ends the stream; what waits for the link to be up stays. */
+/* Closes the stream; frames that wait for the link to be up are kept. _stop drops these too. */
 void rcmi_control_close(struct rcmi_link *link);
 void rcmi_control_stop(struct rcmi_link *link);
-/* Delivers frames that this node sent to itself. True if there was any. */
+/* Delivers frames that this node sent to itself. True if there was one. */
 bool rcmi_control_loopback(struct rcmi_node *node);
-/* Closes the descriptors that were not taken. */
+/* Closes the descriptors that nobody took. */
 void rcmi_blob_close(struct rcmi_blob *blob);
 
 /* ---- silence.c ------------------------------------------------------------------------------- */
 
 enum rcmi_silence_step {
     RCMI_SILENCE_WAIT,
-    RCMI_SILENCE_PROBE, /* send something that it must acknowledge */
+    RCMI_SILENCE_PROBE, /* send something that the peer must acknowledge */
     RCMI_SILENCE_LOST,
 };
 
-/* One look at a link; heard: when its host was heard last; all times in ns. Then silence->look_at
- * is when to look again. */
-enum rcmi_silence_step rcmi_silence_look(struct rcmi_silence *silence, int64_t now, int64_t heard,
-                                         int64_t timeout);
-/* Between looks. */
+/* Decides for one link; received: when its host last sent a packet. All times in ns. Sets
+ * silence->look_at to the time of the next call. */
+enum rcmi_silence_step rcmi_silence_look(struct rcmi_silence *silence, int64_t now,
+                                         int64_t received, int64_t timeout);
+/* Interval between calls, in ns. */
 int64_t rcmi_silence_interval(int64_t timeout);
 
 /* ---- heartbeat.c ----------------------------------------------------------------------------- */
 
-/* The control stream stands: from now on the link is lost if its peer's host falls silent. */
+/* The control stream is established: from now on the link is lost if the peer's host is silent. */
 void rcmi_heartbeat_start(struct rcmi_link *link);
 void rcmi_heartbeat_stop(struct rcmi_node *node);
-/* Another host, and packets of the control stream came lately. Loop thread. */
-bool rcmi_link_is_heard(const struct rcmi_link *link);
+/* The peer is on another host that sent packets on the control stream recently. Loop thread. */
+bool rcmi_link_is_alive(const struct rcmi_link *link);
 
-/* ---- message.c, kept_frames.c */
+/* ---- outbox.c, kept_frames.c ----------------------------------------------------------------- */
 
-/* Puts queued messages on their links. True if there was any. */
+/* Moves queued messages to their links. True if there was one. */
 bool rcmi_outbox_flush(struct rcmi_node *node);
-/* A copy of a message to all on this link; takes the message, to be kept. */
+/* Sends a copy of a broadcast message on this link. _add: takes ownership and keeps it. */
 void rcmi_kept_send(struct rcmi_link *link, const struct rcmi_frame *frame);
 void rcmi_kept_add(struct rcmi_node *node, struct rcmi_frame *frame);
-/* Says on a link that came up what was said to all before. */
+/* Sends the kept messages on a link that came up. */
 void rcmi_outbox_repeat(struct rcmi_link *link);
-#define RCMI_SAID_MAX 512 /* messages to linked peers that are kept */
+#define RCMI_KEPT_MAX 512 /* broadcast messages that are kept; the oldest is dropped */
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
 

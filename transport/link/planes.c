@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All planes of a link; what is decided of one (plane.c). */
+/* Operations on all planes of a link; what follows once a plane is up or declined (device_plane.c).
+ */
 #include <stdlib.h>
 #include "link.h"
 
@@ -16,7 +17,7 @@ void rcmi_plane_drop_offer(struct rcmi_plane *plane) {
 void rcmi_plane_hold(struct rcmi_plane *plane, struct rcmi_blob *blob) {
     plane->offer = *blob;
     plane->held = true;
-    blob->nfds = 0; /* the plane's now */
+    blob->nfds = 0; /* the plane owns them now */
 }
 
 void rcmi_plane_decided(struct rcmi_plane *plane) {

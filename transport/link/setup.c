@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Setting up a link, from its control connection to the moment when it is up on both sides, or when
- * its transport has declined it and the next one is tried.
+ * Setting up a link: from its control connection until it is up on both sides, or until its
+ * transport has declined and the next one is tried.
  *
  *   initiator                               the other side
  *   link_offer  ------ OFFER ------------>  link_accept, link_offer
@@ -10,19 +10,19 @@
  *   link_ready: yes -- READY ------------>  link_ready: yes
  *   up          <----- READY -------------  up
  *
- * A side that has said READY does not decline any more, and is up when it has heard READY, too: so
- * neither side is ever up while the other one may decline. Until then nothing but these frames and
- * heartbeats travels, and what is queued for the peer stays here.
+ * A side that has sent READY no longer declines, and it is up once it has received READY as well.
+ * Hence neither side is up while the other may still decline. Until then only these frames and
+ * heartbeats are sent; frames queued for the peer wait.
  *
- * That is the host's plane of the link. Others come up by the same frames on a link that is up,
- * where either side may begin, and both offer before they accept (plane.c).
+ * The diagram shows the host plane. The device plane uses the same frames on a link that is up;
+ * there either side may start, and both offer before they accept (device_plane.c).
  *
- * A transport declines by RCM_ERR_UNSUPPORTED, with a sentence, from any of these slots; a plane
- * that is not the host's is declined also where the system has too little for it, or refuses
- * something. Its link is undone here, and the sentence goes to the peer by a DECLINE, which undoes
- * it there. If it was the host's plane that also closes the control connection; then both dial by
- * what transports are left, as for any other link (link.c), which also finds out if the peer has
- * died.
+ * A transport declines by returning RCM_ERR_UNSUPPORTED, with a sentence, from any of these
+ * functions. The device plane is also declined on RCM_ERR_NOMEM, _RESOURCE and _SYSTEM. The
+ * transport's link state is freed here, and a DECLINE frame carries the sentence to the peer, which
+ * frees its own. If the host plane is declined, the control connection is closed too. Then both
+ * sides dial with the remaining transports, as for any other link (link.c); a peer that has died is
+ * detected there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static unsigned domain_bit(const struct rcmi_plane *plane) {
     return 1u << (unsigned)(plane->domain - plane->link->node->domains);
 }
 
-/* What the transport has of the link, and what was said about it. */
+/* Frees the transport's link state and resets the plane. */
 static void setup_undo(struct rcmi_plane *plane) {
     struct rcmi_link *link = plane->link;
     if (!plane->data)
@@ -54,7 +54,7 @@ static void setup_undo(struct rcmi_plane *plane) {
     rcmi_node_set_peer_wake(link->node, link->peer, &(struct rcmi_wake){NULL, -1});
 }
 
-/* Does the user want it, and nothing else, or is it just the first of all there are? */
+/* Did the user list transports, instead of "auto"? */
 static bool is_demanded(const struct rcmi_link *link) {
     const char *list = link->node->config.transports;
     return list[0] && strcmp(list, "auto") != 0;
@@ -73,7 +73,7 @@ void rcmi_setup_next(struct rcmi_link *link) {
     struct rcmi_plane *plane = rcmi_host_plane(link);
     setup_undo(plane);
     rcmi_control_close(link);
-    rcmi_link_forgive(link); /* the stream may have failed, too, since the link was undone */
+    rcmi_link_forgive(link); /* the stream may have failed since the link was undone */
     rcmi_loop_timer_stop(link->node->loop, &link->timer);
     link->passed_over |= domain_bit(plane);
     plane->state = RCMI_PLANE_NONE;
@@ -86,7 +86,8 @@ void rcmi_setup_next(struct rcmi_link *link) {
     rcmi_dial_start(link);
 }
 
-/* Frames of the host's plane overtake what waits for the link to be up; of others nothing waits. */
+/* Set-up frames of the host plane overtake frames that wait for the link to be up. The device plane
+ * needs no such order. */
 static void setup_send(struct rcmi_plane *plane, struct rcmi_frame *frame) {
     rcmi_frame_set_plane(frame, plane->kind);
     if (rcmi_plane_is_host(plane))
@@ -95,7 +96,7 @@ static void setup_send(struct rcmi_plane *plane, struct rcmi_frame *frame) {
         rcmi_control_send(plane->link, frame);
 }
 
-void rcmi_setup_say(struct rcmi_plane *plane, enum rcmi_frame_type type, const char *text) {
+void rcmi_setup_send(struct rcmi_plane *plane, enum rcmi_frame_type type, const char *text) {
     const size_t len = strlen(text);
     struct rcmi_frame *frame = rcmi_frame_new(type, len);
     if (!frame) {
@@ -106,7 +107,7 @@ void rcmi_setup_say(struct rcmi_plane *plane, enum rcmi_frame_type type, const c
     setup_send(plane, frame);
 }
 
-/* The host's is decided on once another one is up. */
+/* The host plane is decided only when another transport is up. */
 static void setup_declined(struct rcmi_plane *plane) {
     plane->state = RCMI_PLANE_DECLINED;
     setup_undo(plane);
@@ -119,7 +120,7 @@ void rcmi_setup_decline(struct rcmi_plane *plane) {
     snprintf(text, sizeof text, "%s", rcm_last_error());
     decline_note(plane, plane->link->node->config.rank, text);
     plane->state = RCMI_PLANE_DECLINED;
-    rcmi_setup_say(plane, RCMI_FRAME_DECLINE, text);
+    rcmi_setup_send(plane, RCMI_FRAME_DECLINE, text);
     if (plane->state == RCMI_PLANE_DECLINED)
         setup_declined(plane);
 }
@@ -134,7 +135,7 @@ void rcmi_setup_fail(struct rcmi_link *link) {
     }
 }
 
-/* Is it a reason to decline? The link goes on without any plane but the host's. */
+/* Is the status a reason to decline? The link works without any plane except the host's. */
 static bool setup_declines(const struct rcmi_plane *plane, rcm_status status) {
     const bool refused =
         status == RCM_ERR_NOMEM || status == RCM_ERR_RESOURCE || status == RCM_ERR_SYSTEM;
@@ -153,7 +154,7 @@ rcm_status rcmi_setup_on_decline(struct rcmi_plane *plane, const uint8_t *text, 
     char sentence[RCMI_DECLINE_MAX + 1];
     if (len > RCMI_DECLINE_MAX || plane->peer_ready)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it declined the link in %zu bytes%s", len,
-                         plane->peer_ready ? ", and had said that it is ready" : "");
+                         plane->peer_ready ? ", after it had reported that it is ready" : "");
     rcmi_frame_sentence(text, len, sentence);
     const bool first = plane->state != RCMI_PLANE_DECLINED;
     if (first)
@@ -214,7 +215,7 @@ void rcmi_setup_begin(struct rcmi_plane *plane, struct rcmi_domain *domain) {
 
 /* ---- Connections ----------------------------------------------------------------------------- */
 
-static void plane_patience_ends(void *arg) {
+static void plane_timeout(void *arg) {
     struct rcmi_plane *plane = arg;
     if (plane->state != RCMI_PLANE_SETUP || plane->ready)
         return;
@@ -225,13 +226,13 @@ static void plane_patience_ends(void *arg) {
 
 static void plane_offered(struct rcmi_plane *plane) {
     struct rcmi_node *node = plane->link->node;
-    plane->timer = (struct rcmi_timer){.fire = plane_patience_ends, .arg = plane};
+    plane->timer = (struct rcmi_timer){.fire = plane_timeout, .arg = plane};
     rcmi_loop_timer(node->loop, &plane->timer, rcmi_deadline_in(node->peer_timeout_ms));
 }
 
 void rcmi_link_eof(struct rcmi_link *link) {
-    if (rcmi_host_plane(link)->state ==
-        RCMI_PLANE_DECLINED) { /* it has undone the link, too, or has died */
+    /* The peer has undone the declined link as well, or has died. */
+    if (rcmi_host_plane(link)->state == RCMI_PLANE_DECLINED) {
         rcmi_setup_next(link);
         return;
     }

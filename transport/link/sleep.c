@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a thread sleeps until something happens to its node. A message to a thread that sleeps on the
- * doorbell's futex wakes two threads, one after the other: the loop thread, which sleeps on the
- * sockets, and then the one that waits. Waking a thread costs as much as several messages, so the
- * first one to sleep sleeps on the sockets itself ("polls"), and on an eventfd for all that does
- * not come by a socket: works that other threads complete, failures, aborts.
+ * How a thread sleeps until something happens to its node. If it sleeps on the doorbell's futex, a
+ * message wakes two threads one after the other: the loop thread, which sleeps on the sockets, and
+ * then the waiting thread. Waking a thread costs as much as several messages. Therefore the first
+ * sleeper sleeps on the sockets itself ("polls"), and on an eventfd for events that do not come by
+ * a socket: works completed by other threads, failures, aborts.
  *
- * Nothing depends on it: every other sleeper still arms the loop thread,
- * so that the thread that polls may go away, or be busy elsewhere, without telling. The price is
- * that with two threads asleep a message wakes both the one that polls and the loop thread.
+ * Correctness does not depend on the polling thread: every other sleeper still arms the loop
+ * thread. The polling thread may leave, or be busy elsewhere, without notice. The cost: with two
+ * sleepers a message wakes both the polling thread and the loop thread.
  *
- * Not here: how long to spin before (base/os/wait.c), and what is looked at in between (the
+ * Not here: how long to spin before sleeping (base/os/wait.c), and what to check in between (the
  * caller).
  */
 #include <errno.h>
@@ -28,7 +28,8 @@ rcm_status rcmi_node_sleep_init(struct rcmi_node *node) {
     return RCM_OK;
 }
 
-/* Whether all that may happen to the node shows itself on descriptors, which these are. */
+/* Collects the descriptors to sleep on. False if some events of the node do not show on
+ * descriptors. */
 static bool sleep_attend(struct rcmi_node *node, struct rcmi_sleep *sleep) {
     sleep->fds[0] = node->poller_fd;
     sleep->nfds = 1;
@@ -48,7 +49,8 @@ static bool sleep_attend(struct rcmi_node *node, struct rcmi_sleep *sleep) {
 static bool sleep_begin_polling(struct rcmi_node *node, struct rcmi_sleep *sleep) {
     if (atomic_exchange(&node->polled, true))
         return false;
-    /* Armed first: a transport that comes to other ways to tell afterwards rings, and wakes it. */
+    /* Armed first: a transport that later stops using descriptors rings, which wakes this thread.
+     */
     (void)rcmi_doorbell_arm(node->doorbell, RCMI_DOORBELL_POLLER);
     if (sleep_attend(node, sleep))
         return true;
@@ -69,7 +71,7 @@ void rcmi_node_sleep_begin(struct rcmi_node *node, struct rcmi_sleep *sleep) {
     rcmi_node_arm(node);
 }
 
-/* All errors of ppoll mean "look again", as do signals. */
+/* Every error of ppoll, and a signal, means "check again". */
 static void sleep_poll(struct rcmi_node *node, const struct rcmi_sleep *sleep,
                        rcmi_deadline deadline) {
     struct pollfd polls[RCMI_SLEEP_FDS];
@@ -88,8 +90,8 @@ static void sleep_poll(struct rcmi_node *node, const struct rcmi_sleep *sleep,
             came = came || polls[i].revents;
     }
     errno = saved_errno;
-    /* Here and not only by the caller, which may wait for a driver that is busy: what is not taken
-     * from the sockets would end the next sleep at once. */
+    /* Progress is made here and not only by the caller, which may wait for a busy driver: bytes
+     * left in the sockets would end the next sleep at once. */
     if (came)
         (void)rcmi_node_progress(node);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The address blob: what a peer must know to reach a node. A magic number, then fields of one tag
- * byte, one length byte and that many bytes; unknown tags are skipped. Strings carry their NUL.
- * Numbers are little-endian, addresses and ports as in the Internet's headers. The blob comes
- * through a store that other programs may have written to, so every length is checked.
+ * The address blob: what a peer needs to reach a node. It holds a magic number and then fields: a
+ * tag byte, a length byte and that many bytes. Readers skip unknown tags. Strings include their
+ * NUL. Numbers are little-endian; addresses and ports are in network byte order. The blob comes
+ * from a store that other programs may have written to, so every length is checked.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,9 +26,9 @@ enum address_tag {
     TAG_TRANSPORTS,
     TAG_TCP4, /* port, address */
     TAG_TCP6,
-    TAG_IFACE, /* number of one of the addresses before, name of its interface */
-    TAG_LIFE,  /* start of the process, namespaces of its number and of its clocks */
-    TAG_LACKS, /* why it has no other transports */
+    TAG_IFACE, /* index of an earlier address, name of its interface */
+    TAG_LIFE,  /* start time of the process, its pid and time namespaces */
+    TAG_LACKS, /* why other transports are unavailable */
 };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static void put_tcp(struct writer *w, const struct rcmi_sockaddr *addr) {
     }
 }
 
-/* These are for people only: left out where there is no room. */
+/* Only for error texts: left out if it does not fit. */
 static void put_lacks(struct writer *w, const char *text) {
     if (text[0] && w->left >= strlen(text) + 3)
         put_string(w, TAG_LACKS, text);
@@ -126,7 +126,7 @@ struct field {
     size_t len;
 };
 
-/* The field at *offset, which moves on. RCM_AGAIN at the end. */
+/* Reads the field at *offset and advances it. RCM_AGAIN at the end. */
 static rcm_status next_field(const uint8_t *blob, size_t len, size_t *offset,
                              struct field *ret_field) {
     if (*offset == len)
@@ -191,7 +191,7 @@ static bool get_tcp(const struct field *field, struct rcmi_sockaddr *ret_addr) {
     return false;
 }
 
-/* It is not trusted, and it will be shown. */
+/* The name is untrusted and will be printed: unprintable characters become '?'. */
 static bool get_iface(const struct field *field, struct rcmi_address *address) {
     const struct field name = {.bytes = field->bytes + 1, .len = field->len - 1};
     if (field->len < 2 || field->bytes[0] >= address->ntcp ||
@@ -229,7 +229,7 @@ static bool get_field(const struct field *field, struct rcmi_address *address) {
     case TAG_TCP4:
     case TAG_TCP6:
         if (address->ntcp == RCMI_ADDRESSES_MAX)
-            return true; /* enough of them */
+            return true; /* further addresses are ignored */
         return get_tcp(field, &address->tcp[address->ntcp++]);
     case TAG_IFACE:
         return get_iface(field, address);
@@ -257,7 +257,7 @@ rcm_status rcmi_address_parse(const void *blob, size_t len, struct rcmi_address 
     return RCM_OK;
 }
 
-/* The first field with this tag, in place. */
+/* Returns the first field with this tag; it points into blob. */
 static rcm_status find_field(const void *blob, size_t len, enum address_tag tag,
                              struct field *ret_field) {
     size_t offset = sizeof address_magic;
@@ -279,7 +279,7 @@ static rcm_status find_string(const void *blob, size_t len, enum address_tag tag
     if (status != RCM_OK)
         return status;
     if (!field_is_string(&field))
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "field %d of an address is no string", (int)tag);
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "field %d of an address is not a string", (int)tag);
     *ret_text = (const char *)field.bytes;
     return RCM_OK;
 }
@@ -288,41 +288,42 @@ rcm_status rcmi_address_host(const void *blob, size_t len, const char **ret_host
     return find_string(blob, len, TAG_HOST_ID, ret_host_id);
 }
 
-static void row_take(const struct field *field, struct rcmi_address_rows *rows) {
+static void summary_take(const struct field *field, struct rcmi_address_summary *summary) {
     const char *text = (const char *)field->bytes;
     struct rcmi_sockaddr addr;
     if ((field->tag == TAG_TCP4 || field->tag == TAG_TCP6) && get_tcp(field, &addr))
-        rows->reach |= rcmi_sockaddr_loopback(&addr)    ? RCMI_REACH_LOOPBACK
-                       : addr.addr.ss_family == AF_INET ? RCMI_REACH_IPV4
-                                                        : RCMI_REACH_IPV6;
+        summary->reach |= rcmi_sockaddr_loopback(&addr)    ? RCMI_REACH_LOOPBACK
+                          : addr.addr.ss_family == AF_INET ? RCMI_REACH_IPV4
+                                                           : RCMI_REACH_IPV6;
     else if (field->tag == TAG_WHERE)
-        (void)get_number(field, rows->where, 2);
+        (void)get_number(field, summary->where, 2);
     else if (!field_is_string(field))
         return;
     if (field->tag == TAG_HOST_ID)
-        rows->host_id = text;
+        summary->host_id = text;
     else if (field->tag == TAG_TRANSPORTS)
-        rows->transports = text;
+        summary->transports = text;
     else if (field->tag == TAG_LACKS)
-        rows->lacks = text;
+        summary->lacks = text;
 }
 
-rcm_status rcmi_address_rows(const void *blob, size_t len, struct rcmi_address_rows *ret_rows) {
-    struct rcmi_address_rows rows = {.lacks = ""};
+rcm_status rcmi_address_summary(const void *blob, size_t len,
+                                struct rcmi_address_summary *ret_summary) {
+    struct rcmi_address_summary summary = {.lacks = ""};
     size_t offset = sizeof address_magic;
     struct field field = {.len = 0};
     rcm_status status = check_magic(blob, len);
     while (status == RCM_OK) {
         status = next_field(blob, len, &offset, &field);
         if (status == RCM_OK)
-            row_take(&field, &rows);
+            summary_take(&field, &summary);
     }
     if (status != RCM_AGAIN)
         return status;
-    if (!rows.host_id || !rows.transports)
+    if (!summary.host_id || !summary.transports)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "an address of %zu bytes lacks host or transports",
                          len);
-    *ret_rows = rows;
+    *ret_summary = summary;
     return RCM_OK;
 }
 
@@ -361,7 +362,7 @@ enum rcmi_process_state rcmi_address_look(const void *blob, size_t len) {
     rcmi_address_where(own);
     if (own[0] != where[0] || own[0] == 0)
         return RCMI_PROCESS_ELSEWHERE;
-    rcmi_process_self(&process); /* for the kernel, which is the same */
+    rcmi_process_self(&process); /* for the kernel identity, which is the same */
     process.pid = (int)pid;
     process.start = life[0];
     process.pid_ns = life[1];
@@ -370,7 +371,7 @@ enum rcmi_process_state rcmi_address_look(const void *blob, size_t len) {
     return rcmi_process_look(&process);
 }
 
-/* ---- Facts ----------------------------------------------------------------------------------- */
+/* ---- Network namespace, lists ---------------------------------------------------------------- */
 
 static uint64_t hash_bytes(const void *bytes, size_t len) { /* FNV-1a */
     uint64_t hash = 0xcbf29ce484222325u;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections until both sides know each other: authentication, then HELLO from the side that
- * dialled and REPLY from the other, both of fixed size, so that not a byte too many is read. What
- * is agreed on goes to link.c. Each connection is a small state machine on the loop; any number
- * may be half-open.
+ * Connections until both sides are identified: authentication, then HELLO from the side that
+ * dialled and REPLY from the other. Both have a fixed size, so no byte beyond them is read. An
+ * accepted connection is handed to its link (link/). Each connection is a state machine on the
+ * loop; any number may be half-open.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,15 +18,14 @@
 
 static rcm_status no_secret(void) {
     return rcmi_fail(RCM_ERR_AUTH, 0,
-                     "it wants a proof of the secret; RINGCOMM_SECRET is not set "
-                     "here");
+                     "it requires proof of a secret; RINGCOMM_SECRET is not set here");
 }
 
 static void conn_timeout(void *arg) {
     struct rcmi_conn *conn = arg;
     static const char *const late[] = {"was not established", "was not authenticated",
-                                       "brought no greeting", "brought no answer",
-                                       "was not made by the other side"};
+                                       "received no greeting", "received no answer",
+                                       "was not replaced by one from this side"};
     (void)rcmi_fail(RCM_ERR_TIMEOUT, 0, "a connection %s in time", late[conn->phase]);
     rcmi_conn_fail(conn);
 }
@@ -74,22 +73,22 @@ static uint32_t conn_events(const struct rcmi_conn *conn) {
 static rcm_status check_hello(const struct rcmi_hello *hello) {
     if (hello->magic != RCMI_HELLO_MAGIC)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                         "the other side is no libringcomm, or of another byte order");
+                         "the other side is not libringcomm, or has another byte order");
     if (memchr(hello->transport, 0, sizeof hello->transport) == NULL)
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a greeting names no transport");
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "a greeting contains no transport");
     return RCM_OK;
 }
 
-/* The first bytes of a hello or reply are here, and they are of another version. moved: what
- * conn_move says of it, after which all are here or conn->done. */
+/* The head of a hello or reply has arrived and has another version. moved: result of conn_move; it
+ * resets conn->done to 0 once everything has arrived. */
 static bool head_is_foreign(const struct rcmi_conn *conn, rcm_status moved, uint32_t magic,
                             uint16_t version) {
     return (moved == RCM_OK || conn->done >= RCMI_HELLO_HEAD) && magic == RCMI_HELLO_MAGIC &&
            version != RCMI_WIRE_VERSION;
 }
 
-/* What else has come: the kernel resets a connection that is closed before all is read, and what
- * was said last may be lost. */
+/* Reads what else has arrived. The kernel resets a connection that is closed with unread data, and
+ * the reset can destroy the last reply. */
 static void conn_drain(const struct rcmi_conn *conn) {
     uint8_t bytes[512];
     size_t moved = sizeof bytes;
@@ -98,7 +97,7 @@ static void conn_drain(const struct rcmi_conn *conn) {
             moved = 0;
 }
 
-/* The reply tells our version, of which the side that dialled makes a sentence. */
+/* The reply contains our version, so that the dialling side can report both versions. */
 static rcm_status conn_answer_foreign(struct rcmi_conn *conn) {
     (void)rcmi_wire_differs(-1, "the other side", conn->hello.version, conn->node->config.rank);
     rcmi_conn_log_unidentified(conn);
@@ -110,7 +109,7 @@ static rcm_status conn_answer_foreign(struct rcmi_conn *conn) {
     return RCM_OK;
 }
 
-/* The hello is complete: what do we say to it? */
+/* The hello is complete: fills the reply. RCM_AGAIN: the connection is parked. */
 static rcm_status conn_judge(struct rcmi_conn *conn) {
     rcm_status status = check_hello(&conn->hello);
     if (status != RCM_OK)
@@ -125,7 +124,7 @@ static rcm_status conn_judge(struct rcmi_conn *conn) {
     if (foreign) {
         conn->reply.status = RCMI_REPLY_REFUSED;
         snprintf(conn->reply.text, sizeof conn->reply.text,
-                 "this process is of another user, and no secret is set");
+                 "this process belongs to another user, and no secret is set");
         return RCM_OK;
     }
     conn->node->net_above->judge(conn->node, &conn->hello, conn->same_host, &conn->reply,
@@ -142,8 +141,8 @@ bool rcmi_conn_has_greeted(const struct rcmi_link *link) {
     return false;
 }
 
-/* What a greeting, of which all or a part has come, leads to. An unidentified peer may never send a
- * whole one: judge by its first word. */
+/* Handles a complete or partial hello. An unidentified peer may never send a whole one, so a wrong
+ * magic number is rejected as soon as it has arrived. */
 static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
     const struct rcmi_hello *hello = &conn->hello;
     if (head_is_foreign(conn, moved, hello->magic, hello->version))
@@ -153,10 +152,9 @@ static rcm_status conn_greeted(struct rcmi_conn *conn, rcm_status moved) {
     return moved == RCM_OK ? conn_judge(conn) : moved;
 }
 
-/* We told the peer to wait for our own connection. Should that fail this one is taken, or refused
- * with the reason; until then nothing is said, and its end means that the peer has no more use for
- * it. There is at most one for
- * each link, so it is not counted as unidentified any longer. */
+/* The peer received BUSY and waits for our own connection. If ours fails, this one is accepted, or
+ * refused with the reason. Until then nothing is sent on it; if it ends, the peer no longer needs
+ * it. A link holds at most one, so it no longer counts as unidentified. */
 static void conn_hold(struct rcmi_conn *conn) {
     for (struct rcmi_conn *other = conn->node->conns, *next; other; other = next) {
         next = other->next;
@@ -180,7 +178,7 @@ void rcmi_conn_refuse(const struct rcmi_link *link, const char *why) {
         next = conn->next;
         if (conn->phase != RCMI_CONN_HELD || conn->held != link)
             continue;
-        /* Its buffer is empty, so this goes out whole, or the peer has gone. */
+        /* Its send buffer is empty, so the reply is written whole, or the peer is gone. */
         (void)!rcmi_fd_write(conn->watch.fd, &reply, sizeof reply, &moved);
         rcmi_conn_free(conn, NULL);
     }
@@ -201,7 +199,7 @@ bool rcmi_conn_take_held(struct rcmi_link *link) {
     return false;
 }
 
-/* Accepted, and our reply is out. */
+/* Accepted connection: our reply has been sent. */
 static void conn_replied(struct rcmi_conn *conn) {
     struct rcmi_link *link = conn->link;
     struct rcmi_hello hello = conn->hello;
@@ -218,7 +216,7 @@ static void conn_replied(struct rcmi_conn *conn) {
     link->node->net_above->connected(link, &hello, fd, false);
 }
 
-/* Dialled, and the reply is here. */
+/* Dialled connection: the reply has arrived. */
 static void conn_answered(struct rcmi_conn *conn) {
     struct rcmi_link *link = conn->link;
     struct rcmi_hello hello = conn->hello;
@@ -226,7 +224,7 @@ static void conn_answered(struct rcmi_conn *conn) {
     int fd = -1;
     if (reply.magic != RCMI_HELLO_MAGIC) {
         (void)rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                        "the other side is no libringcomm, or of another byte order");
+                        "the other side is not libringcomm, or has another byte order");
         rcmi_conn_fail(conn);
     } else if (reply.version != RCMI_WIRE_VERSION) {
         (void)rcmi_wire_differs(link->peer, "it", reply.version, conn->node->config.rank);
@@ -235,7 +233,7 @@ static void conn_answered(struct rcmi_conn *conn) {
         rcmi_conn_free(conn, &fd);
         link->node->net_above->connected(link, &hello, fd, true);
     } else if (reply.status == RCMI_REPLY_BUSY && hello.kind == RCMI_HELLO_CONTROL) {
-        /* The link's own timer limits this. */
+        /* The link's own timer limits the wait. */
         rcmi_loop_timer_stop(conn->node->loop, &conn->timer);
         link->node->net_above->busy(link);
         conn_wait(conn, EPOLLIN);
@@ -247,7 +245,7 @@ static void conn_answered(struct rcmi_conn *conn) {
     }
 }
 
-/* One phase: RCM_OK when it is over. */
+/* Runs one phase. RCM_OK: the phase is complete. */
 static rcm_status conn_phase(struct rcmi_conn *conn) {
     rcm_status status;
     switch (conn->phase) {
@@ -277,7 +275,7 @@ static rcm_status conn_phase(struct rcmi_conn *conn) {
     }
 }
 
-/* What the current phase's end, or its waiting, leads to. */
+/* Continues after a phase returned `status`. */
 static void conn_go_on(struct rcmi_conn *conn, rcm_status status) {
     while (status == RCM_OK && conn->phase != RCMI_CONN_REPLY) {
         conn->phase++;
@@ -308,7 +306,7 @@ void rcmi_conn_answer(struct rcmi_conn *conn) {
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
-/* Takes fd over, also when it fails. */
+/* Takes ownership of fd, also on failure. */
 static rcm_status conn_begin(struct rcmi_node *node, int fd, bool initiator, int64_t limit_ms,
                              struct rcmi_conn **ret_conn) {
     struct rcmi_conn *conn = rcmi_zalloc(sizeof *conn);
@@ -351,8 +349,8 @@ void rcmi_conn_accepted(struct rcmi_node *node, int fd, bool same_host) {
         return;
     }
     conn->same_host = same_host;
-    /* What waited in the queue has most likely sent something by now, which tells it from scanners
-     * that send nothing. */
+    /* A peer that waited in the accept queue has most likely sent its first bytes already. Reading
+     * them now marks it as active, unlike port scanners, which send nothing. */
     conn_ready(conn, EPOLLIN);
 }
 
@@ -396,7 +394,7 @@ rcm_status rcmi_conn_dial(struct rcmi_link *link, enum rcmi_hello_kind kind, int
 void rcmi_unidentified_start(struct rcmi_node *node) {
     struct rcmi_conn *conn;
     node->waiting = false;
-    do { /* an answer may end other connections, so look from the beginning each time */
+    do { /* an answer may free other connections: restart from the head of the list */
         for (conn = node->conns; conn && !conn->parked; conn = conn->next)
             ;
         if (conn) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections end that are not handed over: see connection.c. */
+/* The end of connections that are not handed to a link: see connection.c. */
 #include <stdlib.h>
 #include <string.h>
 #include "log.h"
@@ -52,7 +52,7 @@ bool rcmi_conn_wants_proof(const struct rcmi_conn *conn) {
            conn->done >= sizeof proof - 1 && memcmp(first, proof, sizeof proof - 1) == 0;
 }
 
-/* One of us, most likely, with another secret or none. */
+/* Most likely a rank with another secret, or with none. */
 static bool conn_is_misled(const struct rcmi_conn *conn) {
     const uint32_t magic = RCMI_HELLO_MAGIC;
     if (conn->phase != RCMI_CONN_AUTH || rcmi_last_error()->status != RCM_ERR_AUTH)
@@ -61,9 +61,9 @@ static bool conn_is_misled(const struct rcmi_conn *conn) {
            (conn->auth.in_done >= sizeof magic && memcmp(conn->auth.in, &magic, sizeof magic) == 0);
 }
 
-/* A peer that has a secret learns by any answer that this side has none, which otherwise looks as
- * if it were too busy. What does not go out at once stays unsaid. */
-static void conn_tell_no_secret(const struct rcmi_conn *conn) {
+/* A peer that has a secret infers from any reply that this side has none. Without a reply, this
+ * side would look merely busy. One write attempt; the rest is dropped. */
+static void conn_reply_no_secret(const struct rcmi_conn *conn) {
     const struct rcmi_reply reply = {
         .magic = RCMI_HELLO_MAGIC, .version = RCMI_WIRE_VERSION, .status = RCMI_REPLY_REFUSED};
     size_t done = 0;
@@ -80,22 +80,22 @@ void rcmi_conn_log_unidentified(const struct rcmi_conn *conn) {
     rcmi_log(level, "dropped a connection from %s: %s%s", name, rcm_last_error(), more);
 }
 
-/* The thread's error says why. A connection of a link tells the link; others leave no trace but a
- * line in the log. */
+/* The reason is the thread's error. A connection that belongs to a link reports it to the link;
+ * others are only logged. */
 void rcmi_conn_fail(struct rcmi_conn *conn) {
     struct rcmi_link *link = conn->link;
     struct rcmi_hello hello = conn->hello;
     bool initiator = conn->initiator;
-    /* Closed or reset: unlike an error of ours this may be a peer that was too busy for us. */
+    /* Closed or reset by the peer, which may have been too busy; not an error of this side. */
     bool ended = conn->phase != RCMI_CONN_CONNECT && rcmi_last_error()->status == RCM_ERR_PEER;
     if (!link) {
         rcmi_conn_log_unidentified(conn);
         if (rcmi_conn_wants_proof(conn))
-            conn_tell_no_secret(conn);
+            conn_reply_no_secret(conn);
     } else if (ended && initiator && conn->done == 0) {
         (void)rcmi_fail(RCM_ERR_PEER, 0,
                         "it ended the connection without an answer; it is gone, or its "
-                        "RINGCOMM_SECRET is not ours");
+                        "RINGCOMM_SECRET differs from ours");
     }
     rcmi_conn_free(conn, NULL);
     if (link)

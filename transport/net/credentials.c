@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is at the other end of a connection, as far as the kernel knows. */
+/* The identity of the process at the other end of a connection, as the kernel reports it. */
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 bool rcmi_unidentified_is_of_other(const struct rcmi_node *node, int fd, unsigned *ret_user) {
     struct ucred process;
     socklen_t len = sizeof process;
-    /* Where it cannot be told (a socket pair of a test) nothing was said against it. */
+    /* No credentials (a socket pair in a test): accepted. */
     if (node->config.secret || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &len) != 0)
         return false;
     *ret_user = process.uid;
@@ -31,5 +31,5 @@ void rcmi_unidentified_name(const struct rcmi_conn *conn, char text[RCMI_ADDR_TE
              (peer.addr.ss_family == AF_INET || peer.addr.ss_family == AF_INET6))
         rcmi_sockaddr_text(&peer, text);
     else
-        snprintf(text, RCMI_ADDR_TEXT, "somebody who has left");
+        snprintf(text, RCMI_ADDR_TEXT, "a peer that has disconnected");
 }

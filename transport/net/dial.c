@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dialling: the ways to a peer (ways.c) are tried one after the other.
+ * Dialling: tries the targets of a peer (targets.c) one after the other.
  *
- * A peer listens before its address is published, so a refused connection means that its process
- * is gone, that this way does not lead to it, or that a firewall refuses in its name; when all ways
- * are refused, and the peer does not connect by itself in a moment, it is lost. A way
- * that gives no answer is left after a short while in favour of the next, and tried again, longer,
- * until RINGCOMM_PEER_TIMEOUT has passed. A connection that is closed before it was answered means
- * a peer that had too much to do to answer, or too many unidentified connections: it is tried
- * again for a while. So is a way for which this process has no descriptor left: connections hold
- * more of them while they are set up than later.
+ * A peer listens before its address is published. A refused connection therefore means that its
+ * process is gone, that this address leads elsewhere, or that a firewall refuses on its behalf. If
+ * all targets refuse, and the peer does not connect to us within REFUSED_MS, it is lost.
+ *
+ * A target that does not answer is abandoned after a short time for the next one. The targets are
+ * retried with longer limits until RINGCOMM_PEER_TIMEOUT has passed. A connection that is closed
+ * before an answer means a peer that is too busy or has too many unidentified connections: it is
+ * retried with a back-off. A lack of descriptors in this process is retried too, because
+ * connections hold more descriptors during set-up than afterwards.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,14 +24,14 @@ enum {
     FIRST_MS = 1000,
     LONGER_MAX = 6,
     SHORT_MS = 3000,
-    REFUSED_MS = 600 /* less than the second within which the end of a process is known */
+    REFUSED_MS = 600 /* below the 1 s within which the end of a process is detected */
 };
 
 static void dial_later(struct rcmi_link *link, int64_t ms) {
     rcmi_loop_timer(link->node->loop, &link->timer, rcmi_deadline_in(ms));
 }
 
-/* With the thread's error: too few descriptors, and set-ups that may give some back. */
+/* From the thread's error: out of descriptors, and set-ups that are in progress may free some. */
 static bool dial_is_short(const struct rcmi_link *link) {
     return rcmi_last_error()->sys_errno == EMFILE && !rcmi_deadline_passed(link->short_until);
 }
@@ -46,7 +47,7 @@ void rcmi_dial_start(struct rcmi_link *link) {
     if (status == RCM_OK)
         status = rcmi_address_parse(blob, len, address);
     if (status == RCM_OK)
-        status = rcmi_ways_find(link, address);
+        status = rcmi_targets_find(link, address);
     free(address);
     if (link->short_until == 0)
         link->short_until = rcmi_deadline_in(SHORT_MS);
@@ -60,7 +61,7 @@ void rcmi_dial_start(struct rcmi_link *link) {
         link->node->net_above->lose(link);
 }
 
-/* How long the current way may take to be connected. */
+/* How long the current target may take to connect. */
 static int64_t dial_limit_ms(const struct rcmi_link *link) {
     const int64_t left = rcmi_deadline_left_ms(link->trying);
     const int64_t share = (int64_t)FIRST_MS << link->rounds;
@@ -68,7 +69,7 @@ static int64_t dial_limit_ms(const struct rcmi_link *link) {
     return limit > 0 ? limit : 1;
 }
 
-/* All ways failed. True if it makes sense to begin anew. */
+/* All targets failed. True if another round makes sense. */
 static bool dial_again(struct rcmi_link *link) {
     bool again = false, refused = false, home = false;
     for (int i = 0; i < link->ntargets; i++) {
@@ -76,7 +77,7 @@ static bool dial_again(struct rcmi_link *link) {
         refused = refused || link->targets[i].refused;
         home = home || link->targets[i].same_host;
     }
-    refused = refused && !home; /* no firewall speaks for a process of this host */
+    refused = refused && !home; /* no firewall answers for a process of this host */
     if (refused && link->refused_until == 0)
         link->refused_until = rcmi_deadline_in(REFUSED_MS);
     again = again || (refused && !rcmi_deadline_passed(link->refused_until));
@@ -87,8 +88,8 @@ static bool dial_again(struct rcmi_link *link) {
     return true;
 }
 
-/* What listens on a peer's Unix socket is that peer: if it says nothing it is slow, and another way
- * would not find it quicker, but lose the shared memory that plans rely on. */
+/* Only the peer listens on its Unix socket. If it does not answer, it is slow; another target would
+ * not be faster, and would lose the shared memory that plans rely on. */
 static rcm_status dial_target(struct rcmi_link *link) {
     const bool sure = link->target == link->ntargets - 1 || link->targets[link->target].same_host;
     rcm_status status = rcmi_conn_dial(link, RCMI_HELLO_CONTROL, 0, dial_limit_ms(link), sure);
@@ -110,14 +111,14 @@ void rcmi_dial_continue(struct rcmi_link *link) {
             dial_later(link, RETRY_MS);
             return;
         }
-        rcmi_ways_note(link);
+        rcmi_targets_note(link);
         link->target++;
     }
     if (dial_again(link)) {
         dial_later(link, ROUND_MS);
         return;
     }
-    rcmi_ways_explain(link);
+    rcmi_targets_explain(link);
     link->node->net_above->lose(link);
 }
 
@@ -131,10 +132,11 @@ void rcmi_dial_failed(struct rcmi_link *link, bool ended) {
         dial_later(link, link->pause_ms);
         return;
     }
-    rcmi_ways_note(link);
+    rcmi_targets_note(link);
     link->pause_ms = 0;
     link->target++;
     if (link->target < link->ntargets)
-        rcmi_log(RCMI_LOG_INFO, "rank %d: %s; trying another way", link->peer, rcm_last_error());
+        rcmi_log(RCMI_LOG_INFO, "rank %d: %s; trying another address", link->peer,
+                 rcm_last_error());
     rcmi_dial_continue(link);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The listening sockets of a node: one abstract Unix name where a same-host transport is enabled;
- * TCP where another one is: one dual-stack socket, or one per address of RINGCOMM_IFACE. One per
- * address also where the store's server is at a loopback address: most likely all ranks are on this
- * host, and all but loopback is closed once that is known. A tunnel may lead to the store from
- * other hosts, so it is not known before.
+ * The listening sockets of a node. An abstract Unix name if a same-host transport is enabled. TCP
+ * if another transport is enabled: one dual-stack socket, or one socket per address of
+ * RINGCOMM_IFACE.
+ *
+ * If the store's server has a loopback address, there is also one socket per address: most likely
+ * all ranks are on this host, and all but loopback is closed once that is certain
+ * (rcmi_listen_narrow). It is not certain earlier, because a tunnel may lead to the store from
+ * other hosts.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,12 +19,13 @@
 #include "log.h"
 #include "ports.h"
 
-enum { ACCEPT_PAUSE_MS = 100, ACCEPT_BATCH = 64, TELL_MS = 10000 };
+enum { ACCEPT_PAUSE_MS = 100, ACCEPT_BATCH = 64, LOG_QUIET_MS = 10000 };
 
-/* Out of descriptors, most likely. The listener would stay readable, so look away for a moment. */
+/* Most likely out of descriptors. The listener would stay readable, so it is not watched for
+ * ACCEPT_PAUSE_MS. */
 static void listener_pause(struct rcmi_listener *listener) {
-    if (rcmi_deadline_passed(listener->told)) {
-        listener->told = rcmi_deadline_in(TELL_MS);
+    if (rcmi_deadline_passed(listener->log_quiet_until)) {
+        listener->log_quiet_until = rcmi_deadline_in(LOG_QUIET_MS);
         rcmi_log(RCMI_LOG_WARN, "%s; peers have to wait (is ulimit -n too low?)", rcm_last_error());
     }
     rcmi_loop_unwatch(listener->node->loop, &listener->watch);
@@ -70,7 +74,7 @@ static rcm_status listen_unix(struct rcmi_node *node, struct rcmi_address *addre
     rcm_status status = rcmi_random(random, sizeof random);
     if (status != RCM_OK)
         return status;
-    /* Every process of this host may read the name, so it does not tell the job's number. */
+    /* Every process of this host may read the name, so it does not contain the job's number. */
     snprintf(address->unix_name, sizeof address->unix_name, "ringcomm-%d-%016" PRIx64 "%016" PRIx64,
              node->config.rank, random[0], random[1]);
     status = rcmi_listen_unix(address->unix_name, &fd);
@@ -97,7 +101,7 @@ static rcm_status listen_tcp_addr(struct rcmi_node *node, struct rcmi_sockaddr *
     return rcmi_ports_fail_used(node->config.ports);
 }
 
-/* One socket for all addresses: of both families, or where there is no IPv6 of IPv4 alone. */
+/* One socket for all addresses: dual-stack, or IPv4 only on a host without IPv6. */
 static rcm_status listen_any(struct rcmi_node *node, struct rcmi_sockaddr *ret_any) {
     rcm_status status = rcmi_resolve("", 0, 0, ret_any);
     if (status != RCM_OK)
@@ -131,8 +135,9 @@ static rcm_status listen_tcp_any(struct rcmi_node *node, const struct rcmi_inter
     return status;
 }
 
-/* Those that match `loopback`, in order, while there is room for listeners. chosen: each is wanted;
- * else those that cannot be had (an IPv6 address that is not ready yet) are left out. */
+/* Listens on each interface that matches `loopback`, in order, until the listeners are used up.
+ * chosen: set by RINGCOMM_IFACE, so every failure is an error. Otherwise unavailable addresses (an
+ * IPv6 address that is not ready yet) are skipped. */
 static rcm_status listen_tcp_each(struct rcmi_node *node, const struct rcmi_interface *interfaces,
                                   int count, bool chosen, bool loopback,
                                   struct rcmi_address *address) {
@@ -147,7 +152,7 @@ static rcm_status listen_tcp_each(struct rcmi_node *node, const struct rcmi_inte
         else if (!chosen && rcmi_last_error()->sys_errno == EADDRNOTAVAIL)
             status = RCM_OK;
         if (!chosen && loopback && address->ntcp > 0)
-            break; /* one does for all ranks of this host */
+            break; /* one loopback address serves all ranks of this host */
     }
     return status;
 }
@@ -177,7 +182,7 @@ static rcm_status listen_tcp(struct rcmi_node *node, struct rcmi_address *addres
     return status;
 }
 
-/* For the ranks that need one, see pairs.c. Before other reasons, of which the last may be cut. */
+/* Read by pairs.c. Placed before the other reasons, because the end of the text may be cut. */
 static void explain_no_address(struct rcmi_address *address) {
     char why[90], others[RCMI_LACKS_MAX];
     for (int i = 0; i < address->ntcp; i++)
@@ -196,7 +201,7 @@ rcm_status rcmi_listen_open(struct rcmi_node *node, struct rcmi_address *address
     bool same_host = false, remote = false;
     rcm_status status = RCM_OK;
     for (int i = 0; i < node->ndomains - 1; i++) {             /* the last loops back */
-        if (node->domains[i].transport->kind != RCMI_MEM_HOST) /* goes with one of these */
+        if (node->domains[i].transport->kind != RCMI_MEM_HOST) /* uses the host plane's link */
             continue;
         same_host = same_host || node->domains[i].transport->same_host;
         remote = remote || !node->domains[i].transport->same_host;
@@ -216,18 +221,18 @@ static void listener_close(struct rcmi_listener *listener) {
     rcmi_fd_close(&listener->watch.fd);
 }
 
-/* Is each rank in this network namespace? */
+/* Do all ranks share this network namespace? */
 static bool all_are_here(const struct rcmi_node *node) {
     const struct rcmi_node_config *config = &node->config;
-    struct rcmi_address_rows own, rows;
+    struct rcmi_address_summary own, peer;
     const void *blob = NULL;
     size_t len = 0;
-    if (rcmi_address_rows(node->address, node->address_len, &own) != RCM_OK)
+    if (rcmi_address_summary(node->address, node->address_len, &own) != RCM_OK)
         return false;
     for (int r = 0; r < config->nranks; r++)
         if (config->lookup(config->arg, r, &blob, &len) != RCM_OK ||
-            rcmi_address_rows(blob, len, &rows) != RCM_OK ||
-            !rcmi_where_is(rows.where, own.where) || !(rows.reach & RCMI_REACH_LOOPBACK))
+            rcmi_address_summary(blob, len, &peer) != RCM_OK ||
+            !rcmi_where_is(peer.where, own.where) || !(peer.reach & RCMI_REACH_LOOPBACK))
             return false;
     return true;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Is there still a process where a peer was? For a peer whose link has ended: that may mean its
- * death, or only that the two cannot reach each other any more, and a rank that goes on without the
- * other must know. The kernel answers for a process that listens, also for one that is stopped;
- * nothing is said to it. Not a way to link again: a link has one life.
+ * Does a process still listen at a peer's address? Used for a peer whose link has ended. The peer
+ * may have died, or the two may only be unable to reach each other. A rank that continues without
+ * the peer must distinguish the two. The kernel completes the connection for a process that
+ * listens, even a stopped one; no data is sent. The link cannot be made again: a link has one life.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -23,12 +23,12 @@ static rcm_status probe_finish(int fd, rcmi_deadline deadline) {
 static rcm_status probe_unix(const char *name, rcmi_deadline deadline) {
     int fd = -1;
     const rcm_status status = rcmi_connect_start_unix(name, &fd);
-    if (status == RCM_AGAIN) /* its queue is full: it listens */
+    if (status == RCM_AGAIN) /* its accept queue is full, so it listens */
         return RCM_OK;
     return status == RCM_OK ? probe_finish(fd, deadline) : status;
 }
 
-/* How much one way says: that it leads there; that it may; that it is refused; that it is none. */
+/* Strength of the evidence: connected; unknown; refused; no such address. */
 static int probe_weight(rcm_status status) {
     return status == RCM_OK ? 3 : status == RCM_ERR_PEER ? 1 : status == RCM_ERR_NOT_FOUND ? 0 : 2;
 }
@@ -42,10 +42,10 @@ static rcm_status probe_tcp(const struct rcmi_address *address, bool local,
     rcm_status status = RCM_ERR_NOT_FOUND;
     for (int i = 0; i < address->ntcp && status != RCM_OK; i++) {
         int fd = -1;
-        /* Loopback leads to ourselves unless the peer shares it. */
+        /* A loopback address leads to ourselves unless the peer shares our network namespace. */
         if (rcmi_sockaddr_loopback(&address->tcp[i]) && !local)
             continue;
-        /* Each gets its share of the time: one of them may lead nowhere. */
+        /* Each address gets its share of the time, because one of them may not answer. */
         const int64_t now = rcmi_now_ns();
         const rcmi_deadline share = now + (deadline - now) / (address->ntcp - i);
         rcm_status one = rcmi_connect_start(&address->tcp[i], &fd);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which ranks of one host identity can share memory. An identity is a setting or a guess: it can
- * be equal on two machines (cloned ones), or name ranks of two users. So each of two ranks proves
- * it, and the rooms above agree on the proofs before plans are made (api/comm/sharing.c).
+ * Which ranks of one host identity can share memory. The identity is a setting or a guess: two
+ * machines (clones) can have equal identities, and so can ranks of two users. Therefore each of two
+ * ranks proves it, and the layers above agree on the proofs before plans are made
+ * (api/comm/sharing.c).
  *
- * The proof is a connection to the peer's Unix socket. The kernel completes it without the peer,
- * so there is nothing to wait for. It succeeds where the peer listens in the same network namespace
- * of the same kernel and no policy forbids it, and it returns the user of the listener. Whether
- * this process can pass and map memory at all was tried before (shm/probe.c). Policies may hold in
- * one direction only, hence both ranks prove.
+ * The proof is a connection to the peer's Unix socket. The kernel completes it without the peer, so
+ * the proof does not wait for the peer. It succeeds if the peer listens in the same network
+ * namespace of the same kernel and no policy forbids the connection; it yields the listener's user.
+ * shm/probe.c has already tested that this process can pass and map memory. A policy may apply in
+ * one direction only, so both ranks prove.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 
 enum { PAUSE_NS = 1000000 };
 
-/* RCM_AGAIN: the listener's queue is full, which it soon is not. */
+/* RCM_AGAIN: the listener's accept queue is full, which passes soon. */
 static rcm_status connect_patiently(const char *name, rcmi_deadline deadline, int *ret_fd) {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     rcm_status status = rcmi_connect_start_unix(name, ret_fd);
@@ -52,7 +53,8 @@ static rcm_status prove_by(const struct rcmi_node *node, const char *name, rcmi_
     if (!foreign)
         return RCM_OK;
     return rcmi_fail(RCM_ERR_UNSUPPORTED, 0,
-                     "it is of user %u, and no secret is set; set RINGCOMM_SECRET on all ranks",
+                     "it belongs to user %u, and no secret is set; set RINGCOMM_SECRET on all "
+                     "ranks",
                      user);
 }
 

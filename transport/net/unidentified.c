@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accepted connections whose other end is not identified yet. Their number is limited: each holds a
- * descriptor, and port scanners open thousands. One more replaces another: the oldest on which
- * nothing came, if there was time to, else the oldest on which nothing was proved. So a peer is
- * heard in the middle of a scan, and one whose connection was dropped all the same dials again
+ * Accepted connections whose peer is not identified yet. Their number is limited, because each
+ * holds a descriptor and port scanners open thousands. At the limit a new connection replaces an
+ * old one: the oldest that has sent nothing for SILENCE_NS, else the oldest that has not proved the
+ * secret. So peers get through during a port scan; a peer that is dropped nevertheless redials
  * (dial.c).
  *
- * Unix sockets tell which process is at the other end. Without a secret only processes of our own
- * user (and root's) are linked that way; for memory would be handed over.
+ * A Unix socket identifies the process at its other end. Without a secret, only processes of our
+ * own user and root are linked that way, because the link passes memory.
  *
- * Before rcmi_node_start no peer can be answered, for the look-up of addresses does not work yet.
- * From rcmi_node_attend to then the unidentified are dropped already, and peers wait here
- * ("parked").
+ * Before rcmi_node_start no peer can be answered, because addresses cannot be looked up yet.
+ * Between rcmi_node_attend and rcmi_node_start unidentified connections are already dropped, and
+ * peers wait here ("parked").
  */
 #include "net.h"
 #include <errno.h>
@@ -20,9 +20,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SILENCE_NS INT64_C(100000000) /* that one must have had time to say something */
+#define SILENCE_NS INT64_C(100000000) /* time in which a peer must have sent something */
 
-/* 0: goes first. -1: stays. */
+/* 0 is dropped first; -1 is never dropped. */
 static int unidentified_standing(const struct rcmi_conn *conn, int64_t now) {
     if (!rcmi_conn_is_unidentified(conn) || conn->link)
         return -1;
@@ -45,7 +45,7 @@ bool rcmi_unidentified_drop(struct rcmi_node *node) {
     if (!victim)
         return false;
     (void)rcmi_fail(RCM_ERR_RESOURCE, 0,
-                    "%d connections are waiting that have not said who they are",
+                    "%d connections are waiting that have not identified themselves",
                     node->nunidentified);
     rcmi_conn_fail(victim);
     return true;
@@ -53,13 +53,14 @@ bool rcmi_unidentified_drop(struct rcmi_node *node) {
 
 /* ---- Waiting for the start ------------------------------------------------------------------- */
 
-/* One connection of a kind waits for each rank: a rank that comes again has given up the first. */
+/* One connection of a kind waits for each rank. A rank that connects
+ * again has abandoned the first. */
 static void forget_earlier(const struct rcmi_conn *conn) {
     for (struct rcmi_conn *at = conn->node->conns; at; at = at->next) {
         if (at == conn || !at->parked || at->hello.from != conn->hello.from ||
             at->hello.kind != conn->hello.kind || at->hello.index != conn->hello.index)
             continue;
-        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "rank %u came a second time", conn->hello.from);
+        (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "rank %u connected a second time", conn->hello.from);
         rcmi_conn_fail(at);
         return;
     }
@@ -78,5 +79,5 @@ rcm_status rcmi_unidentified_wait(const struct rcmi_conn *conn) {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return RCM_AGAIN;
     return rcmi_fail(RCM_ERR_PEER, 0, "rank %u %s before it was answered", conn->hello.from,
-                     n > 0 ? "spoke on" : "left");
+                     n > 0 ? "sent more data" : "disconnected");
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/self/: messages of a rank to itself, by a queue (../fifo.h) on the heap. There is no
- * connection; offers and answers go through the node's own list and never over a wire, so they may
- * hold pointers. Memory that is sent without a copy is handed to the reader as it is.
+ * transport/self/: messages of a rank to itself, by a queue (channel/fifo.h) on the heap. No
+ * connection exists: offers and answers go through the node's own list and never over a wire, so
+ * they may hold pointers. Zero-copy memory is passed to the reader in place.
  *
  *   writer --> headers, slots on the heap; or the user's memory --> reader
  *
- * It is the smallest row, and the one to copy for a new one. Not for: ranks that are threads of one
- * process, which have nodes of their own (shm/, tcp/).
+ * This is the smallest backend: copy it to start a new one. Not for: ranks that are threads of one
+ * process, which have separate nodes (shm/, tcp/).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "../row.h"
+#include "../backend.h"
 #include "../channel/fifo.h"
 
 struct self_domain {
@@ -112,7 +112,7 @@ static rcm_status self_writer_init(struct rcmi_channel *channel, void *const *li
 
 static rcm_status self_writer_offer(struct rcmi_channel *channel, int r,
                                     struct rcmi_blob *ret_offer) {
-    (void)r; /* 0: a rank is one reader of its own channel at most */
+    (void)r; /* always 0: a rank is at most one reader of its own channel */
     memcpy(ret_offer->bytes, &self_of(channel)->memory, sizeof(void *));
     ret_offer->len = sizeof(void *);
     return RCM_OK;
@@ -142,13 +142,13 @@ static rcm_status self_reader_accept(struct rcmi_channel *channel, struct rcmi_b
     return RCM_OK;
 }
 
-/* The writer is closed: messages that still lie in memory of the user move into their slots, and
- * are sent from there. A message that the reader is looking at stays where it was until it is
- * released; both ends are the same user's. */
+/* The writer is closed: messages still in the user's memory are copied to their slots and sent from
+ * there. A message that the reader has peeked stays where it was until it is released; the same
+ * user owns both ends. */
 static void self_writer_close(struct rcmi_channel *channel) {
     struct self_channel *self = self_of(channel);
     struct rcmi_fifo_writer *writer = &self->fifo.writer;
-    if (!self->memory) /* there was none */
+    if (!self->memory) /* writer_init failed */
         return;
     /* Pair with the release stores in rcmi_fifo_release. */
     const uint64_t taken =
@@ -160,7 +160,7 @@ static void self_writer_close(struct rcmi_channel *channel) {
         struct rcmi_fifo_header *header = rcmi_fifo_header(self->memory, &writer->shape, number);
         if (!rcmi_fifo_fills(header->len))
             continue;
-        /* A slot that was given back may have been used again. */
+        /* A released slot may have been reused. */
         if (filled-- == emptied)
             break;
         if (!(header->len & RCMI_FIFO_MAPPED))

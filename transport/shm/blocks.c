@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks in the segment of a node for its user, and the windows through which the peers' blocks
- * are seen. Blocks begin at multiples of 2 MiB in the segment and in every process, so that huge
- * pages fit; where the kernel makes none by itself it is told to collect them afterwards.
+ * Memory blocks for the user in a node's segment, and the windows that map the peers' blocks.
+ * Blocks are aligned to 2 MiB in the segment and in every process, so that huge pages fit. If the
+ * kernel uses none by itself, MADV_COLLAPSE requests them afterwards.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 #endif
 
 #define HUGE_BYTES  ((size_t)2 << 20)
-#define WINDOWS_MAX 32 /* of a peer, before those that are not remembered are closed */
+#define WINDOWS_MAX 32 /* per peer; beyond that unused windows are closed */
 
 static size_t round_up(size_t bytes, size_t to) {
     return (bytes + to - 1) / to * to;
 }
 
-/* Maps a block where huge pages can be. */
+/* Maps a block at a 2 MiB boundary. */
 static rcm_status block_map(int fd, size_t at, size_t len, int flags, uint8_t **ret_base) {
     uint8_t *area =
         mmap(NULL, len + HUGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -44,7 +44,7 @@ static rcm_status block_map(int fd, size_t at, size_t len, int flags, uint8_t **
     return RCM_OK;
 }
 
-/* ---- Ours ------------------------------------------------------------------------------------ */
+/* ---- Own blocks ------------------------------------------------------------------------------ */
 
 rcm_status shm_memory_take(void *arg, size_t bytes, void **ret_memory) {
     struct shm_domain *domain = arg;
@@ -62,7 +62,7 @@ rcm_status shm_memory_take(void *arg, size_t bytes, void **ret_memory) {
         free(block);
         return status;
     }
-    (void)madvise(block->base, block->len, MADV_HUGEPAGE); /* wishes */
+    (void)madvise(block->base, block->len, MADV_HUGEPAGE); /* hints */
     if (block->len >= HUGE_BYTES)
         (void)madvise(block->base, block->len, MADV_COLLAPSE);
     pthread_mutex_lock(&domain->lock);
@@ -111,14 +111,14 @@ bool shm_memory_locate(const struct rcmi_channel *channel, const struct rcmi_mem
     return block != NULL;
 }
 
-/* ---- The peers' ------------------------------------------------------------------------------ */
+/* ---- Windows on the peers' blocks ------------------------------------------------------------ */
 
 static void window_close(struct shm_window *window) {
     munmap(window->base, window->len);
     free(window);
 }
 
-/* Closes what is not remembered, the longest unused, while there are too many. */
+/* Closes windows without users while there are too many, least recently used ones first. */
 static void windows_trim(struct shm_link *link) {
     int n = 0;
     for (struct shm_window **at = &link->windows; *at;) {
@@ -134,14 +134,14 @@ static void windows_trim(struct shm_link *link) {
 
 static rcm_status window_refuse(const struct shm_location *location, size_t len) {
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                     "a message of %zu bytes is said to lie at byte %llu of the %llu bytes of "
-                     "shared memory at %llu, which cannot be",
+                     "the location of a message of %zu bytes is not valid: byte %llu of a block of "
+                     "%llu bytes of shared memory at %llu",
                      len, (unsigned long long)location->offset,
                      (unsigned long long)location->block_len,
                      (unsigned long long)location->block_at);
 }
 
-/* Maps the block. All its pages at once: they are there, and each fault would cost more. */
+/* Maps the block with all its pages, which exist already: page faults would cost more. */
 static rcm_status window_open(struct shm_link *link, const struct shm_location *location,
                               struct shm_window **ret_window) {
     size_t size = 0;
@@ -170,7 +170,7 @@ static bool window_is(const struct shm_window *window, const struct shm_location
     return window && window->at == location->block_at && window->len == location->block_len;
 }
 
-/* Finds or makes it, puts it first, and counts one user more. Under the lock. */
+/* Finds or opens the window, moves it to the front, and adds a user. Under the lock. */
 static rcm_status window_get(struct shm_link *link, const struct shm_location *location,
                              struct shm_window **ret_window) {
     struct shm_window **at = &link->windows, *window;

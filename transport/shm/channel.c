@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Channels over shared memory: a queue (fifo.h) in a range of the writer's segment. The writer
- * writes headers and slots, each reader its own counters, and each side rings the other's doorbell,
- * which costs a fence and a load while no rank sleeps.
+ * Channels over shared memory: a queue (channel/fifo.h) in a range of the writer's segment. The
+ * writer writes headers and slots, and each reader writes its own counters. Each side rings the
+ * other's doorbell, which costs a fence and a load while no rank sleeps.
  */
 #include "shm.h"
 
@@ -52,7 +52,7 @@ rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int
     rcmi_fifo_clear(shm->memory, &shape);
     rcmi_fifo_writer_init(&shm->fifo.writer, shm->memory, &shape);
     shm->number = ++domain->channels;
-    if (shape.open) /* read after the offer came */
+    if (shape.open) /* read after the offer has arrived */
         atomic_store_explicit(rcmi_fifo_open(shm->memory, &shape), shm->number,
                               memory_order_release);
     return RCM_OK;
@@ -73,7 +73,7 @@ rcm_status shm_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blo
 rcm_status shm_writer_attach(struct rcmi_channel *channel, int r, struct rcmi_blob *answer) {
     (void)channel;
     (void)r;
-    (void)answer; /* that it came says all */
+    (void)answer; /* empty */
     return RCM_OK;
 }
 
@@ -124,8 +124,8 @@ rcm_status shm_reader_accept(struct rcmi_channel *channel, struct rcmi_blob *blo
     return RCM_OK;
 }
 
-/* What was sent mapped lies in memory of the node, which outlives the channel. What a reader gets
- * is the user's and is given back now: the reader is told. */
+/* Messages sent mapped are in memory of the node, which outlives the channel. Memory that a reader
+ * gets belongs to the user and is returned now; the reader sees that the channel is closed. */
 void shm_writer_close(struct rcmi_channel *channel) {
     const struct rcmi_fifo_writer *writer = &shm_of(channel)->fifo.writer;
     _Atomic uint64_t *open = writer->base ? rcmi_fifo_open(writer->base, &writer->shape) : NULL;
@@ -134,7 +134,7 @@ void shm_writer_close(struct rcmi_channel *channel) {
         atomic_store(open, 0);
 }
 
-/* Either end. */
+/* For both ends. */
 void shm_channel_fini(struct rcmi_channel *channel) {
     struct shm_channel *shm = shm_of(channel);
     shm_get_fini(shm);
@@ -157,7 +157,7 @@ rcm_status shm_peer_fault(int rank) {
     return rcmi_fail_context("rank %d", rank);
 }
 
-/* One fence for all readers; then a look at each one's armed bits. */
+/* One fence for all readers; then each reader's armed bits are checked. */
 static void ring_all(const struct shm_channel *shm) {
     /* Partner: the fence in rcmi_doorbell_arm. */
     atomic_thread_fence(memory_order_seq_cst);

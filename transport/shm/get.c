@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A get. The reader copies a vector out of the writer's memory (process_vm_readv, peer.c). The
- * writer, which waits, copies pieces of it as well, into the reader's memory (process_vm_writev):
- * with a CPU for each that takes half as long. Here is the reader's side, the writer's is in
- * help.c. They share words in the queue (struct rcmi_fifo_request); n is the number of the get:
+ * A get. The reader copies a vector from the writer's memory (process_vm_readv, peer_memory.c). The
+ * writer, which waits, also copies pieces of it, into the reader's memory (process_vm_writev): with
+ * a CPU for each side, this takes half the time. This file has the reader's side; the writer's is
+ * in get_help.c. They share words in the queue (struct rcmi_fifo_request); n is the number of the
+ * get:
  *
  *      reader                        word                        writer
- *      nothing is to be taken        claims = n, all, 0
- *      what it gets, and whereto     from, len, dest, permit
- *      pieces may be taken           claims = n, 0, 0
- *      a get has begun               number = n           --->   pieces are looked for
- *      takes one from the front      claims = n, f, b     <-->   takes one from the back
- *      copies it                                                 writes to permit, copies it
- *      f + b are all, b are there?   helped = n, b        <---   b are there; or it failed
+ *      close the previous get        claims = n, all, 0
+ *      source and destination        from, len, dest, permit
+ *      open this get                 claims = n, 0, 0
+ *      announce it                   number = n           --->   start to claim pieces
+ *      claim a piece at the front    claims = n, f, b     <-->   claim a piece at the back
+ *      copy it                                                   write to permit, copy it
+ *      f + b = all, and b done?      helped = n, b        <---   b pieces are done; or it failed
  *
- * Neither waits for more than a piece that the other has begun. The number goes last, so a writer
- * that sees it sees the rest; claims of another get are not taken, whatever else was seen.
+ * Neither side waits longer than for one piece that the other has started. The number is stored
+ * last, so a writer that sees it sees the rest. Claims of another get are rejected, whatever else
+ * was seen.
  *
- * The permit protects the reader's user. A reader that gives up must be sure that nothing is
- * written to its user's memory afterwards, not even by a process that was stopped and goes on much
- * later. So each call of the writer's begins with one byte for a page of the reader's: once that
- * page is read-only the kernel refuses the whole call. A call that is under way ends within a
- * piece, also if its process is to stop, for processes stop between calls.
+ * The permit protects the reader's user. After a reader has given up, nothing may be written to its
+ * user's memory, even by a process that was stopped and continues much later. Therefore each of the
+ * writer's calls first writes one byte to a page of the reader, the permit. Once that page is
+ * read-only, the kernel refuses the whole call. A call in progress ends within one piece, even if
+ * its process is being stopped, because processes stop between calls.
  *
- * Where the system refuses the reader the writer's memory, a message that is to be got comes
- * through its own slot, piece by piece. It was published already, and a message of a collective has
- * no way back by which another could be asked for:
+ * If the system denies the reader access to the writer's memory, a message to be got travels
+ * through its own slot, piece by piece. It was already published, and a message of a collective has
+ * no reply channel to request another one:
  *
- *      wants piece k of message m    wanted = m, k        --->   copies it into the message's slot
- *      copies it from there          bounced = m, k       <---   it is there
+ *      request piece k of message m  wanted = m, k        --->   copy it into the message's slot
+ *      copy it from there            bounced = m, k       <---   the piece is there
  *
- * Not here: what is got, and whether that is a good idea (protocol.h).
+ * Not here: which messages are got (protocol.h).
  */
 #include "process.h"
 #include "shm.h"
@@ -39,15 +41,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A half of the vector, but not so long that others wait, or one of the two for the other one. */
+/* A piece is half of the vector, but bounded, so that neither other messages nor one side waits. */
 #define PIECE_MIN   ((size_t)32 << 10)
 #define PIECE_MAX   ((size_t)256 << 10)
-#define PIECE_ROUND ((size_t)4096) /* to so many bytes: whole pages, most often */
+#define PIECE_ROUND ((size_t)4096) /* pieces are multiples of this, usually whole pages */
 #define PIECE_ALONE ((size_t)1 << 20)
-/* So long at most a call that has begun is waited for. One that got no processor for longer could
- * still write. */
+/* Maximum wait for a call in progress. A writer that got no CPU for longer could still write. */
 #define REVOKE_NS INT64_C(1000000000)
-#define REVOKE_US 50 /* from look to look */
+#define REVOKE_US 50 /* between checks */
 
 static struct shm_channel *shm_of(struct rcmi_channel *channel) {
     return (struct shm_channel *)channel;
@@ -72,7 +73,7 @@ struct shm_span shm_span(size_t len, size_t piece, uint64_t number) {
     return (struct shm_span){.at = at, .len = left < piece ? left : piece};
 }
 
-/* What the request says of the writer's part in this get: pieces, or SHM_FAILED. */
+/* The writer's progress with this get, from the request: pieces done, or SHM_FAILED. */
 static uint64_t helped_in(const struct rcmi_fifo_request *request, uint64_t number) {
     const uint64_t word = atomic_load_explicit(&request->helped, memory_order_acquire);
     return word >> SHM_PIECES_BITS == (number & (UINT64_MAX >> SHM_PIECES_BITS))
@@ -80,14 +81,14 @@ static uint64_t helped_in(const struct rcmi_fifo_request *request, uint64_t numb
                : 0;
 }
 
-/* ---- Both copy ------------------------------------------------------------------------------- */
+/* ---- Copying by both sides ------------------------------------------------------------------- */
 
 static struct rcmi_fifo_request *reader_request(struct shm_channel *shm) {
     return shm->memory ? rcmi_fifo_request(shm->memory, &shm->fifo.reader.shape) : NULL;
 }
 
-/* A page between two that may not be touched: it stays a mapping of its own, which the kernel can
- * protect later without memory for a new one. */
+/* The permit is a page between two inaccessible ones. So it stays a separate mapping, and the
+ * kernel can protect it later without allocating memory for a new one. */
 static bool permit_give(struct shm_getting *f, size_t page) {
     if (f->permit)
         return true;
@@ -108,7 +109,7 @@ static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *req
     f->active = true;
     f->len = len;
     f->claimed = f->done = 0;
-    if (!f->revoked) { /* else it stays known what is owed; no number is shown any more */
+    if (!f->revoked) { /* else keep what is known of the old get; no number is published any more */
         f->number++;
         f->back = 0;
     }
@@ -121,7 +122,8 @@ static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *req
     f->pieces = shm_pieces(len, f->piece);
     if (f->alone)
         return;
-    /* Nothing can be taken while the rest changes: a writer that saw some of it sees this too. */
+    /* No piece can be claimed while the rest changes: a writer that saw some of it sees this too.
+     */
     atomic_store_explicit(&request->claims, shm_claims(f->number, SHM_PIECES_MAX, 0),
                           memory_order_release);
     atomic_store_explicit(&request->dest, (uint64_t)(uintptr_t)dest, memory_order_release);
@@ -133,19 +135,19 @@ static void getting_begin(struct shm_channel *shm, struct rcmi_fifo_request *req
     rcmi_doorbell_ring(shm->wake.doorbell, shm->wake.eventfd);
 }
 
-/* Is the writer in the middle of a piece, as far as this side knows? */
+/* Has the writer, as last seen, started a piece and not finished it? */
 static bool writer_owes(const struct shm_getting *f, const struct rcmi_fifo_request *request) {
     const uint64_t there = helped_in(request, f->number);
     return there != SHM_FAILED && there < f->back;
 }
 
-/* Takes back all that is not taken. False: the word is not this get's, for the writer has closed
- * its end and given the memory to another, or has broken it. */
+/* Takes back all unclaimed pieces. False: the word does not belong to this get, because the writer
+ * has closed its end and reused the memory, or has corrupted it. */
 static bool claims_close(struct shm_getting *f, struct rcmi_fifo_request *request) {
     uint64_t claims = atomic_load_explicit(&request->claims, memory_order_acquire);
     do {
         if (!shm_claims_right(claims, f->number, f->pieces)) {
-            f->back++; /* for all that is known */
+            f->back++; /* assume an unfinished piece */
             return false;
         }
     } while (!atomic_compare_exchange_weak(&request->claims, &claims,
@@ -154,8 +156,8 @@ static bool claims_close(struct shm_getting *f, struct rcmi_fifo_request *reques
     return true;
 }
 
-/* The writer begins no more pieces from now on. If it still owes one afterwards the permit stays as
- * it is, so that nothing else ever lies there. */
+/* From now on the writer starts no more pieces. If it still has an unfinished piece afterwards, the
+ * permit is never freed, so that nothing else is ever mapped there. */
 static void getting_revoke(struct shm_channel *shm, struct rcmi_fifo_request *request) {
     struct shm_getting *f = &shm->getting;
     const bool shared = f->active && !f->alone;
@@ -186,24 +188,24 @@ void shm_get_fini(struct shm_channel *shm) {
 static rcm_status claims_broken(struct shm_channel *shm, uint64_t claims) {
     shm->getting.broken = true;
     (void)rcmi_fail(RCM_ERR_PROTOCOL, 0,
-                    "shared memory says that %llu and %llu of %llu pieces of a vector are taken",
+                    "shared memory contains claims of %llu and %llu of %llu pieces of a vector",
                     (unsigned long long)shm_claims_front(claims),
                     (unsigned long long)shm_claims_back(claims),
                     (unsigned long long)shm->getting.pieces);
     return shm_peer_fault(shm->base.writer);
 }
 
-/* Takes the next piece. RCM_AGAIN: none, now. */
+/* Claims the next piece. RCM_AGAIN: none is left now. */
 static rcm_status getting_take(struct shm_channel *shm, struct rcmi_fifo_request *request) {
     struct shm_getting *f = &shm->getting;
     if (f->claimed > f->done)
-        return RCM_OK; /* it could not be copied before */
+        return RCM_OK; /* claimed before, but not copied yet */
     if (f->alone) {
         f->claimed += f->claimed < f->pieces;
         return f->claimed > f->done ? RCM_OK : RCM_AGAIN;
     }
     uint64_t claims = atomic_load_explicit(&request->claims, memory_order_acquire);
-    do { /* again where the other side took a piece meanwhile */
+    do { /* repeated if the other side claimed a piece meanwhile */
         if (!shm_claims_right(claims, f->number, f->pieces) ||
             shm_claims_front(claims) != f->claimed || shm_claims_back(claims) < f->back)
             return claims_broken(shm, claims);
@@ -216,7 +218,7 @@ static rcm_status getting_take(struct shm_channel *shm, struct rcmi_fifo_request
     return RCM_OK;
 }
 
-/* Is all of it there? */
+/* Are all pieces copied? */
 static bool getting_over(struct shm_channel *shm, const struct rcmi_fifo_request *request) {
     struct shm_getting *f = &shm->getting;
     if (f->alone)
@@ -224,25 +226,24 @@ static bool getting_over(struct shm_channel *shm, const struct rcmi_fifo_request
     if (f->done + f->back < f->pieces)
         return false;
     const uint64_t there = helped_in(request, f->number);
-    if (there == SHM_FAILED) { /* its pieces are this side's now */
+    if (there == SHM_FAILED) { /* this side copies its pieces, too */
         atomic_store_explicit(&shm->link->unhelpable, true, memory_order_relaxed);
         f->alone = true;
     }
     return !f->alone && there == f->back;
 }
 
-/* ---- By the slot ----------------------------------------------------------------------------- */
+/* ---- Through the slot ------------------------------------------------------------------------ */
 
-/* Is this what the message says that the reader looks at? Then the writer holds it, and its
- * slot. */
+/* Is this the payload of the peeked message? Then the writer keeps the message and its slot. */
 static bool is_of_message(const struct shm_channel *shm, uint64_t remote, size_t len) {
     const struct rcmi_fifo_reader *reader = &shm->fifo.reader;
-    uint64_t said;
-    memcpy(&said, reader->header->bytes, sizeof said);
-    return reader->len == (len | RCMI_FIFO_GET) && said == remote;
+    uint64_t address;
+    memcpy(&address, reader->header->bytes, sizeof address);
+    return reader->len == (len | RCMI_FIFO_GET) && address == remote;
 }
 
-/* What was begun is not written any more: it comes anew. */
+/* Starts over through the slot; nothing is written for the old get any more. */
 static rcm_status bounce_begin(struct shm_channel *shm, struct rcmi_fifo_request *request,
                                size_t len) {
     struct shm_getting *f = &shm->getting;
@@ -255,7 +256,7 @@ static rcm_status bounce_begin(struct shm_channel *shm, struct rcmi_fifo_request
     return RCM_AGAIN;
 }
 
-/* Says which piece is wanted, or takes it if it is there. */
+/* Requests the next piece, or copies it if it has arrived. */
 static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_fifo_request *request,
                                void *dest, size_t len, bool *moved) {
     struct shm_getting *f = &shm->getting;
@@ -277,9 +278,9 @@ static rcm_status bounce_go_on(struct shm_channel *shm, struct rcmi_fifo_request
     return RCM_OK;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- The whole get --------------------------------------------------------------------------- */
 
-/* The next piece, by the kernel. */
+/* Reads the next piece by process_vm_readv. */
 static rcm_status getting_read(struct rcmi_channel *channel, struct rcmi_fifo_request *request,
                                void *dest, uint64_t remote, size_t len) {
     struct shm_channel *shm = shm_of(channel);
@@ -293,12 +294,13 @@ static rcm_status getting_read(struct rcmi_channel *channel, struct rcmi_fifo_re
     return status;
 }
 
-/* The caller has the length from the message's header, which the writer can change. */
+/* The caller passed another length, from the message's header, which the writer can change. */
 static rcm_status getting_changed(struct shm_channel *shm, struct rcmi_fifo_request *request,
                                   size_t len) {
     getting_revoke(shm, request);
     shm->getting.broken = true;
-    (void)rcmi_fail(RCM_ERR_PROTOCOL, 0, "a message of %zu bytes that is being got has %zu now",
+    (void)rcmi_fail(RCM_ERR_PROTOCOL, 0,
+                    "the length of a message changed from %zu to %zu bytes during a get",
                     shm->getting.len, len);
     return shm_peer_fault(shm->base.writer);
 }
@@ -328,7 +330,7 @@ rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *mem, uin
     }
     const bool was_alone = f->alone;
     if (!getting_over(shm, request)) {
-        *moved = *moved || f->alone != was_alone; /* there are pieces again */
+        *moved = *moved || f->alone != was_alone; /* pieces are left again */
         return RCM_AGAIN;
     }
     f->active = false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether this process can have shared memory: by doing what a node and its links do, with as much
- * as they will come to, so that a rank with too little of something is found out before all ranks
- * have agreed on the ranks that share memory. Limits of this process are found so (size of files,
- * address space, descriptors); memory that the machine lacks later is not.
+ * Tests whether this process can use shared memory, by doing what a node and its links do, with as
+ * many resources as they may need. So a rank that lacks something is detected before all ranks have
+ * agreed which ranks share memory. This covers limits of this process (file size, address space,
+ * descriptors), but not memory that the machine lacks later.
  *
- * Of the segment only the head, a channel and the end take memory; what lies between is a hole,
- * and is mapped without being touched.
+ * Only the head, one channel and the end of the segment take memory. The rest is a hole, which is
+ * mapped but not touched.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,23 +17,23 @@
 #include "process.h"
 #include "shm.h"
 
-/* Of more ranks a few are linked to: plans have few neighbours. */
+/* A rank is linked to few of many ranks, because plans have few neighbours. */
 #define PEERS_MAX 16
-/* Written for plans of all kinds, and for each peer. */
+/* Channels written for plans of all kinds, and per peer. */
 #define CHANNELS         8
 #define CHANNELS_OF_PEER 4
-/* Control stream, the peer's doorbell and segment; listeners, the store, what is open for a
- * moment. */
+/* Per peer: control stream, its doorbell and segment. FDS_OTHER: listeners, the store, temporary
+ * descriptors. */
 #define FDS_OF_PEER 3
-#define LINKS_MAX   64 /* that are counted; ranks of other hosts have few neighbours here */
+#define LINKS_MAX   64 /* counted links; ranks of other hosts have few neighbours here */
 #define FDS_OTHER   6
 #define TOUCHED_MAX ((size_t)1 << 20)
 
 struct trial {
-    int memfd;      /* as of a domain, -1 */
+    int memfd;      /* like that of a domain, -1 */
     size_t head;    /* bytes */
-    size_t touched; /* of the first channel */
-    size_t whole;   /* of the segment, in the end */
+    size_t touched; /* bytes of the first channel */
+    size_t whole;   /* final bytes of the segment */
 };
 
 static int peers_of(const struct rcmi_need *need) {
@@ -67,7 +67,7 @@ static rcm_status try_head(struct trial *trial) {
     return status;
 }
 
-/* The first channel, and the end of the last one. */
+/* Grows and maps the first channel, and grows to the end of the last one. */
 static rcm_status try_channels(const struct trial *trial) {
     void *memory = NULL;
     rcm_status status = rcmi_memfd_grow(trial->memfd, trial->head, trial->head + trial->touched);
@@ -79,7 +79,7 @@ static rcm_status try_channels(const struct trial *trial) {
     return rcmi_memfd_grow(trial->memfd, trial->whole - trial->head, trial->whole);
 }
 
-/* All channels of this node, and as many of the others. */
+/* Maps all channels of this node, and as many of the others. */
 static rcm_status try_address_space(const struct trial *trial) {
     void *own = NULL, *others = NULL;
     rcm_status status = rcmi_memfd_map(trial->memfd, trial->whole, &own);
@@ -92,7 +92,7 @@ static rcm_status try_address_space(const struct trial *trial) {
     return status;
 }
 
-/* Another end is here for a moment, and gets the memory as a peer does. */
+/* Accepts a connection and passes the memory over it as to a peer. */
 static rcm_status try_passing_to(const struct trial *trial, int out, int listener) {
     char byte = 0;
     size_t len = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The segment of a node. Ranges for channels are handed out of what is free (../ranges.h), which is
- * a hole in the file; the segment only grows. Space is reserved before it is written to, so that a
- * full machine is an error there and not a signal.
+ * The segment of a node. Ranges for channels come from free ranges (channel/ranges.h), which are
+ * holes in the file; the segment only grows. Space is reserved before it is written to, so that a
+ * lack of memory is an error there instead of a signal.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "memory_room.h"
+#include "memory_check.h"
 #include "shm.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -40,7 +40,7 @@ void shm_segment_fini(struct shm_domain *domain) {
     if (domain->head)
         munmap(domain->head, SHM_HEAD_BYTES);
     domain->head = NULL;
-    if (!domain->page) /* else init never ran, and 0 is no descriptor of ours */
+    if (!domain->page) /* init never ran, so memfd 0 is not ours */
         return;
     rcmi_fd_close(&domain->memfd);
     pthread_mutex_destroy(&domain->lock);
@@ -55,7 +55,7 @@ static size_t end_take(struct shm_domain *domain, size_t align, size_t len) {
     return at;
 }
 
-/* Where something else was taken meanwhile it stays a hole. */
+/* If another range was taken meanwhile, this one stays a hole. */
 static void end_give(struct shm_domain *domain, size_t at, size_t len) {
     pthread_mutex_lock(&domain->lock);
     if (domain->size == at + len)
@@ -63,7 +63,7 @@ static void end_give(struct shm_domain *domain, size_t at, size_t len) {
     pthread_mutex_unlock(&domain->lock);
 }
 
-/* Not under the lock: to reserve much memory takes long. */
+/* Reserves without the lock, because reserving much memory takes long. */
 rcm_status shm_segment_grow(struct shm_domain *domain, size_t align, size_t len, size_t *ret_at) {
     const size_t at = end_take(domain, align, len);
     const rcm_status status = rcmi_memfd_grow(domain->memfd, at, at + len);
@@ -79,9 +79,9 @@ static size_t round_up(size_t bytes, size_t page) {
     return (bytes + page - 1) / page * page;
 }
 
-/* The pages at both ends of a queue's range that always have memory: counters, headers and the
- * first lines of the first slot; and what lies behind the slots. The slots between them have memory
- * from their first message on: most channels carry only messages that travel in headers. */
+/* Sizes of the parts at both ends of a queue's range that always have pages: counters, headers and
+ * the first lines of the first slot; and what follows the slots. The slots between them get pages
+ * with their first message, because most channels carry only messages that travel in headers. */
 static size_t front_of(const struct rcmi_fifo_shape *shape, size_t page) {
     return round_up(shape->payloads + RCMI_FIFO_INLINE, page);
 }
@@ -90,7 +90,7 @@ static size_t back_of(const struct rcmi_fifo_shape *shape, size_t page) {
     return (shape->payloads + shape->slots * shape->stride - 1) / page * page;
 }
 
-/* The end first: it gives the file its length. */
+/* Grows the end first, which sets the file's length. */
 static rcm_status range_reserve(const struct shm_domain *domain,
                                 const struct rcmi_fifo_shape *shape, size_t at, size_t len) {
     const size_t front = front_of(shape, domain->page), back = back_of(shape, domain->page);
@@ -116,8 +116,8 @@ rcm_status shm_range_take(struct shm_domain *domain, const struct rcmi_fifo_shap
     return RCM_OK;
 }
 
-/* Does nothing when the node closes: a peer may be reading, and the kernel frees the memory with
- * its last mapping. Does nothing in a forked child: the file is its parent's. */
+/* Does nothing when the node closes: a peer may still read, and the kernel frees the memory with
+ * its last mapping. Does nothing in a forked child: the parent owns the file. */
 void shm_segment_punch(const struct shm_domain *domain, size_t at, size_t len) {
     if (rcmi_node_closes(domain->node) || domain->self.pid != (int32_t)getpid())
         return;
@@ -141,8 +141,8 @@ rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory) {
     return RCM_OK;
 }
 
-/* Reserves pages by their addresses, which needs no descriptor: the program may have closed it, and
- * its number may be that of another file by now. Kernels before 5.14 reserve by the file. */
+/* Reserves pages by address, without the descriptor: the program may have closed it, and its number
+ * may belong to another file by now. Kernels before 5.14 need the file. */
 static rcm_status pages_take(struct shm_channel *shm, size_t from, size_t to) {
     rcm_status status = rcmi_memory_check(to - from);
     if (status != RCM_OK)
@@ -157,8 +157,8 @@ static rcm_status pages_take(struct shm_channel *shm, size_t from, size_t to) {
     return RCM_OK;
 }
 
-/* By the thread that writes, so that the pages are on its NUMA node, and at once: each fault would
- * cost more. */
+/* Called by the thread that writes, so that the pages are on its NUMA node. Allocates them at once,
+ * because page faults would cost more. */
 rcm_status shm_slots_make(struct shm_channel *shm, uint32_t index) {
     const struct rcmi_fifo_writer *writer = &shm->fifo.writer;
     const size_t page = shm->domain->page;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shm transport: its table, domains and links. See shm.h. */
+/* The shm transport: its function table, domains and links. See shm.h. */
 #include "shm.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static void shm_domain_fini(void *arg) {
     shm_segment_fini(domain);
 }
 
-/* Data lie where they are written: there is nothing to move, and doorbells wake sleepers. */
+/* Data stay where they are written: there is nothing to move, and doorbells wake sleepers. */
 static bool shm_progress(void *domain) {
     (void)domain;
     return false;
@@ -38,7 +38,7 @@ static void shm_arm(void *domain) {
     (void)domain;
 }
 
-/* Peers ring the doorbell from their own processes, and cannot wake a thread that polls. */
+/* Peers ring the doorbell from their own processes, which cannot wake a thread that polls. */
 static bool shm_attend(void *arg, int *ret_fd) {
     const struct shm_domain *domain = arg;
     *ret_fd = -1;
@@ -55,7 +55,7 @@ static rcm_status shm_link_init(void *arg, void *domain, int peer) {
     pthread_mutex_init(&link->lock, NULL);
     link->inited = true;
     atomic_fetch_add(&link->domain->links, 1);
-    rcmi_node_ring(link->domain->node); /* a thread that polls must not, from here on */
+    rcmi_node_ring(link->domain->node); /* from here on no thread may poll */
     return RCM_OK;
 }
 
@@ -70,14 +70,14 @@ static rcm_status shm_link_offer(void *arg, struct rcmi_blob *ret_offer) {
     return RCM_OK;
 }
 
-/* Maps the peer's head: the doorbell to ring, the status page to read only. */
+/* Maps the peer's head: the doorbell writable, the status page read-only. */
 static rcm_status head_map(struct shm_link *link, int memfd) {
     struct shm_domain *domain = link->domain;
     size_t size = 0;
     void *base = NULL;
     rcm_status status = rcmi_memfd_size(memfd, &size);
     if (status == RCM_OK && size < SHM_HEAD_BYTES)
-        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "its shared memory has %zu bytes only", size);
+        status = rcmi_fail(RCM_ERR_PROTOCOL, 0, "its shared memory has only %zu bytes", size);
     if (status == RCM_OK)
         status = rcmi_memfd_map(memfd, SHM_HEAD_BYTES, &base);
     if (status != RCM_OK)
@@ -90,11 +90,11 @@ static rcm_status head_map(struct shm_link *link, int memfd) {
     *map = (struct shm_map){.next = domain->maps, .head = base};
     domain->maps = map;
     link->head = base;
-    /* Fails where pages are larger than ours; then nothing is protected, and nothing is lost. */
+    /* Fails with pages larger than SHM_PAGE; then the page is not protected, which is harmless. */
     (void)mprotect((uint8_t *)base + SHM_PAGE, RCMI_STATUS_PAGE_BYTES, PROT_READ);
     if (link->head->magic != SHM_MAGIC || link->head->rank != (uint32_t)link->peer ||
         link->head->job != rcmi_node_job(domain->node))
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its shared memory is that of another process");
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "its shared memory belongs to another process");
     return RCM_OK;
 }
 
@@ -110,16 +110,16 @@ static rcm_status shm_link_accept(void *arg, struct rcmi_blob *offer) {
     memcpy(&link->self, offer->bytes, sizeof link->self);
     atomic_init(&link->seen_ns, 0);
     atomic_init(&link->ungettable, !shm_self_reads(&link->domain->self, &link->self));
-    /* A write to it must never block. */
+    /* A write to the eventfd must never block. */
     int flags = fcntl(offer->fds[1], F_GETFL);
     if (flags < 0 || !(flags & O_NONBLOCK))
-        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered a descriptor that is no eventfd");
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it offered a descriptor that is not an eventfd");
     rcm_status status = head_map(link, offer->fds[0]);
     if (status != RCM_OK)
         return status;
     link->memfd = offer->fds[0];
     link->eventfd = offer->fds[1];
-    offer->fds[0] = offer->fds[1] = -1; /* ours now */
+    offer->fds[0] = offer->fds[1] = -1; /* owned by the link now */
     rcmi_node_set_peer_page(link->domain->node, link->peer, (uint8_t *)link->head + SHM_PAGE);
     rcmi_node_set_peer_wake(
         link->domain->node, link->peer,
@@ -133,7 +133,7 @@ static rcm_status shm_link_attach(void *link, int i, int fd) {
     return rcmi_fail(RCM_ERR_INTERNAL, 0, "data connection %d of shared memory", i);
 }
 
-/* The framework fails the channels; memory stays mapped and the eventfd open until fini, because
+/* The framework fails the channels. Memory stays mapped and the eventfd open until fini, because
  * other threads may be about to use them. */
 static void shm_link_down(void *link) {
     (void)link;
@@ -152,8 +152,8 @@ static void shm_link_fini(void *arg) {
 
 const struct rcmi_transport rcmi_transport_shm = {
     .name = "shm",
-    .description = "memory shared between processes of one host: slots, or what lies in memory of "
-                   "rcm_mem_alloc",
+    .description = "memory shared between processes of one host: slots, or memory of rcm_mem_alloc "
+                   "in place",
     .shared_slots = true,
     .bulk_scale = 1,
     .same_host = true,

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport/shm/: messages between ranks of one host, by memory that they share. This is what its
- * files share; the framework sees only the table at the end of shm.c.
+ * transport/shm/: messages between ranks of one host by shared memory. This header is shared by its
+ * files; the framework sees only the table at the end of shm.c.
  *
- *   shm.c        the table; domains (one per node) and links
- *   probe.c      whether this process can have what a node will have
- *   segment.c    the node's shared memory: its head, and ranges for channels and for the user
- *   channel.c    the two ends of a channel, on the queue of fifo.h
- *   blocks.c     memory handed out to the user, and what is mapped of the peers'
- *   zero_copy.c  messages that are read or written there, or are got, instead of going by slots
- *   peer.c       the peer's process, and reading its memory
- *   get.c        the reader's side of a get
- *   help.c       the writer's
+ *   shm.c          the function table; domains (one per node) and links
+ *   probe.c        whether this process can have what a node needs
+ *   segment.c      the node's shared memory: its head, ranges for channels and for the user
+ *   channel.c      the two ends of a channel, on the queue of fifo.h
+ *   blocks.c       memory allocated for the user, and mappings of the peers' blocks
+ *   zero_copy.c    messages in these blocks, or messages that are got, instead of slots
+ *   peer_memory.c  reading the memory of the peer's process
+ *   get.c          the reader's side of a get
+ *   get_help.c     the writer's side of a get
  *
- * Each node has one segment, a memory file without a name. Its first page holds a header and the
- * node's doorbell, its second the status page; behind them lie the queues of the channels that this
- * node writes, and blocks of memory that the user asked for. A peer gets the file with the link,
- * and keeps it: that, and the eventfd that wakes the peer's engine, are the only descriptors per
- * peer. It maps the head when the link is made (to ring the doorbell and read the status page), the
- * range of a channel when it opens it for reading, a block when the first message comes that is
- * told by its location in the file.
+ * Each node has one segment, an anonymous memory file. Its first page contains a header and the
+ * node's doorbell, the following pages the status page. Behind them are the queues of the channels
+ * that this node writes, and blocks allocated for the user. A peer receives the file's descriptor
+ * with the link and keeps it. That and the eventfd that wakes the peer's engine are the only
+ * descriptors per peer. A peer maps the head when the link is made, to ring the doorbell and read
+ * the status page. It maps the range of a channel when it opens the channel for reading, and a
+ * block when the first message refers to it.
  *
  *   writer's memory:  [header, doorbell][status page][queue][block][queue]...
  *                            ^ rung by readers     ^ counters written by readers, the rest by us
  *
- * Where a block was nothing else is ever: what is freed becomes a hole, so that late writes of a
- * peer after an abort do no harm.
+ * The range of a freed block is never reused and becomes a hole, so that late writes of a peer
+ * after an abort are harmless.
  *
  * Not for: ranks of two hosts (tcp/); a rank with itself (self/); the layout of a queue
- * (../fifo.h); when a message goes by slot, put or get (../protocol.h).
+ * (channel/fifo.h); when a message uses slot, put or get (protocol.h).
  */
 #ifndef RCMI_SHM_H
 #define RCMI_SHM_H
@@ -36,7 +36,7 @@
 #include <pthread.h>
 #include "../channel/fifo.h"
 #include "../channel/ranges.h"
-#include "../row.h"
+#include "../backend.h"
 
 #define SHM_PAGE       RCMI_STATUS_PAGE_AT
 #define SHM_HEAD_BYTES (SHM_PAGE + RCMI_STATUS_PAGE_BYTES)
@@ -51,15 +51,15 @@ struct shm_head {
 };
 _Static_assert(sizeof(struct shm_head) <= SHM_PAGE, "the head is a page");
 
-/* Where this process is found by others: what travels in a link's offer. */
+/* Identity of a process in its host, sent in a link's offer. */
 struct shm_self {
-    uint64_t head;   /* address of its head there */
-    uint64_t pid_ns; /* the namespace of pid, 0: not known */
+    uint64_t head;   /* address of its own mapping of its head */
+    uint64_t pid_ns; /* the namespace of pid; 0: unknown */
     int32_t pid;
     int32_t reserved; /* 0 */
 };
 
-/* The location of bytes in the segment of the rank that sends it: the block, and where in it.
+/* The location of bytes in the segment of the rank that sends it: a block, and the offset in it.
  * Comes from another process, see shm_window_find. */
 struct shm_location {
     uint64_t block_at, block_len; /* in the segment */
@@ -67,7 +67,7 @@ struct shm_location {
 };
 _Static_assert(sizeof(struct shm_location) <= RCMI_FIFO_FIRST, "it travels in a header");
 
-/* A block of ours that the user has. */
+/* A block of this node, in use by the user. */
 struct shm_block {
     struct shm_block *next;
     uint8_t *base;
@@ -79,7 +79,7 @@ struct shm_window {
     struct shm_window *next;
     uint8_t *base;
     size_t at, len;
-    int users; /* channel ends that remember it; under the link's lock */
+    int users; /* channel ends that use it; under the link's lock */
 };
 
 /* The head of another node's segment, mapped. */
@@ -90,18 +90,18 @@ struct shm_map {
 
 struct shm_domain {
     struct rcmi_node *node;
-    int memfd;            /* the segment, final; -1 before there is one */
-    size_t page;          /* of the machine; 0: there is no lock yet */
-    pthread_mutex_t lock; /* size, blocks */
+    int memfd;            /* the segment, final; -1 before */
+    size_t page;          /* page size of the machine; 0: init has not run */
+    pthread_mutex_t lock; /* guards size, blocks */
     size_t size;
-    struct shm_block *blocks; /* in the segment */
+    struct shm_block *blocks;
     struct shm_head *head;
     struct shm_self self;
-    struct rcmi_ranges free; /* of the segment */
-    uint64_t channels;       /* written so far */
-    struct shm_map *maps;    /* kept for status pages that may still be read */
-    /* Links that were begun; never fewer. seq_cst with the armed bits of the doorbell: a
-     * thread that polls sees the new link, or the ring after it wakes it. */
+    struct rcmi_ranges free; /* free ranges of the segment */
+    uint64_t channels;       /* number of channels written so far */
+    struct shm_map *maps;    /* kept, because status pages may still be read */
+    /* Number of links that were started; never decremented. seq_cst with the armed bits of the
+     * doorbell: a thread that polls sees the new link, or is woken by the ring after it. */
     _Atomic int links;
 };
 
@@ -109,47 +109,46 @@ struct shm_link {
     struct shm_domain *domain;
     int peer;
     bool inited;
-    _Atomic bool ungettable; /* by now it is known; relaxed, nothing else depends on it */
-    _Atomic bool unhelpable; /* likewise, of writing to the peer's memory or having it write */
-    _Atomic int64_t
-        seen_ns;          /* when the identity of the peer's process was read; 0: never; likewise */
-    struct shm_self self; /* the peer's */
+    _Atomic bool ungettable; /* get is known not to work; relaxed, nothing else depends on it */
+    _Atomic bool unhelpable; /* likewise for help: writing to the reader's memory */
+    _Atomic int64_t seen_ns; /* when the peer's identity was last read; 0: never; likewise */
+    struct shm_self self;    /* the peer's */
     struct shm_head *head;
     int eventfd;                /* of the peer's engine */
     int memfd;                  /* the peer's segment */
-    pthread_mutex_t lock;       /* windows */
-    struct shm_window *windows; /* the last used first */
+    pthread_mutex_t lock;       /* guards windows */
+    struct shm_window *windows; /* most recently used first */
 };
 
-/* What was posted, as this side remembers it: the writer cannot change this. */
+/* This side's copy of a posted receive, which the writer cannot change. */
 struct shm_posted {
     uint64_t number;
     size_t cap;
     void *bytes;
 };
 
-/* A message that is to be got, and the slot that it holds. */
+/* A message that is to be got, with the slot that it occupies. */
 struct shm_sent {
-    uint64_t number; /* 0: there was none */
+    uint64_t number; /* 0: none yet */
     const void *bytes;
     size_t len;
     void *slot;
 };
 
-/* A get that the writer may take part in, as the reader remembers it. */
+/* State of a get on the reader's side. */
 struct shm_getting {
     bool active;
-    bool alone;      /* the writer does not take part, or not any more */
-    bool revoked;    /* the permit */
+    bool alone;      /* the writer does not help, or no longer helps */
+    bool revoked;    /* the permit is read-only */
     void *permit;    /* a page; NULL before it is needed */
-    bool broken;     /* the writer has changed what may not change */
-    bool bounces;    /* it comes by the slot: the other's memory cannot be read */
+    bool broken;     /* the writer has changed something that must not change */
+    bool bounces;    /* through the slot, because the writer's memory cannot be read */
     uint64_t number; /* of the get, on this channel */
-    size_t len;      /* bytes in all */
-    size_t piece;    /* bytes of each but the last one */
+    size_t len;      /* total bytes */
+    size_t piece;    /* bytes of each piece except the last one */
     uint64_t pieces;
-    uint64_t claimed, done; /* of them, by this side */
-    uint64_t back;          /* by the other one, as last seen */
+    uint64_t claimed, done; /* pieces of this side */
+    uint64_t back;          /* pieces claimed by the writer, as last seen */
 };
 
 struct shm_channel {
@@ -158,27 +157,27 @@ struct shm_channel {
         struct rcmi_fifo_writer writer;
         struct rcmi_fifo_reader reader;
     } fifo;
-    struct rcmi_wake wake;      /* the writer's, or the first reader's */
+    struct rcmi_wake wake;      /* of the writer, or of the first reader */
     struct rcmi_wake *wakes;    /* of all readers; NULL if there is one */
-    struct shm_domain *domain;  /* a writer's */
-    struct shm_link *link;      /* to the writer, or to the only reader; NULL: there are several */
-    struct shm_window *window;  /* the one used last of link's */
-    uint64_t completed;         /* messages up to this one are their user's again */
-    void *put;                  /* where the reserved message is written, NULL: into its slot */
-    struct shm_sent *sent;      /* a writer's, by slot */
-    struct shm_posted *posted;  /* a reader's, by number modulo slots */
-    uint32_t nposted;           /* since they were withdrawn last */
-    struct shm_getting getting; /* a reader's */
-    uint64_t helped;            /* a writer's: in which get nothing is left to do */
-    uint64_t bounced;           /* a writer's: the last piece that it brought by the slot */
-    void *memory;               /* mapped here */
+    struct shm_domain *domain;  /* writer only */
+    struct shm_link *link;      /* to the writer, or to the only reader; NULL: several readers */
+    struct shm_window *window;  /* of link, used last */
+    uint64_t completed;         /* messages up to this one are complete */
+    void *put;                  /* posted memory for the reserved message; NULL: its slot */
+    struct shm_sent *sent;      /* writer only, by slot */
+    struct shm_posted *posted;  /* reader only, by number modulo slots */
+    uint32_t nposted;           /* posts since the last withdrawal */
+    struct shm_getting getting; /* reader only */
+    uint64_t helped;            /* writer only: number of the last get without work left */
+    uint64_t bounced;           /* writer only: the last piece copied to the slot */
+    void *memory;               /* the queue, mapped here */
     size_t len;                 /* of memory */
-    size_t at;                  /* in the writer's segment */
-    uint32_t nslots;            /* a writer's: so many of the first slots have pages */
+    size_t at;                  /* offset in the writer's segment */
+    uint32_t nslots;            /* writer only: the first nslots slots have pages */
     uint64_t number;            /* of the channel among all of its writer, from 1 */
 };
 
-/* What travels in the OPEN frame. */
+/* The content of the OPEN frame. */
 struct shm_offer {
     uint64_t at, len;
     uint32_t nreaders, reader;
@@ -191,23 +190,23 @@ bool shm_probe(const struct rcmi_need *need, char *reason, size_t cap);
 /* segment.c */
 rcm_status shm_segment_init(struct shm_domain *domain);
 void shm_segment_fini(struct shm_domain *domain);
-/* A range for a queue, whole pages, grown if there is none. Its slots are a hole in the file. */
+/* Takes a range for a queue, in whole pages; grows the segment if needed. Its slots are holes. */
 rcm_status shm_range_take(struct shm_domain *domain, const struct rcmi_fifo_shape *shape,
                           size_t *ret_at, size_t *ret_len);
-/* It becomes a hole. */
+/* Returns the range, which becomes a hole. */
 void shm_range_give(struct shm_domain *domain, size_t at, size_t len);
-/* Frees the pages of [at, at + len) of our segment, which reads as zeros then. Nothing in a forked
- * child. */
+/* Frees the pages of [at, at + len) of our segment, which then reads as zeros. Does nothing in a
+ * forked child. */
 void shm_segment_punch(const struct shm_domain *domain, size_t at, size_t len);
-/* len bytes more at its end, at a multiple of align. Any thread. */
+/* Appends len bytes to the segment, at a multiple of align. Any thread. */
 rcm_status shm_segment_grow(struct shm_domain *domain, size_t align, size_t len, size_t *ret_at);
 /* Maps [at, at + len) of a segment, read-write. */
 rcm_status shm_range_map(int memfd, size_t at, size_t len, void **ret_memory);
-/* Gives pages to all of a writer's slots up to number `index`, which has none. */
+/* Allocates pages for a writer's slots up to number `index`, which has none. */
 rcm_status shm_slots_make(struct shm_channel *shm, uint32_t index);
-/* Whether that is to be called before a message of len bytes is written to the next slot. What
- * travels in a header passes through the first lines of the slot, and those of the first slot lie
- * beside the headers. */
+/* Must shm_slots_make be called before a message of len bytes is written to the next slot? Messages
+ * that travel in a header pass through the first lines of the slot; those of the first slot share a
+ * page with the headers. */
 static inline bool shm_slot_is_hole(const struct shm_channel *shm, size_t len) {
     const uint32_t index = shm->fifo.writer.index;
     return index >= shm->nslots && (index > 0 || len > RCMI_FIFO_INLINE);
@@ -217,40 +216,40 @@ static inline bool shm_slot_is_hole(const struct shm_channel *shm, size_t len) {
 rcm_status shm_memory_take(void *domain, size_t bytes, void **ret_memory);
 void shm_memory_give(void *domain, void *memory);
 rcm_status shm_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
-/* Where it lies in our segment; false if it does not. */
+/* The location of mem in our segment; false if it is elsewhere. */
 bool shm_memory_locate(const struct rcmi_channel *channel, const struct rcmi_mem *mem,
                        struct shm_location *ret_location);
-/* len bytes at a location that the peer told: checks it, maps the block if it is not yet. *window
- * is the caller's, NULL at first, given back by shm_window_drop. */
+/* Returns the address of len bytes at a location sent by the peer: checks it, and maps the block if
+ * needed. *window belongs to the caller, NULL at first, and is released by shm_window_drop. */
 rcm_status shm_window_find(struct shm_link *link, const struct shm_location *location, size_t len,
                            struct shm_window **window, void **ret_bytes);
 void shm_window_drop(struct shm_link *link, struct shm_window **window);
 void shm_windows_fini(struct shm_link *link);
 
 /* zero_copy.c */
-/* There is no room, or the counters cannot be: then it was the only reader. */
+/* Completes an error status: invalid counters are attributed to the only reader. */
 rcm_status shm_writer_status(const struct shm_channel *shm, rcm_status status);
-#define SHM_PUT_MIN 2048 /* shorter messages are cheaper to copy than to look for the location */
-/* What the reader has posted for the next message; NULL: nothing, or of no use. */
+#define SHM_PUT_MIN 2048 /* for shorter messages copying is cheaper than finding the location */
+/* The memory that the reader has posted for the next message; NULL: none, or unusable. */
 void *shm_posted_find(struct shm_channel *shm, size_t len);
 rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                               uint64_t meta, bool may_get);
 bool shm_completed(struct rcmi_channel *channel, uint64_t number);
 bool shm_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
-/* Where the payload is of the message that the reader looks at and that is not in its slot: bytes,
- * or remote. len: as its header says. */
+/* Sets bytes or remote for the peeked message, whose payload is not in its slot. len: from its
+ * header. */
 rcm_status shm_peek_elsewhere(struct shm_channel *shm, uint64_t len, struct rcmi_slot *ret_slot);
 
-/* peer.c */
+/* peer_memory.c */
 struct shm_self shm_self_of(const struct shm_domain *domain);
-/* Does the peer's process number mean something here? */
+/* Is the peer's pid valid here? */
 bool shm_self_reads(const struct shm_self *self, const struct shm_self *peer);
 rcm_status shm_read(struct rcmi_channel *channel, void *dest, uint64_t from, size_t len);
-/* Is the other process still the peer? False, and never again, if it is not. */
+/* Is the process still the peer? Once false, always false. */
 bool shm_look(struct shm_link *link);
 
-/* get.c, help.c: one vector is cut into pieces, by the reader's piece size. Both sides take pieces,
- * by one word: 16 bits of the get's number, pieces of the reader, pieces of the writer. */
+/* get.c, get_help.c: a vector is cut into pieces of the reader's piece size. Both sides claim
+ * pieces by one word: 16 bits of the get's number, pieces of the reader, pieces of the writer. */
 #define SHM_PIECES_BITS 24
 #define SHM_PIECES_MAX  ((UINT64_C(1) << SHM_PIECES_BITS) - 1)
 #define SHM_FAILED      SHM_PIECES_MAX /* in rcmi_fifo_request.helped */
@@ -263,9 +262,9 @@ static inline uint64_t shm_claims_front(uint64_t claims) {
 static inline uint64_t shm_claims_back(uint64_t claims) {
     return claims & SHM_PIECES_MAX;
 }
-/* Are they of this get, and can they be? */
+/* Do the claims belong to this get, and are they valid? */
 bool shm_claims_right(uint64_t claims, uint64_t number, uint64_t pieces);
-/* Of a get in which both take part. */
+/* Piece size and number of pieces of a get in which both sides copy. */
 size_t shm_piece(size_t len);
 uint64_t shm_pieces(size_t len, size_t piece);
 struct shm_span {
@@ -275,15 +274,15 @@ struct shm_span shm_span(size_t len, size_t piece, uint64_t number);
 
 rcm_status shm_get(struct rcmi_channel *channel, const struct rcmi_mem *dest, uint64_t remote,
                    bool helped, bool *moved);
-/* The reader's end goes: once this returns the writer writes nothing to this process any more. */
+/* Ends the reader's side: afterwards the writer writes nothing to this process any more. */
 void shm_get_fini(struct shm_channel *shm);
 bool shm_help(struct rcmi_channel *channel);
 
 /* channel.c */
-/* The error that was set is about nonsense in the memory, which this rank is thought to have
- * written; or about memory that this rank lacks. */
+/* Attributes the thread's error to that rank: invalid data in shared memory, or a lack of memory.
+ */
 rcm_status shm_peer_fault(int rank);
-/* Publishes what the queue was given: rings the readers. */
+/* Rings the readers after a message was added to the queue. */
 void shm_publish(const struct shm_channel *shm);
 rcm_status shm_writer_init(struct rcmi_channel *channel, void *const *links, int nreaders);
 rcm_status shm_writer_offer(struct rcmi_channel *channel, int r, struct rcmi_blob *ret_offer);

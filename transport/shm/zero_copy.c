@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that do not travel through slots. The message's header tells of them as of any other;
- * beside it stands
+ * Messages that do not travel through slots. Their header is published as usual. In addition it
+ * contains:
  *
- *   mapped   where the payload is in a block of the writer's segment (blocks.c): the reader reads
- *            it there, and gives the message back when it has
- *   put      nothing: the writer found what the reader has posted for this message, and wrote the
- *            payload to the location that the reader had named in its own segment
- *   get      where the payload is in the writer's process: the reader gets it (get.c)
+ *   mapped   the location of the payload in a block of the writer's segment (blocks.c): the reader
+ *            reads it there and releases the message afterwards
+ *   put      nothing: the writer found memory that the reader had posted for this message, and
+ *            wrote the payload to that location in the reader's segment
+ *   get      the address of the payload in the writer's process: the reader gets it (get.c)
  *
- * What the other side says is read once and checked before it is used.
+ * Values from the other side are read once and checked before use.
  */
 #include "shm.h"
 
@@ -19,7 +19,7 @@ static struct shm_channel *shm_of(struct rcmi_channel *channel) {
 
 /* ---- Writer ---------------------------------------------------------------------------------- */
 
-/* The slot that a message which is to be got holds, for help.c. */
+/* Stores the slot occupied by a message that is to be got, for get_help.c. */
 static void get_note(struct shm_channel *shm, const struct rcmi_mem *mem) {
     const struct rcmi_fifo_writer *writer = &shm->fifo.writer;
     shm->sent[writer->index] = (struct shm_sent){
@@ -59,8 +59,8 @@ rcm_status shm_send_zero_copy(struct rcmi_channel *channel, const struct rcmi_me
     return RCM_OK;
 }
 
-/* Every reader has given them back? Readers that are gone never will: their channel has failed, and
- * its error says it. */
+/* Have all readers released these messages? Readers that are gone never do: their channel has
+ * failed with an error. */
 bool shm_completed(struct rcmi_channel *channel, uint64_t number) {
     struct shm_channel *shm = shm_of(channel);
     if (number > shm->completed && rcmi_fifo_taken(&shm->fifo.writer, number))
@@ -81,7 +81,7 @@ void *shm_posted_find(struct shm_channel *shm, size_t len) {
         *(const volatile uint64_t *)&posted->cap < len)
         return NULL;
     memcpy(&location, posted->location, sizeof location);
-    /* A location that cannot be is declined: the reader then finds the message in its slot. */
+    /* An invalid location is ignored: the reader then finds the message in its slot. */
     if (shm_window_find(shm->link, &location, len, &shm->window, &bytes) != RCM_OK)
         return NULL;
     return bytes;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two ends of a tcp channel. A writer's message is a frame: its payload lies in the frame's
- * private slot, or is the user's own memory in a zero-copy send. The reader has as many slots as
- * the writer may have messages on the way, and gives them back in credit frames: with the next
- * progress when half of them wait to be told, at once when nearly all do, else with the next data
- * that is sent to that peer. Should the writer run out of slots before that, the next progress
- * tells it.
+ * The two ends of a tcp channel. A writer's message is a frame. Its payload is in the frame's
+ * private slot or, for a zero-copy send, in the user's memory. The reader has as many slots as the
+ * writer may have messages in flight. It returns them in credit frames: when half of them are owed,
+ * with the next progress; when three quarters are, at once; otherwise with the next data sent to
+ * that peer. If the writer runs out of slots earlier, the next progress returns them.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 #include "tcp.h"
 
 #define TCP_PAGE    4096
-#define TCP_STAGGER 192 /* so that slots do not all begin in the same cache sets */
+#define TCP_STAGGER 192 /* so that slots do not all start in the same cache sets */
 
 /* The writer's offer and the reader's answer. */
 struct tcp_open {
@@ -74,7 +73,7 @@ static void open_put(const struct tcp_channel *channel, struct rcmi_blob *ret_bl
     ret_blob->nfds = 0;
 }
 
-/* Takes the peer's side of an opening. */
+/* Checks and stores the peer's half of the opening. */
 static rcm_status open_take(struct tcp_channel *channel, const struct rcmi_blob *blob) {
     int peer = channel->stream->link->peer;
     struct tcp_open open;
@@ -164,7 +163,7 @@ void tcp_channel_fini(struct rcmi_channel *base) {
 
 /* ---- Writer -------------------------------------------------------------------------------- */
 
-/* Whether another message may be sent, and its frame is free. */
+/* May another message be sent, and is its frame free? */
 static bool writer_has_room(struct tcp_channel *channel) {
     uint64_t next = atomic_load_explicit(&channel->committed, memory_order_relaxed);
     uint64_t back = atomic_load_explicit(&channel->returned, memory_order_acquire);
@@ -177,7 +176,7 @@ static uint8_t *writer_stage(const struct tcp_channel *channel, uint64_t number)
     return channel->memory + number % channel->base.slots * channel->stride;
 }
 
-/* Makes the next message's frame and sends it as far as the socket takes it now. */
+/* Makes the next message's frame and sends as much as the socket accepts now. */
 static void writer_publish(struct tcp_channel *channel, const void *payload, size_t len,
                            uint64_t meta, bool zero_copy) {
     struct tcp_stream *stream = channel->stream;
@@ -216,7 +215,7 @@ rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const struct rcmi_mem *
     struct tcp_channel *channel = channel_of(base);
     (void)may_get;
     if (mem->len > base->slot_bytes)
-        return RCM_ERR_UNSUPPORTED; /* no sentence: in pieces it can */
+        return RCM_ERR_UNSUPPORTED; /* no sentence: the caller sends pieces */
     if (!writer_has_room(channel))
         return RCM_AGAIN;
     atomic_fetch_add_explicit(&channel->zero_copy, 1, memory_order_relaxed);
@@ -224,7 +223,7 @@ rcm_status tcp_send_zero_copy(struct rcmi_channel *base, const struct rcmi_mem *
     return RCM_OK;
 }
 
-/* Frames leave in order, so at the latest when all have. */
+/* Sent frames are not tracked individually: true once all zero-copy frames have been sent. */
 bool tcp_completed(struct rcmi_channel *base, uint64_t number) {
     (void)number;
     return atomic_load_explicit(&channel_of(base)->zero_copy, memory_order_acquire) == 0;
@@ -249,26 +248,27 @@ bool tcp_credit_is_due(struct tcp_channel *channel) {
 }
 
 bool tcp_writer_is_stuck(struct tcp_channel *channel) {
-    /* In this order: what is released in between makes it seem stuck, which does no harm. */
-    uint64_t told = atomic_load_explicit(&channel->released, memory_order_acquire) -
-                    atomic_load(&channel->owed);
-    return atomic_load_explicit(&channel->arrived, memory_order_acquire) - told >=
+    /* In this order: a release in between makes the writer seem stuck, which is harmless. */
+    uint64_t returned = atomic_load_explicit(&channel->released, memory_order_acquire) -
+                        atomic_load(&channel->owed);
+    return atomic_load_explicit(&channel->arrived, memory_order_acquire) - returned >=
            channel->base.slots;
 }
 
-/* Most of the slots: nothing may be waited for any more. */
+/* True if most slots are owed: the credit must be sent at once. */
 static bool credit_is_overdue(struct tcp_channel *channel) {
     return atomic_load(&channel->owed) * 4 >= channel->base.slots * 3;
 }
 
-/* Tells the writer of `owed` slots, now or with the next data. Most often the next data follow at
- * once, and sending costs more than all else that a message of some KiB does: what is due waits for
- * the next progress, which there is if we have nothing to send but something to wait for. */
+/* Returns `owed` slots to the writer, now or with the next data. Usually data follow soon, and a
+ * system call costs more than the rest of a message of a few KiB. Therefore credits that are due
+ * wait for the next progress: one follows if this side has nothing to send but waits for something.
+ */
 static void reader_credit(struct tcp_channel *channel) {
     struct tcp_stream *stream = channel->stream;
     bool now = credit_is_overdue(channel);
     bool waits = atomic_exchange(&channel->credit.busy, true);
-    /* Sent since we added to it, by a thread that just came to the end of the frame before. */
+    /* A thread that was finishing the previous frame has sent them already. */
     if (!waits && atomic_load(&channel->owed) == 0) {
         atomic_store(&channel->credit.busy, false);
         return;
@@ -292,7 +292,7 @@ void tcp_release(struct rcmi_channel *base) {
     reader_credit(channel);
 }
 
-/* A message that came into the reader's memory and was not looked at moves to its slot. */
+/* A message that arrived in posted memory and was not peeked is copied to its slot. */
 static void reader_rescue(struct tcp_channel *channel) {
     uint64_t number = channel->posted_for;
     if (!channel->posted || number < channel->peeked ||
@@ -322,8 +322,8 @@ bool tcp_post_receive(struct rcmi_channel *base, const struct rcmi_posted *poste
     channel->posted = NULL;
     if (!posted)
         return false;
-    /* The message the next peek shows first, and only that one: if it begins to arrive before
-     * this is seen, the hint is of no use and must not catch the one after it. */
+    /* Applies only to the message that the next peek returns. If that one starts to arrive before
+     * rx sees the hint, the hint is void and must not apply to the next message. */
     channel->posted = posted->mem.bytes;
     channel->posted_cap = posted->mem.len;
     channel->posted_for = channel->peeked;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading small messages without being made to acknowledge them.
+ * Reading small messages without forcing the kernel to acknowledge them.
  *
- * A read that takes the second of two small segments to which nothing was answered, and leaves the
- * socket empty, makes the kernel send an acknowledgement at once, before the read returns: two to
- * three microseconds, on the way of a message that takes four. It is the common case wherever one
- * side sends twice in a row, at the end of a barrier, say, and at the beginning of a broadcast.
- * Most often the reader is about to send something itself, which would acknowledge for nothing.
+ * Assume that a read takes the second of two small unanswered segments and leaves the socket empty.
+ * Then the kernel sends an acknowledgement at once, before the read returns. That costs 2 to 3 us
+ * in a message that takes 4 us. It is common wherever one side sends twice in a row, for example at
+ * the end of a barrier and the beginning of a broadcast. Usually the reader is about to send
+ * something itself, which would acknowledge for free.
  *
- * So such a message is *peeked*: read, but left in the socket. What lies there is `seen`, and the
- * next read that is no peek takes it out, together with what is new. That is after this side has
- * sent, or when nothing came for a few looks, or before a thread sleeps on the socket, which
- * must be empty then.
+ * Therefore such a message is *peeked*: read, but left in the socket. The bytes left are counted in
+ * `seen`, and the next read that is not a peek removes them together with new ones. That happens
+ * after this side has sent, after PEEK_LOOKS reads without data, or before a thread sleeps on the
+ * socket, which must be empty then.
  *
- * Not here: what the bytes mean (rx.c).
+ * Not here: the meaning of the bytes (rx.c).
  */
 #include <errno.h>
 #include <sys/socket.h>
 #include "tcp.h"
 
-#define PEEK_LOOKS 8 /* so many looks in vain, then the socket is emptied */
-#define PEEK_LEAST 1 /* reads in a row that the kernel lets pass unanswered */
-#define PEEK_MOST  3 /* more than that shall not wait for an acknowledgement */
+#define PEEK_LOOKS 8 /* after this many reads without data the socket is emptied */
+#define PEEK_LEAST 1 /* reads in a row that the kernel leaves unacknowledged */
+#define PEEK_MOST  3 /* more than this must not wait for an acknowledgement */
 
 bool tcp_peek_wanted(struct tcp_stream *stream) {
     struct tcp_rx *rx = &stream->rx;
@@ -34,7 +34,7 @@ bool tcp_peek_wanted(struct tcp_stream *stream) {
            (rx->seen == 0 || rx->dry < PEEK_LOOKS);
 }
 
-/* Where bytes go that were seen before. */
+/* Scratch space for bytes that were seen before. */
 static uint8_t *peek_old(const struct tcp_rx *rx) {
     return rx->ahead + TCP_READ_AHEAD;
 }
@@ -49,7 +49,7 @@ static ssize_t peek_receive(int fd, struct iovec *iov, int niov, int flags) {
     return got;
 }
 
-/* Bytes that are new, of `got`; as recv would say it if there are none. */
+/* The number of new bytes in `got`; without new bytes, the result of recv with EAGAIN. */
 static ssize_t peek_count(struct tcp_rx *rx, ssize_t got, size_t old) {
     if (got <= 0)
         return got;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receiving: one state machine per stream, run by the holder of rx.lock. A read-ahead buffer takes
- * headers and small payloads, many per system call; the rest of a large payload is read straight
- * to where it belongs. Everything in a header is the peer's word and is checked before it is used.
+ * headers and small payloads, many per system call. The rest of a large payload is read directly
+ * into its destination. Every field of a header is untrusted and checked before use.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -67,7 +67,7 @@ void tcp_end_remove(struct tcp_stream *stream, struct tcp_channel *channel) {
         rx->to = NULL;
 }
 
-/* *ret_channel NULL: the end was closed, the frame came late. */
+/* *ret_channel NULL: the end was closed, and the frame is late. */
 static rcm_status end_find(struct tcp_stream *stream, struct tcp_channel **ret_channel) {
     const struct tcp_rx *rx = &stream->rx;
     if ((rx->header.index & 0xffff) >= rx->nends)
@@ -85,21 +85,21 @@ static uint8_t *message_slot(const struct tcp_channel *channel, uint64_t number)
     return channel->memory + number % channel->base.slots * channel->stride;
 }
 
-/* Takes the reader's offer of its own memory. */
+/* Takes the reader's posted receive. */
 static bool hint_take(struct tcp_channel *channel) {
     int given = TCP_HINT_GIVEN;
     return atomic_load_explicit(&channel->hint, memory_order_relaxed) == TCP_HINT_GIVEN &&
            atomic_compare_exchange_strong(&channel->hint, &given, TCP_HINT_TAKEN);
 }
 
-/* Is the posted memory for a message like the one whose header came? */
+/* Does the posted memory fit the message whose header arrived? */
 static bool posted_suits(const struct tcp_channel *channel, const struct tcp_header *header) {
     return channel->posted_cap >= header->len &&
            (header->meta & channel->posted_mask) == channel->posted_like;
 }
 
-/* Where the payload of message `number` goes: the reader's own memory if it was offered for
- * exactly this message and suits it, else the slot. */
+/* Sets the destination of message `number`: the posted memory if it was posted for exactly this
+ * message and fits it, else the slot. */
 static void message_choose(struct tcp_rx *rx, uint64_t number) {
     struct tcp_channel *channel = rx->to;
     rx->dest = message_slot(channel, number);
@@ -108,7 +108,7 @@ static void message_choose(struct tcp_rx *rx, uint64_t number) {
     rx->in_posted = channel->posted_for == number && posted_suits(channel, &rx->header);
     if (rx->in_posted)
         rx->dest = channel->posted;
-    else /* it was for this message or for one that came before it was seen */
+    else /* posted for this message, or for an earlier one that had started to arrive */
         atomic_store(&channel->hint, TCP_HINT_NONE);
 }
 
@@ -189,7 +189,7 @@ static rcm_status credit_take(struct tcp_stream *stream) {
     return RCM_OK;
 }
 
-/* Bytes of no channel; only the length means something. */
+/* Padding that belongs to no channel; only its length is used. */
 static rcm_status pad_begin(struct tcp_stream *stream) {
     struct tcp_rx *rx = &stream->rx;
     if (rx->header.len > TCP_PAD)
@@ -216,7 +216,7 @@ static rcm_status rx_header(struct tcp_stream *stream) {
     return rx_refuse(stream, "kind", rx->header.kind);
 }
 
-/* n bytes of the payload from the read-ahead buffer. */
+/* Copies as much of the payload as the read-ahead buffer contains. */
 static void rx_payload(struct tcp_rx *rx) {
     size_t n = rx->tail - rx->head;
     if (n > rx->left)
@@ -257,9 +257,9 @@ static rcm_status rx_parse(struct tcp_stream *stream) {
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* What one read may take, and where to: payload to posted memory or its slot, what follows it into
- * `ahead`. After a large message nothing follows: its reader may then say where the next one goes.
- */
+/* The destinations of one read: posted memory or slot for the payload, `ahead` for what follows.
+ * After a large message nothing is read ahead, so that its reader can post a receive for the next
+ * one. */
 static int rx_vector(const struct tcp_rx *rx, struct iovec *iov) {
     int n = 0;
     const bool direct = rx->in_payload && rx->to;
@@ -270,7 +270,7 @@ static int rx_vector(const struct tcp_rx *rx, struct iovec *iov) {
     return n;
 }
 
-/* RCM_AGAIN: nothing came. */
+/* RCM_AGAIN: no data. */
 static rcm_status rx_check(struct tcp_stream *stream, ssize_t got) {
     const int peer = stream->link->peer;
     if (got > 0)
@@ -286,20 +286,20 @@ static rcm_status rx_check(struct tcp_stream *stream, ssize_t got) {
     return tcp_stream_error(stream, "receiving from");
 }
 
-/* One read. *ret_more: the socket may hold more than was taken. */
+/* One read. *ret_more: the socket may contain more. */
 static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     struct tcp_rx *rx = &stream->rx;
     struct iovec iov[TCP_RX_VECTOR];
     const int niov = rx_vector(rx, iov);
-    size_t asked = 0;
+    size_t requested = 0;
     for (int i = 0; i < niov; i++)
-        asked += iov[i].iov_len;
+        requested += iov[i].iov_len;
     const bool peeks = tcp_peek_wanted(stream);
     const ssize_t got = peeks ? tcp_peek_take(stream) : tcp_peek_skip(stream, iov, niov);
     const rcm_status status = rx_check(stream, got);
     if (status != RCM_OK)
         return status;
-    *ret_more = peeks ? rx->seen == TCP_PEEK : (size_t)got == asked;
+    *ret_more = peeks ? rx->seen == TCP_PEEK : (size_t)got == requested;
     const size_t direct = rx->in_payload && rx->to ? rx->left : 0;
     const size_t straight = (size_t)got < direct ? (size_t)got : direct;
     if (straight) {
@@ -310,10 +310,9 @@ static rcm_status rx_read(struct tcp_stream *stream, bool *ret_more) {
     return RCM_OK;
 }
 
-/* The kernel delays acknowledgements, and with them the news of a larger window, by up to 40 ms in
- * the hope of data to send them with. A peer that may not send before it gets an acknowledgement
- * would wait all that time, and we for the peer. So when there is nothing to do but to wait, the
- * kernel is made to. */
+/* The kernel delays acknowledgements, and with them window updates, by up to 40 ms, to send them
+ * with data. A peer that needs an acknowledgement before it may send would wait that long, and we
+ * for the peer. So this function forces one when there is nothing to do but wait. */
 void tcp_rx_acknowledge(struct tcp_stream *stream) {
     const int now = 1;
     if (!stream->rx.owes || stream->fd < 0)
@@ -322,7 +321,7 @@ void tcp_rx_acknowledge(struct tcp_stream *stream) {
     (void)setsockopt(stream->fd, IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
 }
 
-/* A look ends with each large message, so that its reader can say where the next one goes. */
+/* Returns after each large message, so that its reader can post a receive for the next one. */
 bool tcp_rx_poll(struct tcp_stream *stream) {
     bool moved = false, more = true;
     stream->rx.large_came = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One data socket: attached, moved, broken, closed. */
+/* One data socket: attaching, moving data, failure, closing. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -34,12 +34,12 @@ void tcp_stream_init(struct tcp_stream *stream, struct tcp_domain *domain, struc
 /* ---- Socket options ------------------------------------------------------------------------ */
 
 static void option_set(int fd, int level, int name, int value) {
-    /* Each only improves on what the kernel does by itself. */
+    /* Failures are ignored: each option only improves performance. */
     (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
-/* How a dead host or network shows itself is the control stream's business (heartbeat.c): no limit
- * is set here, or a reader that is merely stopped would count as dead once its window is full. */
+/* A dead host or network is detected on the control stream (heartbeat.c). No limit is set here, or
+ * a reader that is merely stopped would count as dead once its window is full. */
 static rcm_status options_for_cuts(int fd) {
     int64_t ms = 0;
     rcm_status status = rcmi_setting_peer_timeout(&ms);
@@ -48,9 +48,9 @@ static rcm_status options_for_cuts(int fd) {
     return status;
 }
 
-/* Within a host there is no path to be measured and no queue to be kept short: what a congestion
- * control does there costs time, above all one that sends by a clock (bbr). Any user may choose
- * this one, and it does next to nothing while nothing is lost. */
+/* Within a host there is no path to measure and no queue to keep short. Congestion control only
+ * costs time there, above all an algorithm with pacing (bbr). Any user may select reno, which does
+ * almost nothing without losses. */
 static void options_for_home(int fd) {
     static const char plain[] = "reno";
     if (rcmi_socket_stays_home(fd))
@@ -76,7 +76,7 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     rcm_status status = options_for_cuts(fd);
     if (status != RCM_OK)
         return status;
-    /* Before the set of sockets has it: a thread that looks there moves the stream at once. */
+    /* Set before epoll watches the socket: a thread that polls then moves the stream at once. */
     stream->fd = fd;
     atomic_store(&stream->watched, true);
     if (stream_epoll(stream, EPOLL_CTL_ADD, fd) == 0)
@@ -87,9 +87,9 @@ static rcm_status stream_take(struct tcp_stream *stream, int fd) {
     return status;
 }
 
-/* A kernel acknowledges at once, in the middle of the sender's call, what is longer than the
- * longest segment that it has seen on the connection. So the first one is long. Without it a
- * message may be slow, no more. */
+/* The kernel acknowledges at once, inside the sender's call, any segment longer than the longest
+ * one seen on the connection. Therefore the first one is long. Without this pad messages are only
+ * slower. */
 static void stream_pad(struct tcp_stream *stream) {
     static const uint8_t zeros[TCP_PAD];
     struct tcp_frame *pad = calloc(1, sizeof *pad);
@@ -115,7 +115,7 @@ rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd) {
 
 /* ---- Moving -------------------------------------------------------------------------------- */
 
-/* With rx.lock, which it drops. */
+/* Called with rx.lock held; releases it. */
 static bool stream_receive(struct tcp_stream *stream) {
     bool moved = false;
     if (stream->fd >= 0 && !atomic_load(&stream->broken))
@@ -152,15 +152,16 @@ bool tcp_stream_flushed(struct tcp_stream *stream) {
             (ioctl(stream->fd, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0));
 }
 
-/* Under queue_lock: whether a thread sleeps on the set of sockets or may look at it. */
+/* Under queue_lock: may a thread sleep on, or poll, the set of sockets? */
 static bool stream_needs_watch(const struct tcp_stream *stream) {
     const struct tcp_domain *domain = stream->domain;
     return atomic_load(&stream->wants_out) || atomic_load(&domain->armed) ||
            rcmi_node_polled(domain->node) || atomic_load(&domain->nstreams) > TCP_DIRECT;
 }
 
-/* A thread that is about to sleep, or lists a second stream, notes that first and then watches; so
- * either a thread that ends the watch sees the note here, or it came first and is undone. */
+/* A thread that is about to sleep, or lists a second stream, first sets its flag and then watches.
+ * So either the thread that ends the watch sees the flag here, or it came first and its change is
+ * undone. */
 void tcp_stream_watch(struct tcp_stream *stream, bool watch) {
     tcp_lock_take(&stream->queue_lock);
     if (watch != atomic_load(&stream->watched) && !atomic_load(&stream->broken) &&
@@ -183,7 +184,7 @@ void tcp_stream_want_out(struct tcp_stream *stream, bool want) {
 
 /* ---- The end ------------------------------------------------------------------------------- */
 
-/* Ends all use of the socket but by the holders of rx and tx lock. False if it had ended. */
+/* Ends all use of the socket, except by the holders of rx and tx lock. False: already ended. */
 static bool stream_break(struct tcp_stream *stream) {
     tcp_lock_take(&stream->queue_lock);
     bool first = !atomic_exchange(&stream->broken, true);
@@ -202,7 +203,7 @@ rcm_status tcp_stream_error(const struct tcp_stream *stream, const char *verb) {
         rcmi_fail_peer(rcmi_status_of_errno(error), peer, "%s rank %d failed: %s%s", verb, peer,
                        strerror(error), stall);
     if (stall[0])
-        rcmi_last_error()->sys_errno = error; /* failed.c looks at it */
+        rcmi_last_error()->sys_errno = error; /* read by plane_failure.c */
     return status;
 }
 
@@ -211,8 +212,8 @@ void tcp_stream_fail(struct tcp_stream *stream) {
         rcmi_node_link_failed(stream->domain->node, stream->link->peer);
 }
 
-/* Closing a socket with unread bytes resets the connection, and what the kernel still holds for
- * the peer would be lost with it: so send what can be sent, then read what is there. */
+/* Closing a socket with unread bytes resets the connection, and data that the kernel still holds
+ * for the peer would be lost. So this sends what can be sent, then reads what has arrived. */
 static void stream_settle(struct tcp_stream *stream) {
     if (stream->fd < 0 || atomic_load(&stream->broken) || rcmi_fd_distrusted())
         return;
@@ -242,7 +243,7 @@ void tcp_stream_down(struct tcp_stream *stream) {
 
 void tcp_stream_fini(struct tcp_stream *stream) {
     struct tcp_frame *frame = stream->first;
-    while (frame) { /* only in a forked child */
+    while (frame) { /* frames are left only in a forked child */
         struct tcp_frame *next = frame->next;
         if (!frame->owner)
             free(frame);

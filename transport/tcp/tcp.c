@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The tcp transport: messages over the data sockets that the framework dials and authenticates.
- * Here are its domains (one per node), its links, and its row in the table of transports.
+ * This file has its domains (one per node), its links, and its function table.
  *
- * Data are moved by any thread in progress. A thread that spins reads the sockets itself. One that
- * sleeps does so on the set of all data sockets; where it cannot, it arms, and the loop
- * thread, which watches that set, moves what came and rings. The doorbell must be armed before the
- * domain is, or a ring may be missed.
+ * Any thread in progress moves data. A thread that spins reads the sockets itself. A thread that
+ * sleeps does so on the set of all data sockets. If it cannot, it arms the loop thread, which
+ * watches the set, moves what arrived and rings. The doorbell must be armed before the domain is,
+ * or a ring may be missed.
  */
 #include "tcp.h"
 #include <errno.h>
@@ -43,7 +43,7 @@ void tcp_domain_list(struct tcp_domain *domain, struct tcp_stream *stream) {
     domain->streams = stream;
     atomic_fetch_add_explicit(&domain->nstreams, 1, memory_order_relaxed);
     for (struct tcp_stream *each = domain->streams; each; each = each->next)
-        tcp_stream_watch(each, true); /* with several, epoll says which to read */
+        tcp_stream_watch(each, true); /* with several streams, epoll reports which to read */
     streams_changed(domain);
     stream->listed = true;
 }
@@ -68,7 +68,7 @@ static bool move_all(struct tcp_domain *domain) {
     return moved;
 }
 
-/* With many streams: those that epoll names, and those with something to send. */
+/* With many streams: only those that epoll reports, and those with something to send. */
 static bool move_ready(struct tcp_domain *domain) {
     struct epoll_event events[EVENTS_MAX];
     bool moved = false;
@@ -83,7 +83,7 @@ static bool move_ready(struct tcp_domain *domain) {
 static bool domain_progress(void *data) {
     struct tcp_domain *domain = data;
     const int nstreams = atomic_load_explicit(&domain->nstreams, memory_order_relaxed);
-    if (nstreams == 0) /* all is shared memory */
+    if (nstreams == 0) /* all peers use shared memory */
         return false;
     if (atomic_load(&domain->changing) || pthread_rwlock_tryrdlock(&domain->streams_lock) != 0)
         return false;
@@ -92,11 +92,11 @@ static bool domain_progress(void *data) {
     return moved;
 }
 
-/* ---- The loop's part ----------------------------------------------------------------------- */
+/* ---- The loop thread's part ------------------------------------------------------------------ */
 
-/* Before a thread sleeps on the set of sockets, be it the loop: watches all of them, takes out what
- * was only peeked at, acknowledges what came, and sends what waits or has epoll tell when there is
- * room. */
+/* Called before a thread, including the loop thread, sleeps on the set of sockets. Watches all
+ * sockets, removes peeked bytes, acknowledges what arrived, and sends queued frames, or makes epoll
+ * report room for them. */
 static void streams_settle(struct tcp_domain *domain) {
     pthread_rwlock_rdlock(&domain->streams_lock);
     for (struct tcp_stream *stream = domain->streams; stream; stream = stream->next) {
@@ -126,7 +126,7 @@ void tcp_arm(void *data) {
         (void)rcmi_loop_rearm(rcmi_node_loop(domain->node), &domain->watch, EPOLLIN | EPOLLONESHOT);
 }
 
-/* What another thread leaves in a socket that is full then, it or the grace timer comes back to. */
+/* If another thread leaves data for a full socket, that thread or the grace timer continues. */
 static bool tcp_attend(void *data, int *ret_fd) {
     struct tcp_domain *domain = data;
     streams_settle(domain);
@@ -140,7 +140,7 @@ void tcp_grace(struct tcp_domain *domain) {
         (void)timerfd_settime(domain->timer, 0, &at, NULL);
 }
 
-/* Whatever woke the loop: move, wake the sleepers, and come back for what could not be sent. */
+/* After the loop woke: moves data, and arms again for what could not be sent. */
 static void domain_look(struct tcp_domain *domain) {
     bool waiting = false;
     domain_progress(domain);
@@ -163,7 +163,7 @@ static void timer_ready(void *data, uint32_t events) {
     uint64_t times;
     (void)events;
     if (read(domain->timer, &times, sizeof times) < 0)
-        return; /* another start came in between: it will be ready again */
+        return; /* restarted meanwhile: it will fire again */
     atomic_store(&domain->timer_set, false);
     domain_look(domain);
 }
@@ -279,13 +279,14 @@ static void link_fini(void *data) {
         tcp_stream_fini(&link->streams[i]);
 }
 
-/* Listeners, the store, what is open for a moment; for each peer control stream and data; some
- * links are set up from both ends at once. */
+/* Descriptors. FDS_OTHER: listeners, the store, temporary ones. FDS_OF_PEER: control stream and
+ * data sockets. Some links are dialled from both ends at the same time. */
 #define FDS_OTHER     5
 #define FDS_OF_PEER   (1 + TCP_STREAMS)
 #define PEERS_AT_ONCE 4
 
-/* Plans of many ranks have few neighbours: powers of two away, both ways, and the root. */
+/* Plans of many ranks have few neighbours: at distances of powers of two in both directions, and
+ * the root. */
 static int neighbours(int nranks) {
     int n = 2;
     for (int away = 1; away < nranks; away *= 2)

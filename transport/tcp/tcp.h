@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * transport/tcp/: messages between any two ranks, by TCP sockets that the framework has connected
- * and authenticated. This is what its files share; the framework sees only the table at the end of
- * tcp.c.
+ * and authenticated. This header is shared by its files; the framework sees only the table at the
+ * end of tcp.c.
  *
  *   writer                       stream (one socket)                       reader
  *   slots, user's memory --> list of frames --> kernel ~~~> read ahead --> slots, posted memory
  *                            tx.c                           rx.c, peek.c
  *                        <------------- credits, as frames -------------
  *
- *   tcp.c      the table; domains (one per node) and links
- *   stream.c   one data socket: its life, its failure, when its thread must be woken
- *   rx.c       what arrives: frames into slots or into the reader's own memory, credits
- *   peek.c     reading small messages without being made to acknowledge them
- *   tx.c       what leaves: a first-in, first-out list of frames, gathered into few system calls
- *   fault.c    memory of the user that cannot be read or written
- *   channel.c  the two ends of a channel
+ *   tcp.c                the function table; domains (one per node) and links
+ *   stream.c             one data socket: its life, its failure, watching it
+ *   rx.c                 receiving: frames into slots or posted memory, credits
+ *   peek.c               reading small messages without forcing an acknowledgement
+ *   tx.c                 sending: a FIFO of frames, gathered into few system calls
+ *   user_memory_fault.c  memory of the user that cannot be read or written
+ *   channel.c            the two ends of a channel
  *
- * A *stream* is one data socket with all that belongs to it; a link has TCP_STREAMS of them and a
- * channel uses one, the same at both ends. Frames of all channels of a stream share it; since a
- * writer never sends what its reader has no slot for, the reader can always take what comes, and
- * no channel waits for another.
+ * A *stream* is one data socket with its state. A link has TCP_STREAMS of them, and a channel uses
+ * one, the same at both ends. Frames of all channels of a stream share it. A writer never sends a
+ * message for which its reader has no slot. Hence the reader can always receive, and no channel
+ * waits for another.
  *
- * Locks, in the order in which they may be nested; none is held while something blocks:
+ * Lock order; no lock is held while something blocks:
  *   domain.streams_lock   the list of streams; shared by threads in progress
  *   stream.rx.lock        reading the socket, the table of ends, slots that are being filled
  *   stream.tx.lock        writing the socket
- *   stream.queue_lock     the list of frames; a few instructions
+ *   stream.queue_lock     the list of frames; held for a few instructions
  *
- * Not for: connecting, proving a secret, and noticing that a peer is dead (the framework); control
- * messages, which have a stream of their own.
+ * Not for: connecting, authentication, and detecting that a peer is dead (the framework); control
+ * messages, which have a separate stream.
  */
 #ifndef RCMI_TCP_H
 #define RCMI_TCP_H
@@ -41,45 +41,43 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
-#include "../row.h"
+#include "../backend.h"
 
 #define TCP_STREAMS 1
-/* Messages of bulk channels are mostly sent without a copy and received into place, so that their
- * slots are memory that is not touched; fewer of them mean fewer calls and less that arrives before
- * what is posted for it is known. */
+/* Messages of bulk channels are mostly sent without a copy and received in place, so the memory of
+ * their slots is rarely touched. Fewer messages mean fewer calls, and fewer messages that arrive
+ * before a receive is posted for them. */
 #define TCP_BULK_SCALE 8
-/* Bytes that one read may take beyond what is asked for: 64 KiB with headers and credits. */
+/* Bytes that one read may take beyond the payload: 64 KiB with headers and credits. */
 #define TCP_READ_AHEAD    (65536 + 1024)
-#define TCP_LARGE         12288 /* after such a message its reader may say where the next one goes */
-#define TCP_DRY           32    /* so many looks in vain before the kernel is made to acknowledge */
-#define TCP_RX_VECTOR     2     /* pieces that one read goes to */
-#define TCP_PEEK          16384 /* bytes that may be looked at and left in the socket, see peek.c */
+#define TCP_LARGE         12288 /* after such a message its reader may post the next receive */
+#define TCP_DRY           32    /* reads without data before an acknowledgement is forced */
+#define TCP_RX_VECTOR     2     /* destinations of one read */
+#define TCP_PEEK          16384 /* bytes that may be peeked and left in the socket, see peek.c */
 #define TCP_RX_ROUNDS     8 /* reads per call of progress, so that no stream starves the others */
-#define TCP_FLUSH_ROUNDS  1000    /* looks of one flush: all slots and more */
+#define TCP_FLUSH_ROUNDS  1000    /* reads of one flush: enough for all slots */
 #define TCP_GATHER        16      /* frames per system call */
 #define TCP_SMALL         512     /* bytes that are cheaper to copy together than to gather */
-#define TCP_DIRECT        1       /* up to so many streams are read without asking epoll first */
-#define TCP_AWAKE         64      /* after so many reads without sleep epoll forgets the stream */
-#define TCP_GRACE_NS      1000000 /* a full socket that is not moved for so long is the loop's */
+#define TCP_DIRECT        1       /* up to this many streams are read without epoll */
+#define TCP_AWAKE         64      /* after this many reads without sleep epoll drops the stream */
+#define TCP_GRACE_NS      1000000 /* the loop moves a full socket that was idle for this time */
 #define TCP_HEADER_DATA   0x52434d31u /* "RCM1" */
 #define TCP_HEADER_CREDIT 0x52434d32u
 #define TCP_HEADER_PAD    0x52434d33u
 #define TCP_PAD           32768 /* bytes of the first frame within a host, see stream_pad */
 #define TCP_ENDS_MAX      65536u
 
-/* Before each message: to which end of which channel, how long, and the writer's word. A credit
- * frame has no payload; its meta says how many slots were given back. A pad belongs to no channel.
- * Both hosts must have the same byte order: otherwise `kind` is not recognised and the link is
- * refused.
- */
+/* The header of each message: receiving channel end, length, and meta word. A credit frame has no
+ * payload; its meta is the number of slots returned. A pad belongs to no channel. Both hosts must
+ * have the same byte order: otherwise `kind` is not recognised and the link is refused. */
 struct tcp_header {
     uint32_t kind;
-    uint32_t index; /* of the end that shall get it, in its owner's table */
+    uint32_t index; /* of the receiving end, in its owner's table */
     uint64_t len;
     uint64_t meta;
 };
 
-/* Held for as long as one or two system calls at most; a thread that must have it yields. */
+/* A spin lock, held for one or two system calls at most; a thread that must have it yields. */
 struct tcp_lock {
     _Atomic bool held; /* acquired by exchange, paired with the release in tcp_lock_drop */
 };
@@ -95,16 +93,16 @@ static inline void tcp_lock_drop(struct tcp_lock *lock) {
     atomic_store(&lock->held, false);
 }
 
-/* Something to be sent. Lies in the channel; a frame whose channel was closed before it was sent
- * is replaced by a copy of its own (owner NULL). */
+/* A frame to be sent; part of its channel. If the channel is closed before the frame was sent, a
+ * copy replaces it (owner NULL). */
 struct tcp_frame {
     struct tcp_frame *next;
     struct tcp_channel *owner;
     const uint8_t *payload;
-    size_t done; /* bytes of header and payload that the kernel has */
+    size_t done; /* bytes of header and payload accepted by the kernel */
     struct tcp_header header;
     bool zero_copy;    /* the payload is the user's memory */
-    _Atomic bool busy; /* is in a list; the release when it leaves pairs with reserve's acquire */
+    _Atomic bool busy; /* in a list; the release when it leaves pairs with reserve's acquire */
 };
 
 struct tcp_end {
@@ -114,22 +112,22 @@ struct tcp_end {
 
 struct tcp_rx {
     struct tcp_lock lock;
-    uint8_t *ahead; /* TCP_READ_AHEAD bytes, then TCP_PEEK that are thrown away */
+    uint8_t *ahead; /* TCP_READ_AHEAD bytes, then TCP_PEEK bytes of scratch space */
     size_t head, tail;
     struct tcp_header header;
     bool in_payload;
-    struct tcp_channel *to; /* whose payload is arriving; NULL: of none, drop it */
+    struct tcp_channel *to; /* receives the arriving payload; NULL: drop it */
     uint8_t *dest;
     size_t left;
-    bool in_posted;      /* dest is the reader's own memory, see tcp_post_receive */
-    bool large;          /* the message that is arriving, or came last */
-    bool large_came;     /* one ended in this look, see tcp_rx_poll */
-    bool rang;           /* something arrived for which a thread may sleep */
-    bool owes;           /* the kernel may hold back an acknowledgement, see tcp_rx_acknowledge */
-    uint32_t dry;        /* looks in a row that found nothing */
-    uint32_t awake;      /* reads that brought something since a thread was about to sleep */
-    size_t seen;         /* bytes at the front of the socket that are taken already, see peek.c */
-    uint32_t unanswered; /* reads that brought something since this side sent anything */
+    bool in_posted;      /* dest is posted memory, see tcp_post_receive */
+    bool large;          /* the arriving or last message is large */
+    bool large_came;     /* a large message was completed in this poll, see tcp_rx_poll */
+    bool rang;           /* an event happened that a thread may sleep for */
+    bool owes;           /* the kernel may delay an acknowledgement, see tcp_rx_acknowledge */
+    uint32_t dry;        /* reads in a row without data */
+    uint32_t awake;      /* reads with data since a thread was about to sleep */
+    size_t seen;         /* peeked bytes at the front of the socket, see peek.c */
+    uint32_t unanswered; /* reads with data since this side last sent something */
     struct tcp_end *ends;
     uint32_t nends;
 };
@@ -138,34 +136,34 @@ struct tcp_stream {
     struct tcp_domain *domain;
     struct tcp_link *link;
     struct tcp_stream *next; /* in the domain */
-    int fd;                  /* -1: not attached or down; changed under both rx and tx lock */
+    int fd;                  /* -1: not attached, or down; written under both rx and tx lock */
     bool listed;             /* in the domain's list; loop thread */
-    /* Set under queue_lock by the thread that finds the socket unusable; read by all that would use
-     * it. From then on nothing is added to the list and epoll does not know the socket any more. */
+    /* Set under queue_lock by the thread that finds the socket unusable; read by all users. From
+     * then on nothing is added to the list, and epoll does not watch the socket any more. */
     _Atomic bool broken;
     struct tcp_rx rx;
 
     struct tcp_lock tx_lock;
     struct tcp_lock queue_lock;
     struct tcp_frame *first, *last;
-    /* Credit frames that travel with the next data; under queue_lock, see tcp_tx_defer. */
+    /* Credit frames to be sent with the next data; under queue_lock, see tcp_tx_defer. */
     struct tcp_frame *deferred;
-    _Atomic bool defers; /* there are any; relaxed, a hint for threads that do not hold the lock */
+    _Atomic bool defers; /* the list is not empty; relaxed, a hint for threads without the lock */
     /* The rest of the first frame cannot be read: nothing is sent, and nothing counts as queued,
      * until its channel ends at the peer. Under queue_lock. */
     bool held;
-    bool single; /* the next call takes the first frame only, to find the faulty one; tx_lock */
+    bool single; /* the next call sends only the first frame, to find the faulty one; tx_lock */
     /* Frames in the list, written under queue_lock. seq_cst: a thread that queues and then fails
-     * to get tx_lock relies on the holder looking here after having dropped it. */
+     * to get tx_lock relies on the holder checking this after releasing it. */
     _Atomic uint32_t queued;
-    /* Something was sent; set by tx, cleared by rx, both relaxed: it only says what is likely. */
+    /* Something was sent; set by tx, cleared by rx, both relaxed: a heuristic. */
     _Atomic bool answered;
-    /* The socket takes no more. Written by the holder of tx_lock, seq_cst, paired with
-     * domain.armed: either the thread that arms sees it or the one that blocks sees the arming. */
+    /* The socket is full. Written by the holder of tx_lock, seq_cst, paired with domain.armed:
+     * either the thread that arms sees it, or the thread that blocks sees the arming. */
     _Atomic bool blocked;
     /* Epoll reports room in the socket. Written under queue_lock; read without it as a hint. */
     _Atomic bool wants_out;
-    /* Epoll reports anything. The same. */
+    /* Epoll watches the socket. Likewise. */
     _Atomic bool watched;
 };
 
@@ -177,23 +175,21 @@ struct tcp_link {
 
 struct tcp_domain {
     struct rcmi_node *node;
-    uint32_t
-        generation; /* of the process that made it: a forked child must not touch what it shares */
+    uint32_t generation; /* of the process that created it: a forked child must not use sockets */
     int epoll;
     struct rcmi_watch watch;
-    /* The loop will look at `epoll`. Exchange by tcp_arm, cleared by the loop before it looks. */
+    /* The loop will check `epoll`. Exchanged by tcp_arm, cleared by the loop before it checks. */
     _Atomic bool armed;
     int timer; /* a timerfd: unlike rcmi_timer any thread can start it */
     struct rcmi_watch timer_watch;
-    _Atomic bool
-        timer_set; /* set by the thread that starts it, cleared by the loop when it fired */
+    _Atomic bool timer_set; /* set by the thread that starts it, cleared by the loop */
     pthread_rwlock_t streams_lock;
     bool streams_lock_made;
     /* The loop waits to write the list: readers stay out (seq_cst on both sides; only a hint). */
     _Atomic bool changing;
     struct tcp_stream *streams;
-    /* Of the list. Relaxed where it is looked at without the lock: a thread that sees a new stream
-     * late looks again, and the loop does when something comes. */
+    /* Length of the list. Relaxed without the lock: a thread that sees a new stream late checks
+     * again, and the loop checks when data arrive. */
     _Atomic int nstreams;
 };
 
@@ -216,62 +212,61 @@ struct tcp_channel {
     size_t stride;
 
     /* Writer. */
-    struct tcp_frame *frames; /* slots of them */
-    uint32_t window;          /* how many messages may be on the way */
+    struct tcp_frame *frames; /* one per slot */
+    uint32_t window;          /* maximum number of messages in flight */
     /* Messages published; by the writer's thread (release), read by rx to check credits. */
     _Atomic uint64_t committed;
-    /* Messages the reader gave back; by rx (release), pairs with the acquire in reserve. */
+    /* Messages returned by the reader; by rx (release), pairs with the acquire in reserve. */
     _Atomic uint64_t returned;
-    /* Zero-copy frames not yet sent; up by the writer, down by tx (release), acquire in
-     * tcp_completed. One more if the channel failed for its user's memory. */
+    /* Zero-copy frames not sent yet; incremented by the writer, decremented by tx (release),
+     * acquire in tcp_completed. One more if the channel failed because of its user's memory. */
     _Atomic uint32_t zero_copy;
 
     /* Reader. */
-    struct tcp_message *messages; /* slots of them */
-    /* Messages complete; by rx (release), pairs with the acquire in peek. */
+    struct tcp_message *messages; /* one per slot */
+    /* Complete messages; by rx (release), pairs with the acquire in peek. */
     _Atomic uint64_t arrived;
-    /* Messages given back; by the reader's thread (release), acquire in rx: the slot is free. */
+    /* Messages released; by the reader's thread (release), acquire in rx: the slot is free. */
     _Atomic uint64_t released;
-    uint64_t peeked; /* the reader's thread: messages it has been shown */
-    /* Slots given back that the writer does not know of yet; added by the reader, taken by tx. */
+    uint64_t peeked; /* messages peeked; used by the reader's thread only */
+    /* Released slots that the writer was not informed of; added by the reader, taken by tx. */
     _Atomic uint32_t owed;
-    struct tcp_frame credit; /* at most one is under way */
+    struct tcp_frame credit; /* at most one is in flight */
     /* enum tcp_hint: NONE -> GIVEN by the reader (release), GIVEN -> TAKEN by rx (acquire) when
      * the message begins, -> NONE by rx when it ends or by the reader under rx.lock. */
     _Atomic int hint;
     uint8_t *posted;
     size_t posted_cap;
-    uint64_t posted_for; /* number of the message that may go there, if it is like this: */
-    uint64_t posted_like, posted_mask; /* mask 0: any */
+    uint64_t posted_for; /* number of the message that may go there, if its meta matches: */
+    uint64_t posted_like, posted_mask; /* mask 0: any meta */
 };
 
 /* stream.c */
 void tcp_stream_init(struct tcp_stream *stream, struct tcp_domain *domain, struct tcp_link *link);
-/* Takes fd over, also if it fails. */
+/* Takes ownership of fd, also on failure. */
 rcm_status tcp_stream_attach(struct tcp_stream *stream, int fd);
 void tcp_stream_down(struct tcp_stream *stream);
 void tcp_stream_fini(struct tcp_stream *stream);
-/* The socket is of no use any more, for the reason in the thread's error: the framework will lose
- * the link. Any thread, under rx or tx lock but not queue_lock. */
+/* The socket failed; the reason is the thread's error. The framework will lose the link. Any
+ * thread, under rx or tx lock but not queue_lock. */
 void tcp_stream_fail(struct tcp_stream *stream);
-/* errno is of a call that moved its data ("sending to"): the thread's error. */
+/* Sets the thread's error from errno of a call that moved data; verb: "sending to". */
 rcm_status tcp_stream_error(const struct tcp_stream *stream, const char *verb);
-/* Reads and writes what can be. */
+/* Reads and writes as much as possible. */
 bool tcp_stream_move(struct tcp_stream *stream);
-/* Takes all that has come, also what another thread is about to take. Does the peer's kernel have
- * all that was committed? A process that ends with unread credits in its sockets takes back what is
- * still in its own kernel. Loop thread. */
+/* Receives everything that has arrived, also what another thread is about to receive. Returns
+ * whether the peer's kernel has everything that was committed. This matters because a process that
+ * ends with unread credits in its sockets loses what is still in its own kernel. Loop thread. */
 bool tcp_stream_flushed(struct tcp_stream *stream);
-/* Has epoll report what comes; or no longer, if no thread sleeps on it or may look there. For each
- * segment that comes to a watched socket its sender pays, on loopback a twentieth of all that a
- * small message costs. */
+/* Makes epoll watch the socket, or stop if no thread sleeps on or polls it. Watching slows down the
+ * sender of each segment: on loopback by 5 % of the total cost of a small message. */
 void tcp_stream_watch(struct tcp_stream *stream, bool watch);
-/* Has epoll report room in a full socket, or no longer. */
+/* Makes epoll report room in a full socket, or stop. */
 void tcp_stream_want_out(struct tcp_stream *stream, bool want);
 
 /* tcp.c */
 void tcp_arm(void *domain);
-/* The socket is full: should no thread come along, the loop does in a moment. */
+/* The socket is full: if no other thread continues, the loop does after TCP_GRACE_NS. */
 void tcp_grace(struct tcp_domain *domain);
 bool tcp_forked(const struct tcp_domain *domain);
 /* The list of streams. Loop thread. */
@@ -280,55 +275,55 @@ void tcp_domain_unlist(struct tcp_domain *domain, struct tcp_stream *stream);
 
 /* rx.c; under rx.lock. */
 bool tcp_rx_poll(struct tcp_stream *stream);
-/* Nothing more came: makes the kernel acknowledge what did. */
+/* No more data arrived: forces an acknowledgement. */
 void tcp_rx_acknowledge(struct tcp_stream *stream);
 rcm_status tcp_end_add(struct tcp_stream *stream, struct tcp_channel *channel);
 void tcp_end_remove(struct tcp_stream *stream, struct tcp_channel *channel);
-/* Moves what is being received into a reader's own memory back to its slot. */
+/* Moves a message that is being received in posted memory back to its slot. */
 void tcp_rx_displace(struct tcp_channel *channel);
 
 /* peek.c; under rx.lock. */
-/* Shall the next read leave what it finds in the socket? Only for one that goes to `ahead`. */
+/* Should the next read peek? Only for a read into `ahead`. */
 bool tcp_peek_wanted(struct tcp_stream *stream);
-/* Such a read: what is new comes to the front of `ahead`. Returns as recv does, without what was
+/* A read that peeks: new bytes are placed at the front of `ahead`. Returns like recv, without bytes
  * seen before. */
 ssize_t tcp_peek_take(struct tcp_stream *stream);
-/* Any other read, which takes what was seen out of the socket, too. */
+/* Any other read; also removes bytes seen before from the socket. */
 ssize_t tcp_peek_skip(struct tcp_stream *stream, struct iovec *iov, int niov);
-/* Takes what was seen out of the socket, so that it shows as empty if it is. */
+/* Removes seen bytes from the socket, so that it is empty unless new bytes have arrived. */
 void tcp_peek_settle(struct tcp_stream *stream);
 
 /* tx.c */
 void tcp_tx_queue(struct tcp_stream *stream, struct tcp_frame *frame);
-/* The same for a credit frame that may wait for the next frame of data to go with. */
+/* The same for a credit frame that may wait for the next data frame. */
 void tcp_tx_defer(struct tcp_stream *stream, struct tcp_frame *frame);
-/* Queues all that was deferred. */
+/* Queues all deferred frames. */
 void tcp_tx_promote(struct tcp_stream *stream);
-/* Sends what can be, unless another thread does. */
+/* Sends as much as possible, unless another thread is sending. */
 bool tcp_tx_kick(struct tcp_stream *stream);
 /* The same from progress, together with deferred credits of writers that have run out of slots. */
 bool tcp_tx_move(struct tcp_stream *stream);
-/* Copies what zero-copy sends of the channel have not sent yet to slots of its own, as far as it
- * can be read. */
+/* Copies unsent zero-copy payloads of the channel to its slots, as far as they can be read. */
 void tcp_tx_stage(struct tcp_stream *stream, struct tcp_channel *channel);
-/* Takes the channel's frames out of the list; those that must still travel are copied. */
+/* Removes the channel's frames from the list; those that must still be sent are replaced by copies.
+ */
 void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel);
 /* Empties the list of a stream that is down. */
 void tcp_tx_drop(struct tcp_stream *stream);
 
-/* The list of frames; under queue_lock. _append: at its end. _all: takes all out. */
+/* The list of frames; under queue_lock. _append: adds at its end. _all: removes all. */
 void tcp_frames_append(struct tcp_stream *stream, struct tcp_frame *frame);
 struct tcp_frame *tcp_frames_all(struct tcp_stream *stream);
 
-/* fault.c */
-/* The kernel could not read what was to be sent. False: that is no user's fault. tx_lock. */
+/* user_memory_fault.c */
+/* The kernel could not read a payload. False: it is not a user's memory. tx_lock. */
 bool tcp_fault_send(struct tcp_stream *stream);
-/* Nor write what came to where its reader wants it: it goes to its slot. rx.lock. */
+/* The kernel could not write to posted memory: the message goes to its slot. rx.lock. */
 void tcp_fault_receive(struct tcp_stream *stream);
 /* Copies the user's memory. False: it cannot be read. */
 bool tcp_fault_copy(void *to, const void *from, size_t len);
-/* The channel's frames are not sent any more, but the rest of one that has begun, once the channel
- * ends: zeros, which its reader drops. Both locks. */
+/* Drops the channel's frames. If one has started to be sent, its rest is sent as zeros once the
+ * channel ends, which the reader drops. Both locks. */
 void tcp_fault_withdraw(struct tcp_stream *stream, struct tcp_channel *channel);
 
 /* channel.c */
@@ -348,9 +343,9 @@ bool tcp_completed(struct rcmi_channel *base, uint64_t number);
 rcm_status tcp_peek(struct rcmi_channel *base, struct rcmi_slot *ret_slot);
 void tcp_release(struct rcmi_channel *base);
 bool tcp_post_receive(struct rcmi_channel *base, const struct rcmi_posted *posted);
-/* The slots that a reader gave back without telling the writer are too many for that. */
+/* Half of the slots are owed: the credit must be sent with the next progress. */
 bool tcp_credit_is_due(struct tcp_channel *channel);
-/* The writer has no slot left that it knows of. */
+/* The writer was informed of no free slot. */
 bool tcp_writer_is_stuck(struct tcp_channel *channel);
 
 #endif

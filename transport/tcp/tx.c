@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending: the frames of all channels of a stream wait in one list, first in, first out, and the
- * holder of tx_lock hands as many as possible to the kernel in one call. Nothing is allocated but
- * for channels that are closed while their frames still wait.
+ * Sending: the frames of all channels of a stream wait in one FIFO list. The holder of tx_lock
+ * passes as many as possible to the kernel in one call. Memory is allocated only for channels that
+ * are closed while their frames still wait.
  *
- * No frame is forgotten: a thread that queued one and finds tx_lock held leaves, because the holder
- * looks at `queued` again after it dropped the lock; when the socket is full, progress, the armed
- * loop, or at last the grace timer come back to it.
+ * No frame is forgotten. A thread that queued one and finds tx_lock held may leave, because the
+ * holder checks `queued` again after releasing the lock. If the socket is full, progress, the armed
+ * loop or finally the grace timer continues.
  *
- * A call of the kernel costs more than a small message, so credits that the writer does not need
- * yet are *deferred*: they lie in a second list until a frame of data takes them along.
+ * A system call costs more than a small message. Therefore credits that the writer does not need
+ * yet are *deferred*: they wait in a second list for a data frame.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 #include "tcp.h"
 
-/* Called when the list does not hold the frame any more. */
+/* Called when the frame is no longer in the list. */
 static void frame_finish(struct tcp_stream *stream, struct tcp_frame *frame) {
     struct tcp_channel *owner = frame->owner;
     if (!owner) {
@@ -27,7 +27,7 @@ static void frame_finish(struct tcp_stream *stream, struct tcp_frame *frame) {
     }
     if (frame == &owner->credit) {
         atomic_store(&frame->busy, false);
-        /* Slots given back while the frame was being sent found it busy. */
+        /* Slots released while the frame was being sent found it busy. */
         if (!atomic_load(&owner->owed) || atomic_exchange(&frame->busy, true))
             return;
         if (tcp_credit_is_due(owner))
@@ -60,7 +60,7 @@ struct tcp_frame *tcp_frames_all(struct tcp_stream *stream) {
     return frame;
 }
 
-/* Under queue_lock: takes the first frame out. */
+/* Under queue_lock: removes the first frame. */
 static struct tcp_frame *list_shift(struct tcp_stream *stream) {
     struct tcp_frame *frame = stream->first;
     stream->first = frame->next;
@@ -119,7 +119,7 @@ void tcp_tx_queue(struct tcp_stream *stream, struct tcp_frame *frame) {
     if (!down)
         return;
     if (frame->owner && frame == &frame->owner->credit)
-        return; /* stays busy: never queued again */
+        return; /* stays busy, so it is never queued again */
     frame_finish(stream, frame);
 }
 
@@ -153,10 +153,10 @@ static int tx_gather(struct tcp_stream *stream, struct iovec *iov, size_t *ret_t
     return niov;
 }
 
-/* The kernel took n bytes. */
+/* The kernel accepted n bytes. */
 static void tx_retire(struct tcp_stream *stream, size_t n) {
     while (n) {
-        struct tcp_frame *frame = stream->first; /* only the holder of tx_lock takes frames out */
+        struct tcp_frame *frame = stream->first; /* only the holder of tx_lock removes frames */
         size_t left = sizeof frame->header + frame->header.len - frame->done;
         if (n < left) {
             frame->done += n;
@@ -171,7 +171,7 @@ static void tx_retire(struct tcp_stream *stream, size_t n) {
     }
 }
 
-/* Hands the gathered bytes to the kernel. */
+/* Passes the gathered bytes to the kernel. */
 static ssize_t tx_write(int fd, const struct iovec *iov, int niov, size_t total) {
     const struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov,
                                .msg_iovlen = (size_t)niov};
@@ -186,7 +186,7 @@ static ssize_t tx_write(int fd, const struct iovec *iov, int niov, size_t total)
     return send(fd, together, have, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* One call of the kernel. False when the socket takes no more, or is of no use. */
+/* One system call. False: the socket is full or unusable. */
 static bool tx_send(struct tcp_stream *stream) {
     struct iovec iov[2 * TCP_GATHER];
     size_t total;
@@ -214,7 +214,7 @@ static bool tx_send(struct tcp_stream *stream) {
     return !full;
 }
 
-/* The socket is full: makes sure that a thread comes back to it. */
+/* The socket is full: ensures that a thread continues later. */
 static void tx_blocked(struct tcp_stream *stream) {
     if (atomic_load(&stream->domain->armed))
         tcp_stream_want_out(stream, true);
@@ -244,7 +244,7 @@ bool tcp_tx_kick(struct tcp_stream *stream) {
 }
 
 bool tcp_tx_move(struct tcp_stream *stream) {
-    /* Relaxed: the reader's thread sees its own; so does the loop, which every sleeper armed. */
+    /* Relaxed: the reader's thread sees its own value, and so does the loop, armed by sleepers. */
     if (atomic_load_explicit(&stream->defers, memory_order_relaxed))
         tx_promote(stream, false);
     return atomic_load(&stream->queued) != 0 && tcp_tx_kick(stream);
@@ -252,7 +252,7 @@ bool tcp_tx_move(struct tcp_stream *stream) {
 
 /* ---- Closing ------------------------------------------------------------------------------- */
 
-/* The frame's payload from its own slot: a copy, or zeros if there is nothing to copy from. */
+/* Copies the payload to the frame's own slot; zeros if it cannot be read. False: not readable. */
 static bool frame_stage(struct tcp_frame *frame) {
     struct tcp_channel *channel = frame->owner;
     uint8_t *stage = channel->memory + (frame - channel->frames) * channel->stride;
@@ -276,11 +276,11 @@ void tcp_tx_stage(struct tcp_stream *stream, struct tcp_channel *channel) {
         tcp_fault_withdraw(stream, channel);
     tcp_lock_drop(&stream->queue_lock);
     tcp_lock_drop(&stream->tx_lock);
-    /* Others may have been turned away by the lock. */
+    /* Other threads may have found the lock held and left. */
     tcp_tx_kick(stream);
 }
 
-/* A copy of a waiting frame that needs its channel no more; NULL if there is no memory. */
+/* A copy of a waiting frame that does not need its channel; NULL: no memory. */
 static struct tcp_frame *frame_orphan(const struct tcp_frame *frame) {
     struct tcp_frame *copy = malloc(sizeof *copy + frame->header.len);
     if (!copy)
@@ -297,8 +297,8 @@ static struct tcp_frame *frame_orphan(const struct tcp_frame *frame) {
     return copy;
 }
 
-/* Under both locks: what takes the frame's place in the list; NULL: nothing, and *ret_lost if the
- * peer cannot make sense of the stream any more. */
+/* Under both locks: returns what replaces the frame in the list; NULL: nothing. *ret_lost: the peer
+ * could not interpret the stream any more. */
 static struct tcp_frame *frame_replace(struct tcp_frame *frame, struct tcp_channel *channel,
                                        bool *ret_lost) {
     if (frame->owner != channel)
@@ -335,12 +335,12 @@ void tcp_tx_forget(struct tcp_stream *stream, struct tcp_channel *channel) {
     }
     tcp_lock_drop(&stream->queue_lock);
     if (lost) {
-        (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to keep what rank %d was sent",
+        (void)rcmi_fail(RCM_ERR_NOMEM, 0, "no memory to keep unsent data for rank %d",
                         stream->link->peer);
         tcp_stream_fail(stream);
     }
     tcp_lock_drop(&stream->tx_lock);
-    /* Others may have found the list empty meanwhile and left. */
+    /* Other threads may have found the list empty meanwhile and left. */
     tcp_tx_kick(stream);
 }
 

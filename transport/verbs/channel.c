@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two ends of a verbs channel. The writer's slots and the reader's are registered memory of the
- * same shape; message n goes from slot n to slot n, modulo their number. The reader gives slots
- * back in credits: at once when half of them wait to be told, else with the next progress. A
- * message may lie elsewhere than in its slot: in registered memory (memory_regions.c, put.c).
+ * The two ends of a verbs channel. The writer's and the reader's slots are registered memory of the
+ * same shape; message n goes from slot n to slot n, modulo the number of slots. The reader returns
+ * slots as credits: at once when half of them are owed, otherwise with the next progress. A message
+ * may also be in registered memory instead of its slot (memory_regions.c, posted_receives.c).
  */
 #include <assert.h>
 #include <string.h>
@@ -87,7 +87,7 @@ void verbs_message_keep(struct verbs_end *end, uint64_t n) {
     message->bytes = NULL;
 }
 
-/* What the device was not told of yet lies in slots from now on. */
+/* Messages that were not posted to the device yet are copied to their slots. */
 void verbs_writer_close(struct rcmi_channel *base) {
     struct verbs_end *end = channel_of(base)->end;
     if (!end || verbs_forked(end->link->domain))
@@ -162,7 +162,7 @@ rcm_status verbs_send_zero_copy(struct rcmi_channel *base, const struct rcmi_mem
     return RCM_OK;
 }
 
-/* What is not done is asked for: few sends have a completion of their own. */
+/* Requests a completion if the message is not done: few sends have one of their own. */
 static bool end_is_done(struct verbs_end *end, uint64_t number) {
     struct verbs_link *link = end->link;
     if (verbs_link_still(link))
@@ -176,7 +176,7 @@ static bool end_is_done(struct verbs_end *end, uint64_t number) {
     return false;
 }
 
-/* A message whose slot came back has left, too. */
+/* A message whose slot was returned has been sent, too. */
 bool verbs_completed(struct rcmi_channel *base, uint64_t number) {
     struct verbs_end *end = channel_of(base)->end;
     if (atomic_load_explicit(&end->returned, memory_order_acquire) >= number)
@@ -208,12 +208,12 @@ void verbs_release(struct rcmi_channel *base) {
     struct verbs_end *end = channel_of(base)->end;
     const uint64_t released = atomic_load_explicit(&end->released, memory_order_relaxed);
     atomic_store_explicit(&end->released, released + 1, memory_order_release);
-    /* Release pairs with the exchange in post_credit, maybe another thread's: what was read of the
-     * slot was read before the writer hears that it is free. */
+    /* Release pairs with the exchange in post_credit, possibly on another thread: the slot was read
+     * before the writer learns that it is free. */
     const uint32_t owed = atomic_fetch_add_explicit(&end->owed, 1, memory_order_release) + 1;
     const bool now = owed >= (end->slots + 1) / 2;
     if (!now && owed > 1)
-        return; /* it is listed */
+        return; /* already listed */
     verbs_lock_take(&end->link->lock);
     if (now)
         verbs_post_later(end->link, end);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connecting queue pairs. It may take a while: ibv_modify_qp resolves the peer's address in the
- * kernel, up to a second and a half, and rdma_cm waits for the peer. So a thread of its own does
- * it, for one link after the other; a link whose turn does not come within RINGCOMM_PEER_TIMEOUT
- * declines, so that there is time left for another transport. A job has copies of all it needs, and
- * the queue pair of a link that goes down meanwhile is the job's to destroy.
+ * Connecting queue pairs. This may take long: ibv_modify_qp resolves the peer's address in the
+ * kernel, up to 1.5 s, and rdma_cm waits for the peer. Therefore a separate thread connects one
+ * link after the other. A link that has not been served within RINGCOMM_PEER_TIMEOUT declines, so
+ * that time is left for another transport. A job has copies of everything it needs. If its link
+ * goes down meanwhile, the job destroys the queue pair.
  */
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include "thread.h"
 #include "verbs.h"
 
-enum { LOOK_MS = 20 }; /* how often a job that waits looks whether it is still wanted */
+enum { LOOK_MS = 20 }; /* how often a waiting job checks whether it was cancelled */
 
 struct verbs_connector {
     const struct verbs_table *table;
@@ -21,12 +21,12 @@ struct verbs_connector {
     bool started, stop;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct verbs_job *first, **end; /* of the list: where the next one is put */
+    struct verbs_job *first, **end; /* the list; end: where the next job is added */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* The next one: first those that nothing wants any more. Under connector->lock. */
+/* Takes the next job, cancelled ones first. Under connector->lock. */
 static struct verbs_job *job_take(struct verbs_connector *connector) {
     struct verbs_job **at = &connector->first;
     while (*at && (*at)->link)
@@ -42,7 +42,7 @@ static struct verbs_job *job_take(struct verbs_connector *connector) {
     return job;
 }
 
-/* The link has what was made. False: nothing wants it any more. Under connector->lock. */
+/* Passes the result to the link. False: the job was cancelled. Under connector->lock. */
 static bool job_hand_over(const struct verbs_job *job, int error) {
     struct verbs_link *link = job->link;
     if (!link)
@@ -55,7 +55,7 @@ static bool job_hand_over(const struct verbs_job *job, int error) {
     return true;
 }
 
-/* In the kernel, which may take a while: without the lock, for which the loop would wait. */
+/* Destroys the queue pair, without the lock: the kernel may take long, and the loop would wait. */
 static void job_undo(const struct verbs_job *job) {
     if (verbs_untouchable(job->port->domain))
         return;
@@ -106,7 +106,8 @@ static bool job_is_wanted(const struct verbs_job *job) {
     return wanted && !verbs_untouchable(job->port->domain);
 }
 
-/* No descriptor wakes it: the loop would write to that though its number may be another's. */
+/* Polls every LOOK_MS instead of being woken by a descriptor: the loop would write to it, although
+ * its number may belong to others by then (verbs_untouchable). */
 int verbs_job_wait(const struct verbs_job *job, int fd) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     while (job_is_wanted(job)) {

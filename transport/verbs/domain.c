@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Domains of the verbs row (one per node), and its table. Completions are polled by any thread in
- * progress, one at a time for each port. A thread that sleeps asks for an event with the next
- * completion (`arm`), and polls once more, since what had come before makes none.
+ * Domains of the verbs backend (one per node), and its function table. Any thread polls completions
+ * in progress, one at a time per port. A thread that sleeps requests an event for the next
+ * completion (`arm`) and then polls once more, because earlier completions cause no event.
  */
 #include "verbs.h"
 #include <errno.h>
@@ -19,8 +19,8 @@
 
 enum {
     BEAT_MS = 1000,
-    BEATS = 8,        /* to RINGCOMM_PEER_TIMEOUT, if that is less */
-    REST_POLLS = 4096 /* completions beyond that come of other links */
+    BEATS = 8,        /* per RINGCOMM_PEER_TIMEOUT, if that gives a shorter interval */
+    REST_POLLS = 4096 /* limit: further completions belong to other links */
 };
 
 bool verbs_forked(const struct verbs_domain *domain) {
@@ -33,7 +33,7 @@ bool verbs_untouchable(const struct verbs_domain *domain) {
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
-/* Under port->lock. True if something came for which a thread may sleep. */
+/* Under port->lock. True if an event happened that a thread may be sleeping for. */
 static bool port_complete(struct verbs_port *port, const struct ibv_wc *wc) {
     const struct verbs_domain *domain = port->domain;
     const uint32_t peer = (uint32_t)((wc->wr_id & ~(VERBS_ID_RECEIVE | VERBS_ID_PROBE)) >> 32);
@@ -41,7 +41,7 @@ static bool port_complete(struct verbs_port *port, const struct ibv_wc *wc) {
     return link && verbs_complete(link, wc);
 }
 
-/* must: not only if no other thread does, which may have looked before what came came. */
+/* must: waits for the lock if another thread polls, which may have polled too early. */
 static bool port_poll(struct verbs_port *port, bool must, bool *rang) {
     struct ibv_wc wc[VERBS_POLL];
     if (must)
@@ -57,9 +57,8 @@ static bool port_poll(struct verbs_port *port, bool must, bool *rang) {
     return n > 0;
 }
 
-/* Takes the events of completions that were asked for, so that the descriptor shows none, be it to
- * the loop: a caller polls then, and has what is unfinished asked for anew (verbs_go_on).
- */
+/* Consumes requested completion events, so that the descriptor is no longer readable, also for the
+ * loop. The caller then polls, and verbs_go_on requests events again for unfinished work. */
 static void events_take(struct verbs_domain *domain) {
     for (int i = 0; i < domain->nports; i++) {
         struct ibv_cq *cq;
@@ -89,14 +88,13 @@ bool verbs_progress(void *arg) {
     if (attended)
         events_take(domain);
     const bool moved = domain_poll(domain, attended);
-    if (attended) /* another thread may still sleep for what comes next, of which nothing tells now
-                   */
+    if (attended) /* another thread may still sleep, and no event is requested now */
         rcmi_node_ring(domain->node);
     verbs_go_on(domain);
     return moved;
 }
 
-void verbs_port_rest(struct verbs_port *port) {
+void verbs_port_drain(struct verbs_port *port) {
     bool rang = false;
     for (int i = 0; i < REST_POLLS && port_poll(port, true, &rang); i++)
         ;
@@ -112,16 +110,16 @@ void verbs_pause(struct verbs_domain *domain) {
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* Nothing would wake a thread that sleeps. */
+/* Without events, no sleeping thread would be woken. */
 static void port_deaf(struct verbs_port *port) {
     verbs_lock_take(&port->lock);
-    verbs_port_fail(port, "its completion queue makes no events");
+    verbs_port_fail(port, "its completion queue delivers no events");
     verbs_lock_drop(&port->lock);
 }
 
-/* What had come before makes no event: it is taken here, and a thread that is about to sleep looks
- * again. */
-static void events_ask(struct verbs_domain *domain) {
+/* Requests events. Completions before that cause no event: they are polled here, and a thread that
+ * is about to sleep checks again. */
+static void events_request(struct verbs_domain *domain) {
     for (int i = 0; i < domain->nports; i++)
         if (domain->table->req_notify_cq(domain->ports[i].cq, 0) != 0)
             port_deaf(&domain->ports[i]);
@@ -135,7 +133,7 @@ void verbs_arm(void *arg) {
         return;
     atomic_store(&domain->armed, true);
     (void)rcmi_loop_rearm(rcmi_node_loop(domain->node), &domain->watch, EPOLLIN | EPOLLONESHOT);
-    events_ask(domain);
+    events_request(domain);
 }
 
 void verbs_count(struct verbs_domain *domain, bool *flag, bool value) {
@@ -153,7 +151,7 @@ void verbs_go_on(struct verbs_domain *domain) {
 static bool domain_attend(void *arg, int *ret_fd) {
     struct verbs_domain *domain = arg;
     *ret_fd = domain->epoll;
-    events_ask(domain);
+    events_request(domain);
     atomic_store(&domain->attended, true);
     return true;
 }
@@ -174,8 +172,8 @@ static int64_t beat_ms(const struct verbs_domain *domain) {
     return share < BEAT_MS ? share : BEAT_MS;
 }
 
-/* A side that only receives is told nothing when the path is cut; so each sends something now and
- * then that must be acknowledged. */
+/* A side that only receives gets no error when the path is cut. Therefore each side regularly sends
+ * something that must be acknowledged. */
 static void port_beat(const struct verbs_port *port) {
     for (int i = 0; i < port->domain->nranks; i++) {
         struct verbs_link *link = port->links[i];
@@ -192,7 +190,7 @@ static void port_beat(const struct verbs_port *port) {
 static void domain_beat(void *arg) {
     struct verbs_domain *domain = arg;
     for (int i = 0; i < domain->nports; i++)
-        verbs_port_rest(&domain->ports[i]);
+        verbs_port_drain(&domain->ports[i]);
     for (int i = 0; i < domain->nports; i++)
         port_beat(&domain->ports[i]);
     (void)verbs_progress(domain);

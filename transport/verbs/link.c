@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A link: a queue pair. The initiator makes one for each of its ports and offers them; the other
- * side chooses a pair of ports, makes its own queue pair, and offers that one among its ports, from
- * which the initiator computes the same pair. Both connect them (connect.c),
- * the other side with a head start; then the initiator says hello, to which the other answers, and
- * a side that was greeted, and whose own hello has arrived, is ready.
+ * A link: a queue pair. The initiator makes one for each of its ports and offers them. The other
+ * side chooses a pair of ports, makes its own queue pair, and offers that one among its ports; the
+ * initiator computes the same pair from that offer. Both connect them (connect.c), the other side
+ * with a head start. Then the initiator sends a hello, and the other side answers it. A side is
+ * ready when it has received a hello and its own has arrived.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "auth.h"
-#include "fault.h"
+#include "device_faults.h"
 #include "log.h"
 #include "verbs.h"
 
-/* What a side offers; on the wire. */
+/* The offer of a side; on the wire. */
 struct verbs_offer {
     uint32_t magic;
     uint8_t nports;
-    uint8_t chosen; /* of the initiator's ports; by the other side */
+    uint8_t chosen; /* index of the initiator's chosen port; set by the other side */
     uint16_t spread;
-    uint64_t token; /* by which the other side proves that it has this offer (cm.c) */
+    uint64_t token; /* the receiver proves with it that it has this offer (rdma_cm.c) */
     struct verbs_offered ports[VERBS_PORTS_MAX];
 };
 _Static_assert(sizeof(struct verbs_offer) <= RCMI_BLOB_MAX, "an offer fits");
 
 /* ---- Queue pairs ----------------------------------------------------------------------------- */
 
-/* With the largest of these inline sizes that the device has. */
+/* Uses the largest of these inline sizes that the device supports. */
 static struct ibv_qp *qp_create(const struct verbs_port *port, int peer, uint32_t *ret_inline) {
     static const uint32_t sizes[] = {sizeof(struct verbs_notice), VERBS_INLINE, 0};
     struct ibv_qp *qp = NULL;
@@ -104,7 +104,7 @@ rcm_status verbs_link_init(void *arg, void *domain, int peer) {
     return rcmi_random(&link->token, sizeof link->token);
 }
 
-/* A queue pair for each port, by the side that dialled. */
+/* The dialling side makes a queue pair for each port. */
 static rcm_status offer_all(struct verbs_link *link) {
     rcm_status status = RCM_OK;
     link->initiator = true;
@@ -113,7 +113,7 @@ static rcm_status offer_all(struct verbs_link *link) {
     return status;
 }
 
-/* All ports, with the queue pairs that there are. */
+/* This side's offer: all ports, with their queue pairs. */
 static struct verbs_side side_of(const struct verbs_link *link,
                                  struct verbs_offered ports[VERBS_PORTS_MAX]) {
     const struct verbs_domain *domain = link->domain;
@@ -152,7 +152,7 @@ static rcm_status offer_take(const struct verbs_link *link, const struct rcmi_bl
     return RCM_OK;
 }
 
-/* Both sides compute the same; the one that did not dial makes its queue pair then. */
+/* Both sides compute the same choice; the side that did not dial then makes its queue pair. */
 static rcm_status choose(struct verbs_link *link, const struct verbs_offer *offer, int *ret_mine,
                          int *ret_theirs) {
     const struct verbs_domain *domain = link->domain;
@@ -176,7 +176,7 @@ static rcm_status choose(struct verbs_link *link, const struct verbs_offer *offe
                      link->peer, other, rcmi_node_rank(domain->node), own);
 }
 
-/* The port is ours, and nothing of the others is needed. */
+/* Port i is chosen: frees the queue pairs of the others and allocates what the link needs. */
 static rcm_status port_settle(struct verbs_link *link, int i) {
     struct verbs_domain *domain = link->domain;
     struct verbs_port *port = &domain->ports[i];
@@ -185,7 +185,7 @@ static rcm_status port_settle(struct verbs_link *link, int i) {
             qp_give_up(link, k);
     rcm_status status = verbs_region_make(
         port, (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP, 0, &link->notices);
-    if (status == RCM_OK && !port->method->acknowledges) /* the place of a read is written to */
+    if (status == RCM_OK && !port->method->acknowledges) /* a read writes to its destination */
         status = verbs_region_make(port, 2 * (size_t)VERBS_PROBED,
                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE, &link->probed);
     if (status != RCM_OK)
@@ -203,7 +203,7 @@ static rcm_status port_settle(struct verbs_link *link, int i) {
     return RCM_OK;
 }
 
-/* By the side that did not dial, before it chooses: what it offers then is the same. */
+/* Taken by the side that did not dial before it chooses; its offer leaves the same ports out. */
 static unsigned ports_deaf(const struct verbs_domain *domain) {
     unsigned deaf = 0;
     for (int i = 0; i < domain->nports; i++)
@@ -273,7 +273,7 @@ void verbs_link_connected(struct verbs_link *link, int error) {
         (void)rcmi_fail_peer(
             RCM_ERR_SYSTEM, link->peer, "the queue pair of %s with rank %d cannot be connected: %s",
             link->port->name, link->peer,
-            error == EPROTO ? "what answers does not have this rank's offer" : strerror(error));
+            error == EPROTO ? "the answer does not contain this rank's token" : strerror(error));
         verbs_link_break(link);
         return;
     }
@@ -295,11 +295,11 @@ rcm_status verbs_link_ready(void *arg) {
     return status;
 }
 
-/* What is posted is lost with the queue pair until it has reached the other side, which a
- * completion tells, of a probe if of nothing else. */
+/* Posted messages are lost with the queue pair unless they have reached the other side. A
+ * completion proves that, if necessary the one of a probe. */
 bool verbs_link_flushed(void *arg) {
     struct verbs_link *link = arg;
-    verbs_port_rest(link->port);
+    verbs_port_drain(link->port);
     verbs_lock_take(&link->lock);
     verbs_post_waiting(link);
     const bool flushed =
@@ -322,8 +322,8 @@ bool verbs_link_still(const struct verbs_link *link) {
     return !link->qp || (link->state == VERBS_BROKEN && !link->unstopped);
 }
 
-/* From now on the peer writes nothing here, and nothing is sent. Not while it is connected, by
- * another thread. */
+/* Stops the queue pair: from now on the peer writes nothing here, and nothing is sent. Not while
+ * another thread connects it. */
 static void link_stop(struct verbs_link *link) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     if (!link->qp || link->state != VERBS_READY || verbs_untouchable(link->domain))
@@ -332,8 +332,8 @@ static void link_stop(struct verbs_link *link) {
     link->unstopped = error != 0;
     if (error)
         rcmi_log(RCMI_LOG_WARN,
-                 "the queue pair of %s with rank %d cannot be stopped (%s): what it may still "
-                 "write is in use until it is destroyed",
+                 "the queue pair of %s with rank %d cannot be stopped (%s): memory that it may "
+                 "write to stays in use until it is destroyed",
                  link->port->name, link->peer, strerror(error));
 }
 
@@ -347,7 +347,7 @@ void verbs_link_break(struct verbs_link *link) {
         rcmi_node_link_failed(link->domain->node, link->peer);
 }
 
-/* No thread polls for it any more. */
+/* After this no thread polls for the link. */
 static void link_unlist(struct verbs_link *link) {
     struct verbs_domain *domain = link->domain;
     verbs_lock_take(&link->port->lock);
@@ -358,7 +358,8 @@ static void link_unlist(struct verbs_link *link) {
     verbs_lock_drop(&link->port->lock);
 }
 
-/* Once it is gone, memory that it used counts as free: it is stopped before, or else destroyed. */
+/* Removes the queue pair from the link. Afterwards memory that it used counts as free, so it is
+ * first stopped or, if that fails, destroyed. */
 static struct ibv_qp *queue_pair_take(struct verbs_link *link) {
     struct verbs_domain *domain = link->domain;
     verbs_lock_take(&link->lock);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of users that is registered: with each port, when the row hears of it, so that no
- * operation has to. Messages are sent from it where they lie (channel.c), and written straight to
- * it (put.c).
+ * Registered memory of users. It is registered with each port when the backend gets the
+ * registration, so that no operation has to. Messages are sent from it in place (channel.c), and
+ * peers write directly to it (posted_receives.c).
  *
- * Once unregistered the device touches it no more, whatever happens. But what would still be sent
- * from it then, or be written to it by a peer, would break the queue pair; so that is waited for,
- * or goes by its slot. A link that still uses it when RINGCOMM_PEER_TIMEOUT has passed ends.
+ * Once unregistered, the device does not touch the memory in any case. But a pending send from it,
+ * or a peer's write to it, would then break the queue pair. Therefore unregistering waits for those
+ * that were posted; messages that were not are copied to their slots. A link that still uses the
+ * memory when RINGCOMM_PEER_TIMEOUT has passed ends.
  */
 #include <stdlib.h>
 #include "verbs.h"
@@ -61,7 +62,7 @@ static bool memory_has(const struct verbs_memory *memory, const uint8_t *bytes) 
            (uintptr_t)bytes - (uintptr_t)memory->bytes < memory->len;
 }
 
-/* Does the device still send from it? What it was not told of goes by its slot. */
+/* Does the device still send from the memory? Messages not posted yet are copied to their slots. */
 static bool writer_uses(struct verbs_end *end, const struct verbs_memory *memory) {
     const uint64_t committed = atomic_load_explicit(&end->committed, memory_order_relaxed);
     bool uses = false;
@@ -78,7 +79,7 @@ static bool writer_uses(struct verbs_end *end, const struct verbs_memory *memory
     return uses;
 }
 
-/* May the peer still write there? It was posted, and the peer has not heard that it is no more. */
+/* May the peer still write to it? It was posted, and the peer has not confirmed the withdrawal. */
 static bool reader_uses(const struct verbs_end *end, const struct verbs_memory *memory) {
     if (end->ended || end->withdraw == VERBS_WITHDRAW_NONE || verbs_link_still(end->link))
         return false;
@@ -96,13 +97,13 @@ static bool end_uses(struct verbs_end *end, const struct verbs_memory *memory) {
 
 static void link_end(struct verbs_link *link) {
     (void)rcmi_fail_peer(RCM_ERR_PEER, link->peer,
-                         "RDMA with rank %d still used memory that was to be unregistered after "
-                         "%lld ms (RINGCOMM_PEER_TIMEOUT)",
+                         "RDMA with rank %d still used memory %lld ms after its deregistration "
+                         "began (RINGCOMM_PEER_TIMEOUT)",
                          link->peer, (long long)link->domain->peer_timeout_ms);
     verbs_link_break(link);
 }
 
-/* ends: a link that does so ends. */
+/* ends: breaks the link if it uses the memory. */
 static bool link_uses(struct verbs_link *link, const struct verbs_memory *memory, bool ends) {
     bool uses = false;
     verbs_lock_take(&link->lock);
@@ -121,7 +122,7 @@ static bool domain_uses(struct verbs_domain *domain, const struct verbs_memory *
     bool uses = false;
     for (int p = 0; p < domain->nports; p++) {
         struct verbs_port *port = &domain->ports[p];
-        verbs_lock_take(&port->lock); /* its links stay */
+        verbs_lock_take(&port->lock); /* keeps its links */
         for (int i = 0; i < domain->nranks; i++) {
             struct verbs_link *link = port->links[i];
             if (link)
@@ -132,7 +133,7 @@ static bool domain_uses(struct verbs_domain *domain, const struct verbs_memory *
     return uses;
 }
 
-/* ends: what uses it ends, and is gone soon. */
+/* ends: breaks links that use the memory, which then stop soon. */
 static bool unused_in_time(struct verbs_domain *domain, const struct verbs_memory *memory,
                            bool ends) {
     const rcmi_deadline until = rcmi_deadline_in(domain->peer_timeout_ms);
@@ -147,7 +148,7 @@ static bool unused_in_time(struct verbs_domain *domain, const struct verbs_memor
 bool verbs_memory_unregister(void *arg, void *own, rcmi_deadline deadline) {
     struct verbs_domain *domain = arg;
     struct verbs_memory *memory = own;
-    (void)deadline; /* RINGCOMM_PEER_TIMEOUT is that of links, which end then */
+    (void)deadline; /* links are limited by RINGCOMM_PEER_TIMEOUT and break then */
     if (!memory)
         return true;
     if (verbs_untouchable(domain)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ports of this host: those that RINGCOMM_VERBS_DEVICES names, or all active ones of devices
- * that are hardware; and what is opened for each: a protection domain, a completion queue for all
- * links by it, and a completion channel. By which address it is reached is the matter of how its
- * queue pairs are connected (exchange.c, cm.c).
+ * The ports of this host that are used: those named by RINGCOMM_VERBS_DEVICES, or all active ports
+ * of hardware devices. For each port, a protection domain, one completion queue for all its links,
+ * and a completion channel are opened. The port's address depends on the method by which its queue
+ * pairs are connected (connect_exchange.c, rdma_cm.c).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,19 +18,19 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "fault.h"
+#include "device_faults.h"
 #include "log.h"
 #include "settings.h"
 #include "verbs.h"
 #include "fd.h"
 
-enum { PKEYS_LOOKED_AT = 128 };
-#define FIRST_USERS 0xeffffffdu /* inode of the first user namespace, the same in all kernels */
+enum { PKEYS_MAX = 128 };
+#define FIRST_USERS 0xeffffffdu /* inode of the initial user namespace, the same in all kernels */
 
-/* ---- Which may be used ----------------------------------------------------------------------- */
+/* ---- Which ports may be used ----------------------------------------------------------------- */
 
-/* Is the port, or any one of the device if it is 0, an item of the comma list, as "mlx5_0:1" or
- * "mlx5_0"? */
+/* Does the comma-separated list name the port, as "mlx5_0:1" or "mlx5_0"? port 0: any port of the
+ * device. */
 static bool list_names(const char *list, const char *device, int port) {
     const size_t n = strlen(device);
     for (const char *at = list; *at;) {
@@ -45,11 +45,11 @@ static bool list_names(const char *list, const char *device, int port) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The index of RINGCOMM_VERBS_PKEY; 0: the first. */
+/* Finds the index of RINGCOMM_VERBS_PKEY; default: the first. */
 static rcm_status port_partition(struct verbs_port *port, int n) {
     int64_t wanted = 0;
     rcm_status status = rcmi_setting_int("RINGCOMM_VERBS_PKEY", 0, 0xffff, &wanted);
-    for (int i = 0; status == RCM_OK && wanted && i < n && i < PKEYS_LOOKED_AT; i++) {
+    for (int i = 0; status == RCM_OK && wanted && i < n && i < PKEYS_MAX; i++) {
         __be16 pkey = 0;
         if (port->domain->table->query_pkey(port->context, port->number, i, &pkey) == 0 &&
             (ntohs(pkey) & 0x7fff) == (wanted & 0x7fff)) {
@@ -63,7 +63,7 @@ static rcm_status port_partition(struct verbs_port *port, int n) {
     return status;
 }
 
-/* Of all its lanes, from codes of the specification. */
+/* Speed of all lanes together, from the specification's codes. */
 static uint16_t port_speed(const struct ibv_port_attr *attr) {
     static const struct {
         uint8_t code;
@@ -171,16 +171,16 @@ static rcm_status port_open(struct verbs_port *port, struct ibv_device *device, 
     return status == RCM_OK ? port_watch(port) : status;
 }
 
-/* ---- All of them ----------------------------------------------------------------------------- */
+/* ---- All ports ------------------------------------------------------------------------------- */
 
-/* A device, and where libibverbs lists it. */
+/* A device, with its position in libibverbs' list. */
 struct listed {
     struct ibv_device *device;
     int position;
     uint8_t distance;
 };
 
-/* How many it has; 0 with the thread's error if that is not to be had. */
+/* The number of ports; 0 with the thread's error if it cannot be read. */
 static int device_ports(const struct verbs_table *table, struct ibv_device *device) {
     struct ibv_device_attr attr = {.phys_port_cnt = 0};
     struct ibv_context *context = table->open_device(device);
@@ -195,7 +195,7 @@ static int device_ports(const struct verbs_table *table, struct ibv_device *devi
     return error ? 0 : attr.phys_port_cnt;
 }
 
-/* "fake8:1, fake9:1" */
+/* Appends to left_out: "fake8:1, fake9:1" */
 static void port_leave_out(struct verbs_domain *domain, const struct ibv_device *device,
                            int number) {
     const size_t used = strlen(domain->left_out);
@@ -203,7 +203,7 @@ static void port_leave_out(struct verbs_domain *domain, const struct ibv_device 
              device->name, number);
 }
 
-/* Opens the ports of the device that may be used; what is not is said in the thread's error. */
+/* Opens the usable ports of the device. The reason for an unusable one is the thread's error. */
 static void device_open(struct verbs_domain *domain, const struct listed *listed,
                         const char *list) {
     struct ibv_device *device = listed->device;
@@ -230,7 +230,7 @@ static void device_open(struct verbs_domain *domain, const struct listed *listed
     }
 }
 
-/* As long as no device says more. */
+/* The error if no device sets a more specific one. */
 static void explain_nothing(struct ibv_device **devices, const char *list) {
     char text[256];
     verbs_explain_none(VERBS_SYS, VERBS_DEV, text, sizeof text);
@@ -249,7 +249,7 @@ static int listed_before(const void *x, const void *y) {
     return a->position != b->position ? a->position - b->position : a->number - b->number;
 }
 
-/* The nearest ports, in the order in which they are listed: that of rails. */
+/* Opens the nearest ports, then sorts them in list order, which is that of rails. */
 static void ports_take(struct verbs_domain *domain, struct listed *devices, int n,
                        const char *list) {
     qsort(devices, (size_t)n, sizeof *devices, nearer);
@@ -258,8 +258,8 @@ static void ports_take(struct verbs_domain *domain, struct listed *devices, int 
     qsort(domain->ports, (size_t)domain->nports, sizeof domain->ports[0], listed_before);
     if (domain->left_out[0] && domain->node)
         rcmi_log(RCMI_LOG_INFO,
-                 "a rank uses no more than %d RDMA ports, those nearest to its data; left out: %s "
-                 "(RINGCOMM_VERBS_DEVICES names those to use)",
+                 "a rank uses at most %d RDMA ports, those nearest to its data; left out: %s "
+                 "(RINGCOMM_VERBS_DEVICES selects ports)",
                  VERBS_PORTS_MAX, domain->left_out);
 }
 
@@ -287,14 +287,14 @@ void verbs_ports_close(struct verbs_domain *domain) {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Registering locks memory. That of a link with a channel of each kind each way. */
+/* Registering locks memory. Bytes of a link with one channel of each kind in each direction. */
 size_t verbs_locked_bytes(const struct rcmi_need *need) {
     return (size_t)(VERBS_RECEIVES + VERBS_SENDS) * VERBS_NOTICE_STEP +
            2 * need->slots * need->slot_bytes * (1 + VERBS_BULK_SCALE);
 }
 
-/* The kernel asks for the capability in the first user namespace, so a superuser of a container may
- * be limited like others. */
+/* The kernel checks the capability in the initial user namespace, so root in a container may be
+ * limited like other users. */
 bool verbs_locks_all(void) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
@@ -347,7 +347,7 @@ bool verbs_ports_probe(const struct rcmi_need *need, char *reason, size_t cap) {
     return works;
 }
 
-/* How much may be, for people. */
+/* The limit, for error texts. */
 static void explain_locked(char *text, size_t cap) {
     struct rlimit limit;
     text[0] = '\0';

@@ -32,14 +32,14 @@ static int device_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 /* ---- /sys ------------------------------------------------------------------------------------ */
 
-/* Software devices (rxe, siw) have no device of a bus. */
+/* Software devices (rxe, siw) are not on a bus. */
 static bool sys_is_hardware(const struct ibv_device *device) {
     char path[IBV_SYSFS_PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/device", device->ibdev_path);
     return access(path, F_OK) == 0;
 }
 
-/* A line of a file below the port's gid_attrs; "" if there is none. */
+/* Reads a line of a file below the port's gid_attrs; "" if there is none. */
 static void gid_attr(const struct ibv_device *device, uint8_t port, const char *what, int index,
                      char *line, int cap) {
     char path[IBV_SYSFS_PATH_MAX + 64];
@@ -59,7 +59,7 @@ static bool gid_is_ipv4(const union ibv_gid *gid) {
     return memcmp(gid->raw, mapped, sizeof mapped) == 0;
 }
 
-/* Bits of the network of that address of the interface; 32 if it is not found. */
+/* Prefix length of the interface's address; 32 if it is not found. */
 static int ipv4_prefix(const char *interface, const uint8_t address[4]) {
     struct ifaddrs *all = NULL;
     int bits = 32;
@@ -103,7 +103,7 @@ static struct verbs_table library = {
     .describe_gid = sys_describe_gid,
     .place_of = sys_place_of,
 };
-static char library_lacks[160]; /* why it cannot be used; "": it can */
+static char library_lacks[160]; /* why the library cannot be used; "": it can */
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static const struct verbs_table *replaced;
 
@@ -158,7 +158,7 @@ static void library_load(void) {
     }
     if (library.fork_init() != 0)
         snprintf(library_lacks, sizeof library_lacks,
-                 LIBRARY " was in use before the library could make it safe to fork");
+                 LIBRARY " was in use before this library could call ibv_fork_init");
 }
 
 const struct verbs_table *verbs_table(char *reason, size_t cap) {

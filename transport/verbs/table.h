@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of libibverbs that the row uses, as a table: filled from the library at run time,
- * so that one binary works with and without it, or by a test (fakes/verbs/provider.c). They are the
- * functions of <infiniband/verbs.h> with their names, which has their contracts; those at the end
- * are not of that library.
+ * The functions of libibverbs that the backend uses, as a function table. It is filled from the
+ * library at run time, so that one binary works with and without it, or by a test
+ * (fakes/verbs/provider.c). Names and contracts are those of <infiniband/verbs.h>; the functions at
+ * the end are not from that library.
  */
 #ifndef RCMI_VERBS_TABLE_H
 #define RCMI_VERBS_TABLE_H
@@ -12,13 +12,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "cm.h"
-#include "place.h"
+#include "rdma_cm.h"
+#include "locality.h"
 
-/* What <infiniband/verbs.h> does not tell of an entry of a port's table of GIDs. */
+/* Properties of a GID that <infiniband/verbs.h> does not provide. */
 struct verbs_gid {
     bool roce_v2;
-    int ipv4_prefix; /* of the interface that has the address; 0: it is not IPv4 */
+    int ipv4_prefix; /* prefix length of the interface's IPv4 address; 0: not IPv4 */
 };
 
 struct verbs_table {
@@ -48,14 +48,14 @@ struct verbs_table {
     void (*ack_async_event)(struct ibv_async_event *event);
     int (*fork_init)(void);
 
-    /* Inline in <infiniband/verbs.h>: the device's driver is called. The first three return an
-     * error number, or 0. */
+    /* Inline functions in <infiniband/verbs.h>, which call the device's driver. The first three
+     * return an error number, or 0. */
     int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
     int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
     int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
     int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 
-    /* Those of rdma_cm; NULL: there is no librdmacm here. */
+    /* The functions of rdma_cm; returns NULL if librdmacm is missing. */
     const struct verbs_cm_table *(*cm)(void);
 
     /* From /sys. */
@@ -65,9 +65,9 @@ struct verbs_table {
     void (*place_of)(const struct ibv_device *device, struct verbs_place *ret_place);
 };
 
-/* The library's, loaded once for the process. NULL: reason says why there is none. */
+/* The table of the library, which is loaded once per process. NULL: reason contains the cause. */
 const struct verbs_table *verbs_table(char *reason, size_t cap);
-/* A test's instead, for all nodes that are made from now on; NULL: the library's again. */
+/* Sets a test's table for all nodes that are made from now on; NULL: the library's again. */
 void verbs_table_set(const struct verbs_table *table);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- DLPack: its public ABI, as far as it is read here (dlpack.h, version 1) ---------------- */
+/* ---- DLPack: the used part of its public ABI (dlpack.h, version 1) --------------------------- */
 
 struct dl_tensor {
     void *data;
@@ -112,7 +112,7 @@ static bool dl_read(PyObject *capsule, const char *name, struct core_view *view)
     return true;
 }
 
-/* A capsule that nobody consumes frees its tensor itself, so holding it is enough. */
+/* An unconsumed capsule frees its tensor itself, so holding it is enough. */
 static bool view_of_dlpack(PyObject *object, const char *name, struct core_view *view) {
     PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
     if (!capsule)
@@ -123,7 +123,7 @@ static bool view_of_dlpack(PyObject *object, const char *name, struct core_view 
     return false;
 }
 
-/* ---- The buffer protocol -------------------------------------------------------------------- */
+/* ---- The buffer protocol --------------------------------------------------------------------- */
 
 static rcm_dtype format_dtype(const char *format, size_t bytes) {
     if (!format)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comm: a communicator. How it is made, its groups, its end, and what it knows of itself. */
+/* Comm: a communicator. Its creation, groups, end, and queries. */
 #include "core.h"
 
 #include <string.h>
 
 struct comm_object {
-    PyObject_HEAD rcm_comm *comm; /* NULL once it was destroyed */
+    PyObject_HEAD rcm_comm *comm; /* NULL after it was destroyed */
 };
 static PyTypeObject *comm_type;
 
@@ -27,9 +27,9 @@ rcm_comm *core_comm_of(PyObject *object) {
     return comm;
 }
 
-/* ---- Waiting with an eye on signals ---------------------------------------------------------- */
+/* ---- Interruptible waits --------------------------------------------------------------------- */
 
-/* One of the two is given. */
+/* One of the two is set. */
 struct request {
     rcm_init_request *init;
     rcm_comm_request *creation; /* or the end of a communicator */
@@ -40,8 +40,8 @@ static rcm_status request_wait(const struct request *request, rcm_comm **ret_com
                          : rcm_comm_request_wait(request->creation, CORE_SLICE_MS, ret_comm);
 }
 
-/* Waits, and gives the request back. False with an exception set: it failed, or a signal handler
- * raised and it was canceled. */
+/* Waits for the request and frees it. False with an exception set: it failed, or a signal handler
+ * raised and the request was canceled. */
 static bool request_finish(struct request request, rcm_comm **ret_comm) {
     rcm_status status = RCM_PENDING;
     struct core_failure failure;
@@ -91,8 +91,8 @@ static PyObject *comm_init(CORE_UNUSED PyObject *type, PyObject *args, PyObject 
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-/* Defines how a method makes a communicator, by a begin function. `made` is NULL after a failure,
- * with an exception set. */
+/* The body of a method that makes a communicator, by a begin function. `made` is NULL after a
+ * failure, with an exception set. */
 #define MAKE(begin)                                                                                \
     struct rcm_call call = RCM_CALL_INIT;                                                          \
     struct request request = {.init = NULL};                                                       \
@@ -110,7 +110,7 @@ static PyObject *new_or_null(rcm_comm *made) {
     return made ? comm_new(made) : NULL;
 }
 
-/* A list of ranks. PyMem_Calloc'd; NULL with an exception set. */
+/* Converts a list of ranks. From PyMem_Calloc; NULL with an exception set. */
 static int *ranks_of(PyObject *list, int *ret_n) {
     const Py_ssize_t n = PySequence_Size(list);
     int *ranks = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *ranks);
@@ -143,7 +143,7 @@ static PyObject *comm_subset(PyObject *self, PyObject *args) {
     return new_or_null(made);
 }
 
-/* shrink(timeout_ms=0, excluded=[]): world ranks that are left out although they live */
+/* shrink(timeout_ms=0, excluded=[]): excluded: world ranks to exclude although they live */
 static PyObject *comm_shrink(PyObject *self, PyObject *args) {
     PyObject *list = NULL;
     long long timeout_ms = 0;
@@ -392,7 +392,8 @@ static int set_timeout(PyObject *self, PyObject *value, CORE_UNUSED void *closur
     return status == RCM_OK ? 0 : -1;
 }
 
-/* A communicator that nobody destroyed is left: the others learn that this rank has ended. */
+/* An object dropped without destroy leaves its communicator, so the others learn that this rank has
+ * ended. */
 static void comm_dealloc(PyObject *self) {
     struct comm_object *object = (struct comm_object *)self;
     PyTypeObject *type = Py_TYPE(self);
@@ -439,7 +440,7 @@ static PyGetSetDef comm_attributes[] = {
     {"local_size", get_local_size, NULL, "number of ranks on this host", NULL},
     {"sequence", get_sequence, NULL, "number of the last collective", NULL},
     {"closed", get_closed, NULL, "whether it was destroyed", NULL},
-    {"name", get_name, set_name, "what texts of errors call it", NULL},
+    {"name", get_name, set_name, "name in error texts", NULL},
     {"timeout_ms", get_timeout, set_timeout, "deadline of operations; < 0: none", NULL},
     {0}};
 

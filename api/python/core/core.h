@@ -4,15 +4,15 @@
  *
  *   module.c      the module: constants, types, operators, settings
  *   argument.c    arguments of a call: buffers (addresses, buffer protocol, DLPack), lists, counts
- *   operation.c   one row per operation of ringcomm.h, and the one function that runs them all
- *   work.c        the type Work: wait, test, completion, works that a program drops unfinished
+ *   operation.c   a table of the operations of ringcomm.h, and the function that runs them
+ *   work.c        the type Work: wait, test, completion, unfinished works that a program drops
  *   resolve.c     completed works for the threads that resolve futures
- *   comm.c        the type Comm: life of a communicator, groups, queries
+ *   comm.c        the type Comm: creation and end of a communicator, groups, queries
  *   errors.c      exceptions
  *   log.c         lines of the log for `logging`
  *
- * Only the limited API of Python 3.11 and ringcomm.h are used, so one binary serves every later
- * Python. Every call that can wait releases the GIL and returns to Python at least every
+ * It uses only the limited API of Python 3.11 and ringcomm.h, so one binary serves every later
+ * Python. Every call that can wait releases the GIL, and returns to Python at least every
  * CORE_SLICE_MS for signals. No thread of the library takes the GIL.
  */
 #ifndef RINGCOMM_PYTHON_CORE_H
@@ -28,16 +28,16 @@
 /* Ctrl-C takes effect within this time. */
 enum { CORE_SLICE_MS = 50 };
 
-/* How an operation returns. */
+/* What an operation returns. */
 enum core_mode {
     CORE_BLOCKING = 0, /* None, when it is complete */
     CORE_ASYNC = 1,    /* a Work */
     CORE_EAGER = 2     /* None if it is complete at once, else a Work */
 };
 
-/* ---- Errors (errors.c) --------------------------------------------------------------------- */
+/* ---- Errors (errors.c) ----------------------------------------------------------------------- */
 
-/* A failed call: what ringcomm.h knows of it. Filled without the GIL, right after the call. */
+/* The facts of a failed call from ringcomm.h. Filled without the GIL, right after the call. */
 struct core_failure {
     rcm_status status;
     int origin;
@@ -45,21 +45,21 @@ struct core_failure {
     char operation[32];
     char text[1024];
 };
-/* comm, work: may be NULL. work wins. */
+/* comm, work: may be NULL; work takes precedence. */
 void core_failure_note(struct core_failure *failure, rcm_status status, const rcm_comm *comm,
                        const rcm_work *work);
 /* Sets the Python exception; returns NULL. */
 PyObject *core_failure_raise(const struct core_failure *failure);
-/* The exception object itself, a new reference. */
+/* Returns the exception object, a new reference. */
 PyObject *core_failure_object(const struct core_failure *failure);
-/* Of a call that has just failed in this thread. Returns NULL. */
+/* Raises for a call that has just failed in this thread. Returns NULL. */
 PyObject *core_raise(rcm_status status, const rcm_comm *comm);
 /* _core.set_error_type(callable) */
 PyObject *core_set_error_type(PyObject *module, PyObject *type);
 
-/* ---- Arguments (argument.c) ---------------------------------------------------------------- */
+/* ---- Arguments (argument.c) ------------------------------------------------------------------ */
 
-/* A buffer argument: memory, and what keeps it there. */
+/* A buffer argument: memory, and the object that keeps it alive. */
 struct core_view {
     void *data;
     size_t bytes;
@@ -68,8 +68,8 @@ struct core_view {
     Py_buffer buffer; /* a buffer-protocol export */
     PyObject *owner;  /* a DLPack capsule, or NULL */
 };
-/* From an address (int), None, a buffer or a DLPack array. name: of the argument, for errors.
- * Returns false with an exception set. */
+/* Makes a view of an address (int), None, a buffer or a DLPack array. name: of the argument, for
+ * errors. False: an exception is set. */
 bool core_view_get(PyObject *object, bool writable, const char *name, struct core_view *ret_view);
 void core_view_release(struct core_view *view);
 /* _core.view(object, writable) -> (address, bytes, dtype number): for tests and the package. */
@@ -81,57 +81,57 @@ bool core_int64(PyObject *object, const char *name, int64_t *ret_value);
 /* A list or tuple of counts, or None (NULL). PyMem_Malloc'd. n is its length. */
 bool core_sizes(PyObject *object, const char *name, size_t **ret_values, size_t *ret_n);
 
-/* ---- Works (work.c) ------------------------------------------------------------------------ */
+/* ---- Works (work.c) -------------------------------------------------------------------------- */
 
-/* What must stay until an operation is complete. */
+/* Objects and memory that must live until an operation is complete. */
 struct core_held {
     struct core_held *next;
-    PyObject *keep;             /* any object of the caller's, or NULL */
-    struct rcm_message message; /* of a receive */
-    struct rcm_bytes *bytes;    /* of the forms with _bytes */
+    PyObject *keep;             /* any object of the caller, or NULL */
+    struct rcm_message message; /* for a receive */
+    struct rcm_bytes *bytes;    /* for the functions with _bytes */
     size_t nviews;
     struct core_view views[]; /* nviews */
 };
 struct core_held *core_held_new(PyObject *keep, size_t nviews); /* views: filled by the caller */
 void core_held_free(struct core_held *held);
-/* Drops what works that were dropped unfinished have held, as far as these are complete. */
+/* Releases the memory of dropped works that are complete by now. */
 void core_held_sweep(void);
 
 bool core_work_type_add(PyObject *module);
-/* The work becomes the object's, and so does held. On failure both are detached. */
+/* Makes an object that owns work and held. On failure both are detached. */
 PyObject *core_work_new(rcm_work *work, struct core_held *held);
 /* Detaches a work: held is freed by a later sweep once the operation is complete. */
 void core_work_orphan(rcm_work *work, struct core_held *held);
-/* Waits in slices, without the GIL; timeout_ms < 0: no limit of its own. RCM_PENDING: the time is
- * up. -1 is returned with an exception set when a signal handler raised. */
+/* Waits in slices, without the GIL; timeout_ms < 0: no limit of its own. RCM_PENDING: the time has
+ * passed. Returns -1 with an exception set if a signal handler raised. */
 int core_work_wait(rcm_work *work, int64_t timeout_ms, rcm_status *ret_status,
                    struct core_failure *failure);
-/* NULL with an exception set if object is no Work. */
+/* NULL with an exception set: object is not a Work. */
 rcm_work *core_work_of(PyObject *object);
 
-/* ---- Completions (resolve.c) --------------------------------------------------------------- */
+/* ---- Completions (resolve.c) ----------------------------------------------------------------- */
 
-/* `item` comes out of core_next_completion once work is complete. */
+/* core_next_completion returns `item` once work is complete. */
 bool core_completion_register(rcm_work *work, PyObject *item);
 /* _core.next_completion(timeout_ms) -> item or None; waits without the GIL. */
 PyObject *core_next_completion(PyObject *module, PyObject *timeout_ms);
 
-/* ---- The log (log.c) ------------------------------------------------------------------------ */
+/* ---- The log (log.c) ------------------------------------------------------------------------- */
 
-/* _core.log_collect(on): lines are kept for log_next, or go to stderr again. */
+/* _core.log_collect(on): keeps lines for log_next, or sends them to stderr again. */
 PyObject *core_log_collect(PyObject *module, PyObject *on);
 /* _core.log_next(timeout_ms) -> (level, rank or -1, text), or None; waits without the GIL. */
 PyObject *core_log_next(PyObject *module, PyObject *timeout_ms);
 /* _core.log_level(number): enum rcm_log_level. */
 PyObject *core_log_level(PyObject *module, PyObject *level);
 
-/* ---- Communicators (comm.c) ---------------------------------------------------------------- */
+/* ---- Communicators (comm.c) ------------------------------------------------------------------ */
 
 bool core_comm_type_add(PyObject *module);
-/* NULL with an exception set if object is no open Comm. */
+/* NULL with an exception set: object is not an open Comm. */
 rcm_comm *core_comm_of(PyObject *object);
 
-/* ---- Operations (operation.c) -------------------------------------------------------------- */
+/* ---- Operations (operation.c) ---------------------------------------------------------------- */
 
 /* Adds a function per operation. */
 bool core_operations_add(PyObject *module);

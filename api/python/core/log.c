@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines of the library's log for Python. The library's thread appends to a bounded list and never
- * waits for the GIL; a thread of the package passes the lines to `logging`. */
+/* Lines of the library's log for Python. The logging thread appends to a bounded list and never
+ * waits for the GIL. A thread of the package passes the lines to `logging`. */
 #include "core.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ static struct {
     int count;
 } lines = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER};
 
-/* A line that finds no memory or a full list is lost: a log must not stop the work. */
+/* Without memory, or with a full list, the line is lost: a log must not block the library. */
 static void append(CORE_UNUSED void *arg, enum rcm_log_level level, int rank, const char *text) {
     struct line *line = malloc(sizeof *line + strlen(text) + 1);
     if (!line)
@@ -55,7 +55,7 @@ static void after_fork(void) {
     CORE_UNUSED rcm_status status = rcm_log_set(NULL, NULL);
 }
 
-/* After the first rcm_log_set, so that the library's own handler of forks runs before this one. */
+/* After the first rcm_log_set, so that the library's own fork handler runs before this one. */
 static void watch_forks(void) {
     pthread_atfork(NULL, NULL, after_fork);
 }
@@ -86,7 +86,7 @@ static struct line *pop(int64_t timeout_ms) {
         until.tv_nsec -= 1000000000;
     }
     pthread_mutex_lock(&lines.lock);
-    if (!lines.first && timeout_ms > 0) /* a wake without a line is the caller's to repeat */
+    if (!lines.first && timeout_ms > 0) /* after a wake-up without a line the caller repeats */
         pthread_cond_timedwait(&lines.filled, &lines.lock, &until);
     struct line *line = lines.first;
     if (line) {

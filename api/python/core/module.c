@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The module ringcomm._core: its constants and the functions that belong to no communicator. */
+/* The module ringcomm._core: its constants, and functions without a communicator. */
 #include "core.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static PyObject *op_free(CORE_UNUSED PyObject *module, PyObject *number) {
     Py_RETURN_NONE;
 }
 
-/* op_defined(op, dtype) -> None, or the sentence that says why not */
+/* op_defined(op, dtype) -> None, or the reason why not */
 static PyObject *op_defined(CORE_UNUSED PyObject *module, PyObject *args) {
     int op, dtype;
     if (!PyArg_ParseTuple(args, "ii", &op, &dtype))
@@ -96,7 +96,7 @@ static PyMethodDef methods[] = {
     {"log_next", core_log_next, METH_O, "log_next(timeout_ms) -> (level, rank, text), or None"},
     {"log_level", core_log_level, METH_O, "log_level(number): 0 error, 1 warn, 2 info, 3 debug"},
     {"set_error_type", core_set_error_type, METH_O,
-     "set_error_type(type): what failed calls raise"},
+     "set_error_type(type): the exception of failed calls"},
     {0}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "ringcomm._core",

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations. Each is a row: its name, its arguments as letters, and a function that passes them
- * on to ringcomm.h. run_row() converts arguments, calls, and waits for all of them.
+ * Operations. Each is a row of a table: its name, its arguments as letters, and a function that
+ * passes them to ringcomm.h. run_row() converts the arguments, calls, and waits for all of them.
  *
  * In Python every operation is  name(comm, ARGUMENTS..., keep, mode, timeout_ms), all positional.
- * keep: an object that stays until the operation is complete. mode: enum core_mode.
+ * keep: an object that lives until the operation is complete. mode: enum core_mode.
  * timeout_ms: as rcm_call.timeout_ms.
  */
 #include "core.h"
@@ -18,13 +18,13 @@ enum {
     RECV = 'r',  /* a view that is written */
     SENDS = 'S', /* a list of these, one per rank, or None */
     RECVS = 'R',
-    COUNT = 'n',   /* elements; None: those of the view that the row's count names */
+    COUNT = 'n',   /* elements; None: length of the view of the row's count rule */
     COUNT2 = 'm',  /* likewise, of recv */
     COUNTS = 'c',  /* one per rank, of send */
     COUNTS2 = 'C', /* of recv */
     DISPLS = 'e',  /* one per rank, of send, or None */
     DISPLS2 = 'E', /* of recv */
-    DTYPE = 'd',   /* a number; None: that of the views */
+    DTYPE = 'd',   /* a number; None: the views' type */
     OP = 'o',
     RANK = 'p', /* root, or a peer */
     RANK2 = 'P',
@@ -56,9 +56,9 @@ struct arguments {
 typedef rcm_status run_function(const struct arguments *a, const struct rcm_call *call,
                                 rcm_work **ret_work);
 
-/* Of which view COUNT is the length, where it is None. */
-enum count_rule { COUNT_OF_SEND, COUNT_OF_RECV, COUNT_OF_BLOCK /* of send, of p blocks */ };
-/* How many blocks of count elements a buffer holds. */
+/* The view whose length is COUNT if that is None. */
+enum count_rule { COUNT_OF_SEND, COUNT_OF_RECV, COUNT_OF_BLOCK /* send, divided by the ranks */ };
+/* Number of blocks of count elements in a buffer. */
 enum blocks { ONE, PER_RANK, PER_RANK_AT_ROOT };
 
 struct row {
@@ -66,7 +66,7 @@ struct row {
     run_function *run;
     enum count_rule count_rule;
     enum blocks send_blocks, recv_blocks;
-    bool receives; /* it has a message */
+    bool receives; /* it returns a message */
 };
 
 #define RUN(name, ...)                                                                             \
@@ -238,7 +238,7 @@ static void free_list(struct view_list *list) {
     PyMem_Free(list->data);
 }
 
-/* keep_views: the operation goes on, and core_held has them now. */
+/* keep_views: the operation continues, and core_held owns the views. */
 static void free_arguments(struct arguments *a, bool keep_views) {
     if (keep_views)
         a->sends.n = a->recvs.n = 0;
@@ -254,7 +254,7 @@ static void free_arguments(struct arguments *a, bool keep_views) {
     PyMem_Free(a->displs2);
 }
 
-/* ---- What follows from the views ------------------------------------------------------------- */
+/* ---- Values derived from the views ----------------------------------------------------------- */
 
 static rcm_dtype dtype_of(const struct arguments *a) {
     if (a->send.dtype)
@@ -418,7 +418,7 @@ static PyObject *message_of(const struct core_held *held) {
                          (Py_ssize_t)held->message.bytes);
 }
 
-/* What a work that is not complete becomes: waited for, or an object. Takes over held. */
+/* Waits for an unfinished work, or makes an object of it. Takes ownership of held. */
 static PyObject *go_on(rcm_work *work, struct core_held *held, const struct tail *tail,
                        bool receives) {
     if (tail->mode != CORE_BLOCKING)
@@ -562,7 +562,7 @@ static bool get_transfer(PyObject *tuple, struct rcm_transfer *transfer) {
     return true;
 }
 
-/* Zeroed memory for the items of a list; NULL with an exception set. */
+/* Allocates zeroed memory for the items of a list; NULL with an exception set. */
 static void *new_items(PyObject *list, size_t bytes, size_t *ret_n) {
     if (!PyList_Check(list)) {
         PyErr_Format(PyExc_TypeError, "a list is needed, not %R", (PyObject *)Py_TYPE(list));

@@ -10,7 +10,7 @@ static struct {
     rcm_queue *queue; /* NULL before the first use in this process */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The child drops its copy. What the parent's works hold there stays. */
+/* The child drops its copy. Memory that the parent's works hold there stays. */
 static void after_fork(void) {
     all.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     rcm_queue_free(all.queue);
@@ -35,7 +35,7 @@ static rcm_status queue_of_process(rcm_queue **ret_queue) {
 bool core_completion_register(rcm_work *work, PyObject *item) {
     rcm_queue *queue;
     rcm_status status;
-    Py_INCREF(item); /* the queue's until it is taken */
+    Py_INCREF(item); /* a reference of the queue, until the item is taken */
     Py_BEGIN_ALLOW_THREADS status = queue_of_process(&queue);
     if (status == RCM_OK)
         status = rcm_queue_give(queue, work, item);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work: an operation that was begun. It holds the caller's buffers until the operation is
- * complete, also when the program drops it before. */
+/* Work: an operation in flight. It holds the caller's buffers until the operation is complete, even
+ * if the program drops it before. */
 #include "core.h"
 
 #include <stdatomic.h>
@@ -12,7 +12,7 @@ struct work_object {
 };
 static PyTypeObject *work_type;
 
-/* ---- What operations hold -------------------------------------------------------------------- */
+/* ---- Held objects ---------------------------------------------------------------------------- */
 
 struct core_held *core_held_new(PyObject *keep, size_t nviews) {
     struct core_held *held = malloc(sizeof *held + nviews * sizeof held->views[0]);
@@ -62,7 +62,7 @@ void core_held_sweep(void) {
 void core_work_orphan(rcm_work *work, struct core_held *held) {
     rcm_status status;
     Py_BEGIN_ALLOW_THREADS status = rcm_work_detach(work, push_released, held);
-    if (status != RCM_OK) /* of another process after fork: the memory is the parent's matter */
+    if (status != RCM_OK) /* of another process after fork: the parent frees the memory */
         rcm_work_free(work);
     Py_END_ALLOW_THREADS
 }
@@ -170,7 +170,8 @@ static PyMethodDef work_methods[] = {
     {"wait", (PyCFunction)(void (*)(void))work_wait, METH_FASTCALL,
      "wait(timeout_ms=-1) -> bool: False if timeout_ms passed first. Raises the operation's "
      "error."},
-    {"test", work_test, METH_NOARGS, "test() -> bool: whether it is complete, well or not."},
+    {"test", work_test, METH_NOARGS,
+     "test() -> bool: whether it is complete, with or without an error."},
     {"error", work_error, METH_NOARGS, "error() -> the exception of a failed work, else None."},
     {"message", work_message, METH_NOARGS,
      "message() -> (source, tag, bytes) of a complete receive, None before."},
@@ -188,7 +189,7 @@ static PyGetSetDef work_attributes[] = {{"sequence", work_sequence, NULL,
 static PyType_Slot work_slots[] = {{Py_tp_dealloc, work_dealloc},
                                    {Py_tp_methods, work_methods},
                                    {Py_tp_getset, work_attributes},
-                                   {Py_tp_doc, "An operation that was begun."},
+                                   {Py_tp_doc, "An operation in flight."},
                                    {0}};
 static PyType_Spec work_spec = {
     .name = "ringcomm._core.Work",

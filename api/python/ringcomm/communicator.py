@@ -71,7 +71,7 @@ class Communicator:
         try:
             self.core.leave()
         except _errors.Error:
-            pass  # the exception that is on its way has more facts
+            pass  # the exception being raised has more facts
 
     def __repr__(self) -> str:
         if self.core.closed:
@@ -96,7 +96,7 @@ class Communicator:
 
     @property
     def timeout(self) -> Optional[float]:
-        """Deadline of operations in seconds; None: none."""
+        """Deadline of operations in seconds; None: no deadline."""
         ms = self.core.timeout_ms
         return None if ms < 0 else ms / 1000
 
@@ -148,7 +148,7 @@ class Communicator:
                                     _milliseconds(timeout))
 
     def all_to_all(self, send, recv, *, async_op=False, timeout=None):
-        """Block r of recv = block of this rank's number of send of rank r."""
+        """Block r of recv = the block of rank r's send with this rank's number."""
         return _core.all_to_all(self.core, send, recv, None, None, None, async_op,
                                 _milliseconds(timeout))
 
@@ -195,12 +195,12 @@ class Communicator:
     # ---- Point to point -----------------------------------------------------------------------
 
     def send(self, array, dst: int, tag: int = 0, *, async_op=False, timeout=None):
-        """Sends array to rank dst. It is done when array may be reused."""
+        """Sends array to rank dst. Complete when array may be reused."""
         return _core.send(self.core, array, None, None, dst, tag, None, async_op,
                           _milliseconds(timeout))
 
     def ssend(self, array, dst: int, tag: int = 0, *, async_op=False, timeout=None):
-        """The same, done only when the receiver has posted the matching receive."""
+        """The same, but complete only when the receiver has posted the matching receive."""
         return _core.ssend(self.core, array, None, None, dst, tag, None, async_op,
                            _milliseconds(timeout))
 
@@ -212,18 +212,18 @@ class Communicator:
 
     def sendrecv(self, send, dst: int, recv, src: int, *, send_tag: int = 0,
                  recv_tag: int = ANY_TAG, async_op=False, timeout=None):
-        """Send and receive together; neither waits for the other."""
+        """Sends and receives at the same time; neither waits for the other."""
         return _core.sendrecv(self.core, send, None, dst, send_tag, recv, None, src, recv_tag,
                               None, None, async_op, _milliseconds(timeout))
 
     def iprobe(self, src: int = ANY_SOURCE, tag: int = ANY_TAG):
-        """(source, tag, bytes) of a message that has come, or None."""
+        """Returns (source, tag, bytes) of an arrived message, or None."""
         return self.core.iprobe(src, tag)
 
     # ---- Objects ------------------------------------------------------------------------------
 
     def broadcast_object(self, value: Any = None, root: int = 0, *, timeout=None) -> Any:
-        """The root's value, pickled, on every rank. Unpickling runs what the sender wrote."""
+        """The root's value, pickled, on every rank. Unpickling executes code of the sender."""
         mine = pickle.dumps(value, -1) if self.rank == root else None
         blocks = _core.bytes_call(BROADCAST_BYTES, self.core, mine, root, _milliseconds(timeout))
         return value if self.rank == root else pickle.loads(blocks[0])
@@ -262,12 +262,12 @@ class Communicator:
         return Communicator(self.core.split_hosts(_milliseconds(timeout)))
 
     def duplicate(self, *, timeout=None) -> 'Communicator':
-        """All ranks again, with an order and errors of their own."""
+        """A communicator of all ranks, with its own order and errors."""
         return Communicator(self.core.duplicate(_milliseconds(timeout)))
 
     def shrink(self, *, excluded: Sequence[int] = (), timeout=None) -> 'Communicator':
-        """A communicator of the ranks that are left after a failure. excluded: world ranks that are
-        left out although they live, the same on all callers; they do not call it."""
+        """A communicator of the remaining ranks after a failure. excluded: world ranks to exclude
+        although they live, the same on all callers; they do not call it."""
         return Communicator(self.core.shrink(_milliseconds(timeout), list(excluded)))
 
     def abort(self, reason: Optional[str] = None) -> None:
@@ -280,8 +280,8 @@ class Communicator:
         self.core.set_spin(us)
 
     def leave(self) -> None:
-        """Ends it for this rank alone, without waiting. A failure that operations have raised
-        already is not raised again."""
+        """Ends the communicator for this rank alone, without waiting. A failure that operations have
+        already raised is not raised again."""
         failed = not self.core.closed and self.core.error() is not None
         try:
             self.core.leave()
@@ -290,5 +290,5 @@ class Communicator:
                 raise
 
     def destroy(self) -> None:
-        """Ends it. Collective."""
+        """Ends the communicator. Collective."""
         self.core.destroy()

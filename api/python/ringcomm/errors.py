@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exception of failed calls. Its text is the library's whole sentence."""
+"""The exception of failed calls. Its text is the library's whole error text."""
 from ringcomm import _core
 
 STATUS_NAMES = {number: name for name, number in _core.STATUSES.items()}

@@ -17,11 +17,11 @@ NUMBERS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 WAIT_MS = 1000
 
 logger = logging.getLogger('ringcomm')
-_process = None  # whose lines a thread takes
+_process = None  # pid of the process whose thread takes lines
 
 
 def set_level(level: str) -> None:
-    """Lines of this level and of more important ones are logged: error, warn, info or debug."""
+    """Logs lines of this level and of more important levels: error, warn, info or debug."""
     if level not in LEVELS:
         raise ValueError(f'level {level!r} is none of {", ".join(LEVELS)}')
     _core.log_level(LEVELS.index(level))
@@ -41,7 +41,7 @@ def _run() -> None:
 
 
 def flush() -> None:
-    """Passes on what is left. Later lines go to stderr."""
+    """Passes the remaining lines on. Later lines go to stderr."""
     global _process
     if _process != os.getpid():
         return

@@ -2,8 +2,8 @@
 """python -m ringcomm.run -n 4 [OPTION...] program.py [ARGUMENT...]
 
 ringcomm-run for Python programs: starts the ranks of one machine with this interpreter. Options
-are those of ringcomm-run (`ringcomm-run --help`). A program that does not end in .py is started as
-it is; `-m MODULE` starts a module.
+are those of ringcomm-run (`ringcomm-run --help`). A program that does not end in .py is started
+unchanged; `-m MODULE` starts a module.
 """
 import os
 import shutil
@@ -14,8 +14,8 @@ TAKES_VALUE = {'-n', '--ranks', '--bind', '--log-dir', '--timeout'}
 
 
 def find_launcher():
-    beside = os.path.join(sysconfig.get_path('scripts'), 'ringcomm-run')
-    return beside if os.access(beside, os.X_OK) else shutil.which('ringcomm-run')
+    sibling = os.path.join(sysconfig.get_path('scripts'), 'ringcomm-run')
+    return sibling if os.access(sibling, os.X_OK) else shutil.which('ringcomm-run')
 
 
 def split_arguments(arguments):
@@ -31,7 +31,7 @@ def main():
     options, program = split_arguments(sys.argv[1:])
     launcher = find_launcher()
     if launcher is None:
-        sys.exit('ringcomm.run: ringcomm-run is neither beside this Python nor in PATH. Install the '
+        sys.exit('ringcomm.run: ringcomm-run is neither next to this Python nor in PATH. Install the '
                  'library\'s tools.')
     if program[:1] == ['-m'] or program and program[0].endswith('.py'):
         program = [sys.executable, *program]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arguments that are not valid, for functions where no other test gives them: the status, and that
- * the sentence names the argument and its value; structs of other sizes than the library's. One
- * rank.
+ * Invalid arguments of functions that no other test calls with invalid arguments: the status, and
+ * an error text with the argument's name and value. Also structs of other sizes than the library's.
+ * One rank.
  */
 #include <limits.h>
 #include <stddef.h>
@@ -26,20 +26,22 @@ static void check_names(void) {
     rcm_dtype dtype;
     rcm_op op;
     check("type without a name", rcm_dtype_from_name(NULL, &dtype), RCM_ERR_INVALID, "name is");
-    check("type without a place", rcm_dtype_from_name("int32", NULL), RCM_ERR_INVALID, "ret_dtype");
+    check("type without ret_dtype", rcm_dtype_from_name("int32", NULL), RCM_ERR_INVALID,
+          "ret_dtype");
     check("unknown type", rcm_dtype_from_name("int3", &dtype), RCM_ERR_INVALID, "'int3'");
     check("operator without a name", rcm_op_from_name(NULL, &op), RCM_ERR_INVALID, "name is");
-    check("operator without a place", rcm_op_from_name("sum", NULL), RCM_ERR_INVALID, "ret_op");
-    check("setting without a place", rcm_setting_at(0, NULL), RCM_ERR_INVALID, "ret_setting");
+    check("operator without ret_op", rcm_op_from_name("sum", NULL), RCM_ERR_INVALID, "ret_op");
+    check("setting without ret_setting", rcm_setting_at(0, NULL), RCM_ERR_INVALID, "ret_setting");
 }
 
-/* Of a collective's row: every size from the first version's on, and what lies beyond becomes 0. */
+/* rcm_collective_at accepts every size from the first version on. It sets unknown trailing bytes to
+ * 0. */
 static void check_collective(void) {
     struct {
         struct rcm_collective_info info;
         uint64_t unknown;
     } newer = {.info = {.size = sizeof newer}, .unknown = 7};
-    check("no place", rcm_collective_at(0, NULL), RCM_ERR_INVALID, "ret_info is NULL");
+    check("no ret_info", rcm_collective_at(0, NULL), RCM_ERR_INVALID, "ret_info is NULL");
     check("newer", rcm_collective_at(0, &newer.info), RCM_OK, "");
     check("its rest", newer.unknown == 0 && newer.info.name ? RCM_OK : RCM_ERR_INTERNAL, RCM_OK,
           "");
@@ -78,8 +80,8 @@ static void check_options(void) {
     check("long host", init(options), RCM_ERR_CONFIG, "options->host_id has 299 bytes");
 }
 
-/* A struct of a program that was built with a newer header: what we know, then a field we do
- * not. */
+/* A struct of a program that was built with a newer header: the known fields, then an unknown
+ * one. */
 struct newer_options {
     struct rcm_init_options options;
     uint64_t unknown;
@@ -103,7 +105,7 @@ static void check_options_size(void) {
     newer.options.world_size = 1;
     newer.options.url = "hash:";
     rcm_comm *comm = NULL;
-    newer.options.size = offsetof(struct rcm_init_options, unique_id) - 1; /* the first's */
+    newer.options.size = offsetof(struct rcm_init_options, unique_id) - 1; /* too small */
     check("small options", rcm_init(&newer.options, &comm), RCM_ERR_INVALID, "options->size is ");
     newer.options.size = sizeof newer;
     newer.unknown = 1;
@@ -120,7 +122,8 @@ static int nothing(int rank, void *arg) {
     return 0;
 }
 
-/* Another job's id than the environment's, and the same on all ranks: else rank 0 would not do. */
+/* rcm_spawn sets one new job id for all ranks, different from the environment's. Otherwise rcm_init
+ * would fail. */
 static int named(int rank, void *arg) {
     const char *id = getenv("RINGCOMM_JOB_ID");
     rcm_comm *comm;
@@ -162,7 +165,7 @@ static rcm_status use_shrink(rcm_comm *comm, const struct rcm_call *call) {
 
 static void check_call_size(rcm_comm *comm, call_user *use) {
     struct newer_call newer = {.call = RCM_CALL_INIT};
-    newer.call.size = offsetof(struct rcm_call, wait_ms) - 1; /* the first version's */
+    newer.call.size = offsetof(struct rcm_call, wait_ms) - 1; /* too small */
     check("small call", use(comm, &newer.call), RCM_ERR_INVALID, "call->size is ");
     newer.call.size = sizeof newer;
     newer.unknown = 1;
@@ -175,7 +178,7 @@ static void check_call_size(rcm_comm *comm, call_user *use) {
     check("large call", use(comm, &newer.call), RCM_OK, "");
 }
 
-/* What a large call says counts. */
+/* The known fields of a larger struct take effect. */
 static void check_large_call(rcm_comm *comm) {
     struct newer_call newer = {.call = RCM_CALL_INIT};
     rcm_work *work = NULL;
@@ -203,7 +206,7 @@ static void check_message_size(rcm_comm *comm) {
     check("large message", rcm_work_message(work, &newer.message), RCM_OK, "");
     if (newer.message.size != sizeof newer || newer.message.tag != 8 ||
         newer.message.bytes != sizeof element || newer.unknown != 0) {
-        fprintf(stderr, "a large message is not filled as it should be\n");
+        fprintf(stderr, "a large message struct has wrong contents\n");
         failures++;
     }
     rcm_work_free(work);
@@ -215,7 +218,7 @@ static void check_error_size(rcm_comm *comm) {
     check("large error", rcm_comm_error(comm, &newer.error), RCM_ERR_TIMEOUT, "");
     if (newer.error.size != sizeof newer || newer.error.status != RCM_ERR_TIMEOUT ||
         !strstr(newer.error.text, "recv") || newer.unknown != 0) {
-        fprintf(stderr, "a large error is not filled as it should be: %s\n", newer.error.text);
+        fprintf(stderr, "a large error struct has wrong contents: %s\n", newer.error.text);
         failures++;
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcm_call.error: calls that fail without a work fill it, others leave it alone.
+ * rcm_call.error: a call that fails without a work fills it. Other calls leave it unchanged.
+ *
  *     call_error TRANSPORT RANKS
  */
 #include <stddef.h>
@@ -13,7 +14,7 @@ enum { TAG = 7, NOWHERE = 99 };
 static char byte, bytes[64];
 static size_t counts[16];
 
-/* ---- Calls that are refused ------------------------------------------------------------------ */
+/* ---- Rejected calls -------------------------------------------------------------------------- */
 
 #define REFUSED(name, expression)                                                                  \
     static rcm_status name(rcm_comm *comm, const struct rcm_call *call) {                          \
@@ -83,7 +84,7 @@ static const struct refused {
 };
 enum { REFUSALS = sizeof refused / sizeof refused[0] };
 
-/* Its words are the thread's, and stay when the thread's become others. */
+/* The text is that of rcm_last_error, and it stays when the thread's error changes. */
 static int check_refused(rcm_comm *comm, const struct refused *r) {
     struct rcm_error error = RCM_ERROR_INIT;
     const struct rcm_call call = {.size = sizeof call, .error = &error};
@@ -102,7 +103,7 @@ static int check_refused(rcm_comm *comm, const struct refused *r) {
     return errors;
 }
 
-/* ---- Sizes ----------------------------------------------------------------------------------- */
+/* ---- Struct sizes ---------------------------------------------------------------------------- */
 
 static int check_sizes(rcm_comm *comm) {
     struct {
@@ -115,14 +116,14 @@ static int check_sizes(rcm_comm *comm) {
     CHECK_REFUSED(errors, rcm_barrier(comm, &call, NULL), "call->error->size is 3");
     CHECK_REFUSED(errors, rcm_broadcast(comm, bytes, 1, RCM_UINT8, NOWHERE, &call, NULL),
                   "root 99");
-    CHECK(errors, untouched.origin == NOWHERE, "an error of a wrong size was written");
+    CHECK(errors, untouched.origin == NOWHERE, "an error struct of a wrong size was written");
     newer.error.size = sizeof newer;
     call.error = &newer.error;
     CHECK_REFUSED(errors, rcm_broadcast(comm, bytes, 1, RCM_UINT8, NOWHERE, &call, NULL),
                   "root 99");
     CHECK(errors, newer.error.status == RCM_ERR_INVALID && newer.unknown == 0,
           "a larger error: %d, %d", (int)newer.error.status, (int)newer.unknown);
-    call.size = offsetof(struct rcm_call, error); /* of a program from before */
+    call.size = offsetof(struct rcm_call, error); /* of a program built with an older header */
     call.error = (struct rcm_error *)1;
     CHECK_REFUSED(errors, rcm_broadcast(comm, bytes, 1, RCM_UINT8, NOWHERE, &call, NULL),
                   "root 99");
@@ -143,7 +144,7 @@ static int check_not_written(rcm_comm *comm) {
     CHECK_OK(errors, rcm_send(comm, bytes, 2, RCM_UINT8, me, TAG, &call, NULL));
     CHECK(errors, rcm_work_wait(work, -1) == RCM_ERR_TRUNCATED, "the work: %s", rcm_last_error());
     CHECK(errors, error.origin == NOWHERE && error.status == RCM_OK,
-          "written by a call that made a work");
+          "a call that returned a work wrote the error");
     rcm_work_free(work);
     CHECK_OK(errors, rcm_send(comm, bytes, 2, RCM_UINT8, me, TAG, &call, NULL));
     CHECK(errors, rcm_recv(comm, &byte, 1, RCM_UINT8, me, TAG, &call, NULL) == RCM_ERR_TRUNCATED,
@@ -153,9 +154,9 @@ static int check_not_written(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- A communicator that fails --------------------------------------------------------------- */
+/* ---- A failed communicator ------------------------------------------------------------------- */
 
-/* Origin, operation and number are the communicator's. */
+/* Origin, operation and sequence are those of the communicator's error. */
 static int check_failed(rcm_comm *comm) {
     struct rcm_error error = RCM_ERROR_INIT, of_comm = RCM_ERROR_INIT;
     const struct rcm_call call = {.size = sizeof call, .timeout_ms = 200, .error = &error};
@@ -171,7 +172,7 @@ static int check_failed(rcm_comm *comm) {
                   strcmp(error.operation, of_comm.operation) == 0 && error.operation[0],
               "origin %d, \"%s\"", error.origin, error.operation);
         error = (struct rcm_error)RCM_ERROR_INIT;
-        status = rcm_barrier(comm, &call, NULL); /* the same of later calls */
+        status = rcm_barrier(comm, &call, NULL); /* later calls return the same error */
     }
     return errors;
 }

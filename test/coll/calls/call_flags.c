@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flags of a call that say how long it takes: RCM_TRY_NOW and RCM_EXACT_TIMEOUT.
+ * Flags of a call that limit its duration: RCM_TRY_NOW and RCM_EXACT_TIMEOUT.
+ *
  *     call_flags TRANSPORT RANKS
  */
 #include <stdio.h>
@@ -11,11 +12,12 @@
 enum { TAG = 5, GO = 6, MANY = 40 };
 
 static const struct rcm_call now = {.size = sizeof now, .flags = RCM_TRY_NOW};
-static rcm_work *const unset = (rcm_work *)&now; /* is written in any case */
+static rcm_work *const unset = (rcm_work *)&now; /* must be overwritten */
 
-/* ---- At once --------------------------------------------------------------------------------- */
+/* ---- RCM_TRY_NOW ----------------------------------------------------------------------------- */
 
-/* What a call that may be complete at once returned, and whether it was: it ends here. */
+/* Checks what a call with RCM_TRY_NOW returned, counts it if it was complete at once, and finishes
+ * it. */
 static int settle(const char *what, rcm_status status, rcm_work **at, int *at_once) {
     rcm_work *work = *at;
     int errors = 0;
@@ -29,7 +31,7 @@ static int settle(const char *what, rcm_status status, rcm_work **at, int *at_on
     return errors;
 }
 
-/* Of one rank all is there. */
+/* A communicator of one rank: all is complete at once. */
 static int check_alone(rcm_comm *world) {
     const int me = rcm_rank(world);
     int32_t value = 3;
@@ -45,7 +47,8 @@ static int check_alone(rcm_comm *world) {
                      &work, &at_once);
     work = unset;
     errors += settle("barrier", rcm_barrier(alone, &now, &work), &work, &at_once);
-    CHECK(errors, at_once == 2, "%d of 2 collectives of one rank were complete at once", at_once);
+    CHECK(errors, at_once == 2, "with one rank, %d of 2 collectives were complete at once",
+          at_once);
     work = unset;
     errors +=
         settle("send", rcm_send(alone, &out, 1, RCM_UINT8, 0, TAG, &now, &work), &work, &at_once);
@@ -57,7 +60,7 @@ static int check_alone(rcm_comm *world) {
     return errors;
 }
 
-/* What waits for another rank makes a work, and goes on by itself. */
+/* A call that needs another rank returns a work, which makes progress without further calls. */
 static int check_later(rcm_comm *comm) {
     const int me = rcm_rank(comm), n = rcm_size(comm), to = (me + 1) % n, from = (me + n - 1) % n;
     int32_t value = 1, parts_of[2] = {1, 2};
@@ -69,7 +72,7 @@ static int check_later(rcm_comm *comm) {
     CHECK(errors,
           rcm_recv(comm, &in, 1, RCM_UINT8, from, TAG, &now, &work) == RCM_PENDING && work != unset,
           "%s", rcm_last_error());
-    if (me != 0) { /* rank 0 has called nothing until then */
+    if (me != 0) { /* rank 0 has called nothing so far */
         rcm_work *sum = unset;
         CHECK(errors,
               rcm_all_reduce(comm, &value, &value, 1, RCM_INT32, RCM_SUM, &now, &sum) ==
@@ -99,7 +102,7 @@ static int check_later(rcm_comm *comm) {
     return errors;
 }
 
-/* Small messages to others mostly are complete at once; what they carry is right. */
+/* Small messages to others are usually complete at once. Their contents must be right. */
 static int check_messages(rcm_comm *comm) {
     const int me = rcm_rank(comm), n = rcm_size(comm), to = (me + 1) % n, from = (me + n - 1) % n;
     int errors = 0, sent = 0, received = 0;
@@ -120,8 +123,8 @@ static int check_messages(rcm_comm *comm) {
     return errors;
 }
 
-/* In a callback of the library's thread nothing is looked at; of one that was complete already,
- * this thread may call it. */
+/* A call with RCM_TRY_NOW in a callback. The library's thread runs the callback, or this thread if
+ * the barrier is already complete. */
 struct called {
     rcm_comm *comm;
     char in;
@@ -159,7 +162,7 @@ static int check_callback(rcm_comm *comm) {
     return errors;
 }
 
-/* With another wait_ms, and without ret_work, it does not count. */
+/* The flag has no effect with another wait_ms or without ret_work. */
 static int check_others(rcm_comm *comm) {
     struct rcm_call call = now;
     int32_t value = 1;
@@ -172,7 +175,7 @@ static int check_others(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- No time left ---------------------------------------------------------------------------- */
+/* ---- RCM_EXACT_TIMEOUT ----------------------------------------------------------------------- */
 
 static const struct rcm_call no_time = {.size = sizeof no_time, .flags = RCM_EXACT_TIMEOUT};
 
@@ -204,7 +207,7 @@ static rcm_status wait_persistent(rcm_comm *comm, char *byte) {
     return status;
 }
 
-/* Nothing comes, and the communicator's timeout is far away. */
+/* Nothing arrives, and the communicator's timeout is far away. */
 static int check_no_time(rcm_comm *world, const char *name, waits *wait) {
     rcm_comm *comm = NULL;
     static char byte;
@@ -220,7 +223,8 @@ static int check_no_time(rcm_comm *world, const char *name, waits *wait) {
     return errors;
 }
 
-/* What is there is in time; without the flag 0 is the communicator's. */
+/* A complete operation succeeds even with timeout 0. Without the flag, timeout 0 means the
+ * communicator's timeout. */
 static int check_in_time(rcm_comm *comm) {
     struct rcm_call call = RCM_CALL_INIT;
     char in = 0, out = 1;
@@ -235,7 +239,7 @@ static int check_in_time(rcm_comm *comm) {
     CHECK_OK(errors, rcm_barrier(comm, &call, NULL));
     call = (struct rcm_call)RCM_CALL_INIT;
     CHECK_OK(errors, rcm_barrier(comm, &call, NULL));
-    call.flags = RCM_TRY_NOW; /* of no operation */
+    call.flags = RCM_TRY_NOW; /* not an operation */
     CHECK_REFUSED(errors, rcm_comm_duplicate(comm, &call, &comm), "but this is no operation");
     return errors;
 }

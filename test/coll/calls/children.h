@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ways to make a child process that has a copy of this one's memory. */
+/* Methods to create a child process that has a copy of this process's memory. */
 #ifndef TEST_CHILDREN_H
 #define TEST_CHILDREN_H
 
@@ -9,8 +9,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* _Fork and clone run no atfork handler. With a PID namespace of its own a child's pid may be its
- * parent's; without the right to make one it is as CHILD_CLONE. */
+/* _Fork and clone run no atfork handlers. In its own PID namespace a child may have its parent's
+ * pid. Without the right to create a namespace, CHILD_NAMESPACE is the same as CHILD_CLONE. */
 enum child_way { CHILD_FORK, CHILD_PLAIN_FORK, CHILD_CLONE, CHILD_NAMESPACE, CHILD_WAYS };
 
 static const char *const child_way_names[] = {"fork", "_Fork", "clone", "clone in a PID namespace"};

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every function of ringcomm.map in a child of a rank, one child each, while the parent's
- * operations go on:
- *     forked MAP TRANSPORT
- * in each way to make a child (children.h). With "refuse" behind, the kernel refuses
- * MADV_WIPEONFORK, and children are of fork() only.
- * Each returns what ringcomm.h says under FORK, blocks nobody, closes no descriptor of the child,
- * and the parent's next operations are right. A function of the map without a line here is an
- * error.
+ * Every function of ringcomm.map, called in a forked child of a rank (one child each) while the
+ * parent's operations go on:
+ *
+ *     forked MAP TRANSPORT [refuse]
+ *
+ * Children are created by each method of children.h. With "refuse" the kernel rejects
+ * MADV_WIPEONFORK, and only fork() is used. Each function returns what ringcomm.h documents under
+ * FORK, does not block, and closes no descriptor of the child. The parent's next operations are
+ * right. A function of the map that is missing here is an error.
  */
 #include "children.h"
 #include "../ranks.h"
@@ -29,17 +30,17 @@ enum { CHILD_SECONDS = 60, FILES = 64, COUNT = 1 << 16, SMALL = 8 };
 
 static enum child_way ways = CHILD_WAYS;
 
-/* What a rank had when it forked. */
+/* What a rank has open when it forks. */
 struct parent {
     rcm_comm *comm;
     int rank, size;
     rcm_work *pending, *done, *received;
     rcm_store *store, *prefix;
-    rcm_init_request *request;      /* that is through */
-    rcm_comm_request *comm_request; /* likewise */
+    rcm_init_request *request;      /* complete */
+    rcm_comm_request *comm_request; /* complete */
     void *memory;
     rcm_op op;
-    rcm_queue *queue; /* with a work that is complete, and one that is not */
+    rcm_queue *queue; /* holds a complete work and an incomplete one */
 };
 
 static struct rcm_error error = RCM_ERROR_INIT;
@@ -84,11 +85,11 @@ static bool refused(rcm_status status) {
     return status == RCM_ERR_FORKED && rcm_last_error()[0] != '\0';
 }
 
-static bool says(const char *text, const char *expected) {
+static bool equals(const char *text, const char *expected) {
     return strcmp(text, expected) == 0;
 }
 
-/* The parent's store is of no use to it, one of its own is. */
+/* In the child, the parent's store is rejected and a new one works. */
 static bool inits(const struct parent *p) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     options.rank = 0;
@@ -108,7 +109,7 @@ static int spawned(int rank, void *arg) {
     return rank;
 }
 
-/* By a thread of the child's own. */
+/* On a new thread of the child. */
 static bool begins(const struct parent *p) {
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     rcm_init_request *request;
@@ -129,7 +130,7 @@ static bool cancels_comm(const struct parent *p) {
     return true;
 }
 
-/* Nothing to wait for: the child's copy is gone. */
+/* The child's copy of the communicator is gone, so the request is complete at once. */
 static bool begins_to_destroy(void) {
     rcm_comm_request *request = NULL;
     const bool ok = rcm_destroy_begin(NULL, &request) == RCM_OK &&
@@ -149,14 +150,14 @@ static void own_op(const void *left, void *inout, size_t count, rcm_dtype type, 
     memcpy(inout, left, count);
 }
 
-/* The one of the parent, too: the child has a copy. */
+/* The child may free its copy of the parent's operator, and create and free a new one. */
 static bool frees_op(const struct parent *p) {
     return rcm_op_free(p->op) == RCM_OK &&
            rcm_op_create_premul_sum(2, 0, RCM_FLOAT32, &op) == RCM_OK && op != p->op &&
            rcm_op_free(op) == RCM_OK && rcm_op_free(op) == RCM_ERR_INVALID;
 }
 
-/* The parent's, of which the child has a copy, and one of its own. */
+/* The child may free its copy of the parent's queue, and create and free a new one. */
 static bool frees_queue(const struct parent *p) {
     rcm_queue_free(p->queue);
     const bool made = rcm_queue_create(&queue) == RCM_OK &&
@@ -211,7 +212,7 @@ static bool destroys(const struct parent *p) {
     return rcm_destroy(p->comm) == RCM_OK;
 }
 
-/* The works after their communicator. */
+/* Works may be freed after their communicator. */
 static bool frees(const struct parent *p) {
     const bool destroyed = rcm_destroy(p->comm) == RCM_OK;
     const bool still = refused(rcm_work_test(p->received)) && refused(rcm_work_test(p->pending));
@@ -233,7 +234,7 @@ static bool opens(void) {
     return opened;
 }
 
-/* The function, and whether it did in the child what it should. */
+/* X(function, expression that is true if the function behaves in the child as documented) */
 #define CALLS(X)                                                                                   \
     X(rcm_abort, refused(rcm_abort(p->comm, "by a child")))                                        \
     X(rcm_algorithm_at, rcm_algorithm_at(RCM_ALL_REDUCE, 0, &algorithm) == RCM_OK)                 \
@@ -281,10 +282,10 @@ static bool opens(void) {
     X(rcm_coalesced,                                                                               \
       refused(rcm_coalesced(p->comm, RCM_ALL_REDUCE, &part, 1, RCM_SUM, 0, NULL, NULL)))           \
     X(rcm_collective_at, rcm_collective_at(0, &collective) == RCM_OK)                              \
-    X(rcm_comm_algorithm, says(rcm_comm_algorithm(p->comm, RCM_BARRIER, 0), ""))                   \
+    X(rcm_comm_algorithm, equals(rcm_comm_algorithm(p->comm, RCM_BARRIER, 0), ""))                 \
     X(rcm_comm_duplicate, refused(rcm_comm_duplicate(p->comm, NULL, &comm)))                       \
     X(rcm_comm_counters, refused(rcm_comm_counters(p->comm, &counters)))                           \
-    X(rcm_comm_name, says(rcm_comm_name(p->comm), "world"))                                        \
+    X(rcm_comm_name, equals(rcm_comm_name(p->comm), "world"))                                      \
     X(rcm_comm_set_name, refused(rcm_comm_set_name(p->comm, "child")))                             \
     X(rcm_comm_set_spin, refused(rcm_comm_set_spin(p->comm, 1)))                                   \
     X(rcm_comm_set_timeout, refused(rcm_comm_set_timeout(p->comm, 1)))                             \
@@ -298,11 +299,11 @@ static bool opens(void) {
     X(rcm_comm_prepare_kind,                                                                       \
       refused(rcm_comm_prepare_kind(p->comm, RCM_MEM_DEVICE, RCM_BROADCAST, 1 << 20, 0, NULL)))    \
     X(rcm_comm_shrink, refused(rcm_comm_shrink(p->comm, NULL, &comm)))                             \
-    X(rcm_comm_transport, says(rcm_comm_transport(p->comm, 1 - p->rank), ""))                      \
+    X(rcm_comm_transport, equals(rcm_comm_transport(p->comm, 1 - p->rank), ""))                    \
     X(rcm_leave, refused(rcm_leave(p->comm)))                                                      \
     X(rcm_destroy, destroys(p))                                                                    \
     X(rcm_dtype_from_name, rcm_dtype_from_name("float32", &dtype) == RCM_OK)                       \
-    X(rcm_dtype_name, says(rcm_dtype_name(RCM_INT32), "int32"))                                    \
+    X(rcm_dtype_name, equals(rcm_dtype_name(RCM_INT32), "int32"))                                  \
     X(rcm_dtype_opaque, rcm_dtype_opaque(12, &dtype) == RCM_OK)                                    \
     X(rcm_dtype_size, rcm_dtype_size(RCM_INT32) == 4)                                              \
     X(rcm_init, inits(p))                                                                          \
@@ -335,7 +336,7 @@ static bool opens(void) {
     X(rcm_op_create, rcm_op_create(own_op, NULL, 0, "own", RCM_INT32, &op) == RCM_OK)              \
     X(rcm_op_free, frees_op(p))                                                                    \
     X(rcm_op_defined, rcm_op_defined(RCM_MAX, RCM_INT32) == RCM_OK)                                \
-    X(rcm_op_name, says(rcm_op_name(RCM_MAX), "max"))                                              \
+    X(rcm_op_name, equals(rcm_op_name(RCM_MAX), "max"))                                            \
     X(rcm_protocol_at, rcm_protocol_at(0, &protocol) == RCM_OK)                                    \
     X(rcm_queue_create, rcm_queue_create(&queue) == RCM_OK && queue)                               \
     X(rcm_queue_give, refused(rcm_queue_give(p->queue, p->done, NULL)))                            \
@@ -348,7 +349,7 @@ static bool opens(void) {
     X(rcm_setting_at, rcm_setting_at(0, &setting) == RCM_OK)                                       \
     X(rcm_size, rcm_size(p->comm) == p->size)                                                      \
     X(rcm_spawn, rcm_spawn(1, spawned, NULL, 30000, &flag, &code) == RCM_OK)                       \
-    X(rcm_status_name, says(rcm_status_name(RCM_ERR_FORKED), "RCM_ERR_FORKED"))                    \
+    X(rcm_status_name, equals(rcm_status_name(RCM_ERR_FORKED), "RCM_ERR_FORKED"))                  \
     X(rcm_status_text, rcm_status_text(RCM_ERR_FORKED)[0] != '\0')                                 \
     X(rcm_store_add, refused(rcm_store_add(p->store, "n", 1, &number)))                            \
     X(rcm_store_append, refused(rcm_store_append(p->prefix, "k", "v", 1)))                         \
@@ -427,12 +428,12 @@ static const struct call {
     CALLS(CALL_ROW)};
 enum { CALLS_COUNT = sizeof(calls) / sizeof(calls[0]) };
 
-/* ---- In the child ---------------------------------------------------------------------------- */
+/* ---- Child ----------------------------------------------------------------------------------- */
 
 static _Noreturn void child_run(const struct call *call, const struct parent *parent) {
     int files[FILES];
     alarm(CHILD_SECONDS);
-    for (int i = 0; i < FILES; i++) /* also at the numbers of what the fork closed */
+    for (int i = 0; i < FILES; i++) /* reuses the numbers of descriptors that the fork closed */
         files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int errors = 0;
     CHECK(errors, call->holds(parent), "%s in a child: %s", call->name, rcm_last_error());
@@ -457,13 +458,13 @@ static int child_errors(const struct call *call, enum child_way way, const struc
     return status != 0;
 }
 
-/* ---- In the parent --------------------------------------------------------------------------- */
+/* ---- Parent ---------------------------------------------------------------------------------- */
 
 static float element(int rank, int round, int i) {
     return (float)(rank + round + i % 7);
 }
 
-/* A large sum that is under way while the child runs, and then right. */
+/* A large sum is in flight while the child runs. Its result must be right. */
 static int round_errors(const struct parent *p, int round) {
     static float data[COUNT];
     rcm_work *sum = NULL;
@@ -486,7 +487,7 @@ static int round_errors(const struct parent *p, int round) {
     return errors;
 }
 
-static int parent_make(struct parent *p, char *place) {
+static int parent_make(struct parent *p, char *byte_in) {
     static char byte;
     int errors = 0;
     const int peer = 1 - p->rank;
@@ -499,7 +500,7 @@ static int parent_make(struct parent *p, char *place) {
           rcm_mem_alloc(p->comm, 4096, &p->memory) == RCM_OK &&
               rcm_mem_register(p->comm, registered, sizeof registered) == RCM_OK &&
               rcm_op_create_premul_sum(3, 0, RCM_FLOAT32, &p->op) == RCM_OK &&
-              rcm_irecv(p->comm, place, 1, RCM_UINT8, peer, 1, &p->pending) == RCM_OK &&
+              rcm_irecv(p->comm, byte_in, 1, RCM_UINT8, peer, 1, &p->pending) == RCM_OK &&
               rcm_irecv(p->comm, &byte, 1, RCM_UINT8, peer, 2, &p->received) == RCM_OK &&
               rcm_send(p->comm, &byte, 1, RCM_UINT8, peer, 2, NULL, NULL) == RCM_OK &&
               rcm_barrier(p->comm, NULL, &p->done) == RCM_OK &&
@@ -507,10 +508,10 @@ static int parent_make(struct parent *p, char *place) {
           "works: %s", rcm_last_error());
     CHECK(errors,
           rcm_queue_create(&p->queue) == RCM_OK && rcm_queue_give(p->queue, p->done, p) == RCM_OK &&
-              rcm_queue_give(p->queue, p->pending, place) == RCM_OK,
+              rcm_queue_give(p->queue, p->pending, byte_in) == RCM_OK,
           "queue: %s", rcm_last_error());
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
-    options.reserved = 1; /* fails at once */
+    options.reserved = 1; /* so that rcm_init_begin fails at once */
     CHECK(errors,
           rcm_init_begin(&options, &p->request) == RCM_OK &&
               rcm_init_wait(p->request, -1, &comm) == RCM_ERR_INVALID,
@@ -523,15 +524,15 @@ static int parent_make(struct parent *p, char *place) {
     return errors;
 }
 
-/* All of it is still of use. */
-static int parent_end(const struct parent *p, const char *place) {
+/* Everything the parent opened still works. */
+static int parent_end(const struct parent *p, const char *byte_in) {
     static const char sent = 7;
     void *value = NULL;
     size_t len = 0;
     int errors = 0;
     CHECK(errors,
           rcm_send(p->comm, &sent, 1, RCM_UINT8, 1 - p->rank, 1, NULL, NULL) == RCM_OK &&
-              rcm_work_wait(p->pending, -1) == RCM_OK && *place == sent,
+              rcm_work_wait(p->pending, -1) == RCM_OK && *byte_in == sent,
           "the message: %s", rcm_last_error());
     CHECK(errors,
           rcm_store_try_get(p->store, "k", &value, &len) == RCM_OK && len == 6 &&
@@ -563,17 +564,17 @@ static int parent_end(const struct parent *p, const char *place) {
 
 static int rank_run(rcm_comm *given, void *arg) {
     struct parent parent = {.comm = given, .rank = rcm_rank(given), .size = rcm_size(given)};
-    char place = 0;
+    char byte_in = 0;
     (void)arg;
-    int errors = parent_make(&parent, &place);
+    int errors = parent_make(&parent, &byte_in);
     for (int i = 0; i < CALLS_COUNT && errors == 0; i++)
         errors += round_errors(&parent, i);
     if (errors > 0)
-        (void)!rcm_abort(given, "a child went wrong");
-    return errors + parent_end(&parent, &place);
+        (void)!rcm_abort(given, "a child failed");
+    return errors + parent_end(&parent, &byte_in);
 }
 
-/* As of a kernel before 4.14. */
+/* As on a kernel before 4.14. */
 static int refuse_wipe(void) {
     enum { WIPEONFORK = 18 };
     struct sock_filter filter[] = {
@@ -607,7 +608,7 @@ static int map_errors(const char *path) {
     while (map && fgets(line, sizeof line, map)) {
         if (sscanf(line, " %127[a-z0-9_]%c", name, &end) != 2 || end != ';')
             continue;
-        CHECK(errors, is_called(name), "%s is in %s and not here", name, path);
+        CHECK(errors, is_called(name), "%s is in %s but not in this test", name, path);
         names++;
     }
     CHECK(errors, map && names == CALLS_COUNT, "%d functions in %s, %d here", names, path,

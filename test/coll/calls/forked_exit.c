@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Children of a rank that end by each way to end, with destructors and exit handlers, made by each
- * way to make a child: forked_exit TRANSPORT. Nobody says the parent's farewell: the parent's next
- * operations are right, also after a child that only shared its memory (vfork) has called exit.
+ * Children of a rank that exit, by every method to exit and every method to create a child, with
+ * destructors and exit handlers:
+ *
+ *     forked_exit TRANSPORT
+ *
+ * The exiting child must not send the parent's farewell: the parent's next operations succeed. The
+ * same holds for a child that shares the parent's memory (vfork) and calls exit.
  */
 #include "children.h"
 #include "../ranks.h"
@@ -24,7 +28,7 @@ static void by_exit(void) {
 static void by_quick_exit(void) {
     quick_exit(0);
 }
-static void by_own_world(void) { /* the child's own communicator says its farewell, no other */
+static void by_own_world(void) { /* its own communicator sends a farewell, the parent's does not */
     struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
     rcm_comm *own;
     options.rank = 0;
@@ -42,7 +46,7 @@ static const struct end {
 } ends[] = {{"return from main", by_return},
             {"exit", by_exit},
             {"quick_exit", by_quick_exit},
-            {"exit with a world of its own", by_own_world},
+            {"exit with a new world", by_own_world},
             {"exit after rcm_destroy", by_destroy}};
 enum { ENDS = sizeof ends / sizeof ends[0] };
 
@@ -55,7 +59,7 @@ static int sum_errors(rcm_comm *comm, const char *after) {
     return errors;
 }
 
-/* By rank 1 only; the communicator is idle, so that a farewell would be said. */
+/* On rank 1 only. The communicator is idle, so an unguarded exit would send its farewell. */
 static int child_errors(rcm_comm *comm, enum child_way way, const struct end *end) {
     int status = 0, errors = 0;
     if (rcm_rank(comm) == 1) {
@@ -77,7 +81,8 @@ static int shared_end(void *arg) {
     exit(3);
 }
 
-/* With the parent's memory, as of vfork or posix_spawn; what some programs do where exec fails. */
+/* Sharing the parent's memory, as vfork and posix_spawn do. Some programs exit this way when exec
+ * fails. */
 static int shared_errors(rcm_comm *comm) {
     static _Alignas(16) char stack[1 << 20];
     int errors = 0, status = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A call that succeeds, or is not done yet, leaves rcm_last_error as it was.
+ * A call that succeeds, or is not yet complete, leaves rcm_last_error unchanged.
+ *
  *     last_error TRANSPORT RANKS
  */
 #include <stdio.h>
@@ -11,10 +12,10 @@ enum { TAG = 3, COUNT = 20000 };
 
 static char words[512];
 
-/* A failure whose words are to stay. */
+/* Fails a call. Its error text must stay. */
 static void fail_first(void) {
     rcm_dtype dtype;
-    if (rcm_dtype_from_name("a type that is none", &dtype) == RCM_OK)
+    if (rcm_dtype_from_name("an invalid type", &dtype) == RCM_OK)
         abort();
     snprintf(words, sizeof words, "%s", rcm_last_error());
 }
@@ -34,7 +35,7 @@ static bool kept(void) {
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-/* While it waits, receives of other calls fail. */
+/* While this call waits, receives of other calls fail. */
 static int check_operations(rcm_comm *comm) {
     static int32_t values[COUNT];
     const int me = rcm_rank(comm), n = rcm_size(comm), to = (me + 1) % n, from = (me + n - 1) % n;
@@ -66,13 +67,13 @@ static int check_operations(rcm_comm *comm) {
           rcm_last_error());
     fail_first();
     rcm_work_free(short_one);
-    CHECK(errors, kept(), "rcm_work_free of one that failed left \"%s\"", rcm_last_error());
+    CHECK(errors, kept(), "rcm_work_free of a failed work left \"%s\"", rcm_last_error());
     KEEPS(errors, RCM_OK, rcm_work_cancel(never));
     rcm_work_free(never);
     return errors;
 }
 
-/* ---- What tries several things --------------------------------------------------------------- */
+/* ---- Calls with several attempts ------------------------------------------------------------- */
 
 static int check_life(rcm_comm *comm) {
     struct rcm_transport_info info;
@@ -102,7 +103,7 @@ static int check_life(rcm_comm *comm) {
     return errors;
 }
 
-/* rcm_init looks for devices that are not here. */
+/* rcm_init probes for devices that do not exist here. */
 static int check_init(void) {
     rcm_comm *second = NULL;
     int errors = 0;
@@ -113,7 +114,7 @@ static int check_init(void) {
     return errors;
 }
 
-/* After a failure inside a call that succeeded, one that fails has its own words. */
+/* An internal failure of a successful call does not show up in the text of the next failure. */
 static int check_failures(rcm_comm *comm) {
     rcm_comm *made;
     int errors = 0;

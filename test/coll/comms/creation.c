@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators made, and ended, in the background: requests, their test, wait and cancel; what the
- * other ranks get; and what may not be called in a callback.
+ * Communicators created and destroyed in the background: requests, their test, wait and cancel;
+ * what the other ranks get; and the calls that a callback must not make.
+ *
  *     creation TRANSPORT RANKS
  */
 #include "../ranks.h"
@@ -16,7 +17,7 @@
 
 enum { TAG = 40, LATE_MS = 300, LONG_MS = 20000 };
 
-static bool said(const char *words) {
+static bool error_has(const char *words) {
     return strstr(rcm_last_error(), words) != NULL;
 }
 
@@ -30,7 +31,7 @@ static void pause_ms(int ms) {
     (void)poll(NULL, 0, ms);
 }
 
-/* ---- The functions -------------------------------------------------------------------------- */
+/* ---- Functions ------------------------------------------------------------------------------- */
 
 enum kind { SUBSET, SPLIT, HOSTS, DUPLICATE, KINDS };
 static const char *const names[KINDS] = {"rcm_comm_subset", "rcm_comm_split",
@@ -65,7 +66,7 @@ static rcm_status make(rcm_comm *comm, enum kind kind, const struct rcm_call *ca
     }
 }
 
-/* It is good: a sum over all of them. */
+/* Uses the communicator: a sum over all its ranks. */
 static int use(rcm_comm *comm) {
     int32_t sum = 1;
     int errors = 0;
@@ -81,9 +82,9 @@ static int end(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Made ----------------------------------------------------------------------------------- */
+/* ---- Created --------------------------------------------------------------------------------- */
 
-/* Odd ranks by the blocking call; a collective of the parent is issued meanwhile. */
+/* Odd ranks use the blocking call. Meanwhile a collective of the parent is issued. */
 static int check_made(rcm_comm *comm, enum kind kind) {
     rcm_comm_request *request = NULL;
     rcm_comm *made = NULL;
@@ -103,7 +104,8 @@ static int check_made(rcm_comm *comm, enum kind kind) {
               rcm_last_error());
         CHECK(errors, rcm_comm_request_wait(request, -1, &made) == RCM_OK, "%s: %s", names[kind],
               rcm_last_error());
-        CHECK(errors, rcm_comm_request_wait(request, 0, &made) == RCM_ERR_INVALID && said("taken"),
+        CHECK(errors,
+              rcm_comm_request_wait(request, 0, &made) == RCM_ERR_INVALID && error_has("taken"),
               "taken twice: %s", rcm_last_error());
         CHECK(errors, rcm_work_wait(work, -1) == RCM_OK, "%s", rcm_last_error());
         rcm_work_free(work);
@@ -113,7 +115,7 @@ static int check_made(rcm_comm *comm, enum kind kind) {
     return errors ? errors : use(made) + end(made);
 }
 
-/* Slices of a wait, until the other ranks come. */
+/* Waits in slices until the other ranks call. */
 static int check_slices(rcm_comm *comm, enum kind kind) {
     rcm_comm_request *request = NULL;
     rcm_comm *made = NULL;
@@ -125,7 +127,7 @@ static int check_slices(rcm_comm *comm, enum kind kind) {
     while ((status = rcm_comm_request_wait(request, 20, &made)) == RCM_PENDING)
         slices++;
     CHECK(errors, status == RCM_OK, "%s", rcm_last_error());
-    CHECK(errors, slices > 0 || rcm_rank(comm) != 0 || rcm_size(comm) == 1, "no slice passed");
+    CHECK(errors, slices > 0 || rcm_rank(comm) != 0 || rcm_size(comm) == 1, "no wait timed out");
     rcm_comm_request_cancel(request);
     return errors ? errors : use(made) + end(made);
 }
@@ -136,19 +138,20 @@ static int check_arguments(rcm_comm *comm) {
     const int twice[] = {0, 0}, outside[] = {rcm_size(comm)};
     int errors = 0;
     CHECK(errors,
-          rcm_comm_duplicate_begin(comm, NULL, NULL) == RCM_ERR_INVALID && said("ret_request"),
+          rcm_comm_duplicate_begin(comm, NULL, NULL) == RCM_ERR_INVALID && error_has("ret_request"),
           "%s", rcm_last_error());
     CHECK(errors,
           rcm_comm_subset_begin(comm, outside, 1, 0, NULL, &request) == RCM_ERR_INVALID &&
-              said("ranks[0]"),
+              error_has("ranks[0]"),
           "%s", rcm_last_error());
     CHECK(errors, rcm_comm_subset_begin(comm, twice, 2, 0, NULL, &request) == RCM_ERR_INVALID, "%s",
           rcm_last_error());
-    CHECK(errors, rcm_comm_shrink_begin(NULL, NULL, &request) == RCM_ERR_INVALID && said("comm"),
-          "%s", rcm_last_error());
-    CHECK(errors, rcm_comm_request_test(NULL, &made) == RCM_ERR_INVALID && said("request"), "%s",
+    CHECK(errors,
+          rcm_comm_shrink_begin(NULL, NULL, &request) == RCM_ERR_INVALID && error_has("comm"), "%s",
           rcm_last_error());
-    CHECK(errors, !request, "a call that failed has a request");
+    CHECK(errors, rcm_comm_request_test(NULL, &made) == RCM_ERR_INVALID && error_has("request"),
+          "%s", rcm_last_error());
+    CHECK(errors, !request, "a failed call returned a request");
     rcm_comm_request_cancel(NULL);
     CHECK(errors,
           rcm_destroy_begin(NULL, &request) == RCM_OK &&
@@ -158,7 +161,7 @@ static int check_arguments(rcm_comm *comm) {
     return errors;
 }
 
-/* A rank that is no member is through at once. */
+/* On a rank that is not a member the request is complete at once. */
 static int check_absent(rcm_comm *comm) {
     rcm_comm_request *request = NULL;
     rcm_comm *made = NULL;
@@ -172,9 +175,9 @@ static int check_absent(rcm_comm *comm) {
     return errors + end(made);
 }
 
-/* ---- Canceled ------------------------------------------------------------------------------- */
+/* ---- Canceled -------------------------------------------------------------------------------- */
 
-/* When the rank cancels, and when the others come. */
+/* When the rank cancels, and when the other ranks call. */
 enum when { BEFORE_OTHERS, AFTER_OTHERS, ALL_CANCEL, WHENS };
 
 static int wait_canceled(rcm_comm *comm, enum kind kind, int rank) {
@@ -183,13 +186,15 @@ static int wait_canceled(rcm_comm *comm, enum kind kind, int rank) {
     rcm_comm *made = NULL;
     int errors = 0;
     rcm_status status = make(comm, kind, &call, &made);
-    if (status == RCM_OK) { /* it was too late for that */
+    if (status == RCM_OK) { /* too late to cancel */
         status = rcm_barrier(made, NULL, NULL);
         const rcm_status ended = rcm_destroy(made);
         CHECK(errors, ended == RCM_ERR_CANCELED, "destroy: %s", rcm_last_error());
     }
     snprintf(who, sizeof who, "rank %d", rank);
-    CHECK(errors, status == RCM_ERR_CANCELED && said(who) && said("canceled") && said(names[kind]),
+    CHECK(errors,
+          status == RCM_ERR_CANCELED && error_has(who) && error_has("canceled") &&
+              error_has(names[kind]),
           "%s, which rank %d canceled: %s: %s", names[kind], rank, rcm_status_name(status),
           rcm_last_error());
     return errors;
@@ -202,15 +207,16 @@ static int cancel_own(rcm_comm *comm, enum kind kind, int after_ms) {
     CHECK(errors, begin(comm, kind, NULL, &request) == RCM_OK, "%s", rcm_last_error());
     pause_ms(after_ms);
     if (after_ms > 0 && rcm_size(comm) > 1)
-        CHECK(errors, rcm_comm_request_test(request, &made) != RCM_OK, "it was made");
+        CHECK(errors, rcm_comm_request_test(request, &made) != RCM_OK,
+              "a communicator was created");
     const int64_t begun = now_ms();
     rcm_comm_request_cancel(request);
     CHECK(errors, now_ms() - begun < 5000, "cancel took %lld ms", (long long)(now_ms() - begun));
     return errors;
 }
 
-/* One rank does not come before it cancels, so that nothing is made. Then all go on: a sum, and the
- * same creation again. */
+/* One rank cancels before it has called, so nothing is created. Then all ranks go on with a sum and
+ * the same creation. */
 static int check_cancel(rcm_comm *comm, enum kind kind, int rank, enum when when) {
     rcm_comm *made = NULL;
     int errors = 0;
@@ -225,14 +231,14 @@ static int check_cancel(rcm_comm *comm, enum kind kind, int rank, enum when when
     errors += cancels ? cancel_own(comm, kind, when == AFTER_OTHERS ? LATE_MS / 3 : 0)
                       : wait_canceled(comm, kind, rank);
     errors += use(comm);
-    if (when == ALL_CANCEL) /* what some made before others canceled it has ended by now */
+    if (when == ALL_CANCEL) /* what some created before others canceled has ended by now */
         errors += use(comm);
     const rcm_status status = make(comm, kind, NULL, &made);
     CHECK(errors, status == RCM_OK, "again: %s", rcm_last_error());
     return errors ? errors : use(made) + end(made);
 }
 
-/* The canceler begins the next ones at once, and the others come later, in order. */
+/* The canceling rank begins the next creations at once. The others follow later, in order. */
 static int check_cancel_twice(rcm_comm *comm, int rank) {
     rcm_comm *made = NULL;
     int errors = 0;
@@ -253,8 +259,8 @@ static int check_deadline(rcm_comm *comm, enum kind kind) {
     if (rcm_rank(comm) != 0) {
         CHECK(errors, begin(comm, kind, &call, &request) == RCM_OK, "%s", rcm_last_error());
         CHECK(errors,
-              rcm_comm_request_wait(request, -1, &made) == RCM_ERR_TIMEOUT && said("rank 0"), "%s",
-              rcm_last_error());
+              rcm_comm_request_wait(request, -1, &made) == RCM_ERR_TIMEOUT && error_has("rank 0"),
+              "%s", rcm_last_error());
         rcm_comm_request_cancel(request);
     }
     return errors + use(comm);
@@ -276,9 +282,9 @@ static int check_kinds(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Ended ---------------------------------------------------------------------------------- */
+/* ---- Destroyed ------------------------------------------------------------------------------- */
 
-/* With a receive in flight whose message comes later. */
+/* With a receive in flight whose message arrives later. */
 static int check_destroy_begin(rcm_comm *comm) {
     const int rank = rcm_rank(comm), next = (rank + 1) % rcm_size(comm);
     rcm_comm_request *request = NULL;
@@ -305,7 +311,7 @@ static int check_destroy_begin(rcm_comm *comm) {
     return errors;
 }
 
-/* One rank cancels the end that the others do not come to. */
+/* One rank cancels a destroy in which the others do not take part. */
 static int check_destroy_cancel(rcm_comm *comm) {
     rcm_comm_request *request = NULL;
     rcm_comm *made = NULL;
@@ -321,14 +327,14 @@ static int check_destroy_cancel(rcm_comm *comm) {
         char byte;
         CHECK(errors,
               rcm_recv(made, &byte, 1, RCM_UINT8, 0, 9, NULL, NULL) == RCM_ERR_CANCELED &&
-                  said("rank 0") && said("rcm_destroy"),
+                  error_has("rank 0") && error_has("rcm_destroy"),
               "%s", rcm_last_error());
         CHECK(errors, rcm_destroy(made) == RCM_ERR_CANCELED, "%s", rcm_last_error());
     }
     return errors + use(comm);
 }
 
-/* ---- Probes --------------------------------------------------------------------------------- */
+/* ---- Probes ---------------------------------------------------------------------------------- */
 
 static int check_probes(rcm_comm *comm) {
     const struct rcm_call slice = {.size = sizeof slice, .wait_ms = 20};
@@ -350,7 +356,7 @@ static int check_probes(rcm_comm *comm) {
             slices++;
         CHECK(errors, status == RCM_OK && message.bytes == 1 && message.source == 1, "%s",
               rcm_last_error());
-        CHECK(errors, slices > 0, "no slice passed");
+        CHECK(errors, slices > 0, "no wait timed out");
         while ((status = rcm_mprobe(comm, RCM_ANY_SOURCE, 70, &slice, &message, &matched)) ==
                RCM_PENDING)
             continue;
@@ -364,12 +370,13 @@ static int check_probes(rcm_comm *comm) {
               rcm_mprobe(comm, 1, 71, &slice, &message, &matched) == RCM_PENDING && !matched &&
                   rcm_probe(comm, 99, 71, &slice, &message) == RCM_ERR_INVALID,
               "%s", rcm_last_error());
-        CHECK(errors, rcm_comm_next_completion(comm, &none) == RCM_AGAIN, "a probe was completed");
+        CHECK(errors, rcm_comm_next_completion(comm, &none) == RCM_AGAIN,
+              "a probe completed the creation");
     }
     return errors + use(comm);
 }
 
-/* ---- In a callback -------------------------------------------------------------------------- */
+/* ---- In a callback --------------------------------------------------------------------------- */
 
 struct refusal {
     rcm_comm *comm;
@@ -417,7 +424,7 @@ static int check_callback(rcm_comm *comm) {
     int errors = 0;
     CHECK(errors, rcm_comm_duplicate_begin(comm, NULL, &r.request) == RCM_OK, "%s",
           rcm_last_error());
-    /* To itself, and sent later, so that the callback runs on the library's thread. */
+    /* A message to the own rank, sent later, so that the callback runs on the library's thread. */
     CHECK(errors,
           rcm_irecv(comm, &byte, 1, RCM_UINT8, rcm_rank(comm), 5, &work) == RCM_OK &&
               rcm_work_on_complete(work, try_all, &r) == RCM_OK &&
@@ -433,9 +440,9 @@ static int check_callback(rcm_comm *comm) {
     return errors ? errors : use(made) + end(made);
 }
 
-/* ---- Shrink --------------------------------------------------------------------------------- */
+/* ---- Shrink ---------------------------------------------------------------------------------- */
 
-/* The last rank, or rank 0, cancels; then it is called again by all. */
+/* The last rank, or rank 0, cancels. Then all ranks call again. */
 static int check_shrink(rcm_comm *comm, int rank, bool before) {
     rcm_comm_request *request = NULL;
     rcm_comm *made = NULL, *rest = NULL;
@@ -451,12 +458,12 @@ static int check_shrink(rcm_comm *comm, int rank, bool before) {
         rcm_comm_request_cancel(request);
     } else {
         rcm_status status = rcm_comm_request_wait(request, LONG_MS, &rest);
-        if (status == RCM_OK) { /* it was too late for that */
+        if (status == RCM_OK) { /* too late to cancel */
             status = rcm_barrier(rest, NULL, NULL);
             const rcm_status ended = rcm_destroy(rest);
             CHECK(errors, ended == status, "%s", rcm_status_name(ended));
         }
-        CHECK(errors, status == RCM_ERR_CANCELED && said(who), "shrink: %s: %s",
+        CHECK(errors, status == RCM_ERR_CANCELED && error_has(who), "shrink: %s: %s",
               rcm_status_name(status), rcm_last_error());
         rcm_comm_request_cancel(request);
     }

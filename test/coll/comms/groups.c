@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators of some ranks, made from others:
+ * Communicators of some ranks, created from others:
+ *
  *     groups TRANSPORT processes|threads RANKS
- * Which ranks are in them, in which order, and how they are called; what a rank that is no member
- * gets; lists that differ and members that do not come; many at a time, from several threads, and
- * that each has its own errors and deadlines; their end in any order.
+ *
+ * Their members, order and names; what a rank gets that is not a member; lists that differ between
+ * ranks, and members that do not call; many groups at a time, also from several threads; separate
+ * errors and deadlines per group; destroy in any order.
  */
 #include "../ranks.h"
 #include "../../count.h"
@@ -20,7 +22,7 @@ enum { RANKS_MAX = 16, LIVE = 64, THREADS = 4, EACH = 16, ROUNDS = 6, BIG = 7000
 
 static bool threads; /* ranks are threads of one process */
 
-/* The ranks of a mask, upwards or downwards. Returns how many. */
+/* The ranks of a mask, ascending or descending. Returns their number. */
 static int list_of(unsigned mask, bool down, int *ret_ranks) {
     int n = 0;
     for (int i = 0; i < RANKS_MAX; i++) {
@@ -48,7 +50,7 @@ static void end(rcm_comm *group, int *errors) {
     CHECK(*errors, rcm_destroy(group) == RCM_OK, "destroy: %s", rcm_last_error());
 }
 
-/* The sum of what each rank of the group gives, by its number in the world. */
+/* Checks the sum of what each rank of the group contributes, derived from its world rank. */
 static void sum_right(rcm_comm *group, int salt, int *errors) {
     int64_t mine = (int64_t)rcm_world_rank(group, rcm_rank(group)) * 1000 + salt, sum = 0,
             right = 0;
@@ -60,7 +62,7 @@ static void sum_right(rcm_comm *group, int salt, int *errors) {
           rcm_last_error());
 }
 
-/* ---- Members ------------------------------------------------------------------------------- */
+/* ---- Members --------------------------------------------------------------------------------- */
 
 static void check_member(const rcm_comm *comm, const rcm_comm *group, const int *ranks, int n,
                          int *errors) {
@@ -79,7 +81,7 @@ static void check_member(const rcm_comm *comm, const rcm_comm *group, const int 
     }
 }
 
-/* Every set of ranks, with others that do not call, or get a handle at once. */
+/* Every subset of ranks. Other ranks do not call, or get a handle at once. */
 static int every_subset(rcm_comm *comm) {
     int errors = 0, ranks[RANKS_MAX];
     for (unsigned mask = 1; mask <= all_of(comm); mask += 1 + mask / 16) {
@@ -118,17 +120,17 @@ static void absent_works(rcm_comm *group, int *errors) {
     CHECK(*errors,
           rcm_all_reduce(group, &data, &data, 1, RCM_INT32, RCM_SUM, NULL, &work) == RCM_OK &&
               rcm_work_test(work) == RCM_OK && rcm_work_wait(work, -1) == RCM_OK,
-          "an all_reduce of no member: %s", rcm_last_error());
+          "all_reduce on a non-member: %s", rcm_last_error());
     rcm_work_free(work);
     CHECK(*errors,
           rcm_irecv(group, &data, 1, RCM_INT32, 0, 0, &work) == RCM_OK &&
               rcm_work_message(work, &message) == RCM_OK && message.source == -1 &&
               message.bytes == 0,
-          "a receive of no member: %s", rcm_last_error());
+          "receive on a non-member: %s", rcm_last_error());
     CHECK(*errors, rcm_work_cancel(work) == RCM_OK && rcm_work_status(work) == RCM_OK,
           "canceled: %s", rcm_last_error());
     rcm_work_free(work);
-    CHECK(*errors, data == 7, "no member received %d", data);
+    CHECK(*errors, data == 7, "a non-member received %d", data);
 }
 
 static void absent_calls(rcm_comm *group, int *errors) {
@@ -145,10 +147,10 @@ static void absent_calls(rcm_comm *group, int *errors) {
               rcm_send(group, NULL, 1, RCM_INT32, 1, 0, NULL, NULL) == RCM_OK &&
               rcm_comm_prepare(group, RCM_BARRIER, 0, 0, NULL) == RCM_OK &&
               rcm_abort(group, "by no member") == RCM_OK && rcm_comm_error(group, &error) == RCM_OK,
-          "an operation of no member: %s", rcm_last_error());
+          "operation on a non-member: %s", rcm_last_error());
 }
 
-/* Handles of no member: what they do, and what is made from them. */
+/* Handles of a rank that is not a member: what they do, and what is created from them. */
 static int absent(rcm_comm *comm) {
     int errors = 0;
     rcm_comm *again = NULL;
@@ -161,8 +163,8 @@ static int absent(rcm_comm *comm) {
         absent_calls(group, &errors);
         CHECK(errors,
               rcm_comm_subset(group, &alone, 1, 0, NULL, &again) == RCM_OK && rcm_rank(again) == -1,
-              "a part of it: %s", rcm_last_error());
-        CHECK(errors, rcm_comm_transport(again, 0)[0] == '\0', "it has a transport");
+              "a subset of it: %s", rcm_last_error());
+        CHECK(errors, rcm_comm_transport(again, 0)[0] == '\0', "a non-member has a transport");
         refused(group, &alone, -1, "n is -1", &errors);
         end(again, &errors);
     } else {
@@ -172,14 +174,14 @@ static int absent(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- By colours ---------------------------------------------------------------------------- */
+/* ---- Split ----------------------------------------------------------------------------------- */
 
 static int splits(rcm_comm *comm) {
     const int rank = rcm_rank(comm), n = rcm_size(comm), colour = rank % 3 == 2 ? -1 : rank % 3;
     rcm_comm *group = NULL, *inner = NULL, *host = NULL;
     struct rcm_call call = RCM_CALL_INIT;
     int errors = 0;
-    call.algorithm = "none of all_gather's"; /* only its timeout counts */
+    call.algorithm = "none of all_gather's"; /* unused: only the timeout counts */
     CHECK(errors, rcm_comm_split(comm, colour, -rank, &call, &group) == RCM_OK, "%s",
           rcm_last_error());
     if (colour < 0) {
@@ -207,7 +209,7 @@ static int splits(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Names and deadlines ------------------------------------------------------------------- */
+/* ---- Names and deadlines --------------------------------------------------------------------- */
 
 static int names(rcm_comm *comm) {
     const int n = rcm_size(comm);
@@ -240,7 +242,7 @@ static int names(rcm_comm *comm) {
     return errors;
 }
 
-/* A deadline that passes in one communicator: its text has the name, the others go on. */
+/* A deadline passes in one communicator. The error text contains its name, and the others go on. */
 static int own_deadline(rcm_comm *comm) {
     int errors = 0, token = 0;
     if (rcm_size(comm) < 2)
@@ -264,7 +266,7 @@ static int own_deadline(rcm_comm *comm) {
     return errors;
 }
 
-/* An abort ends one communicator: the one that it is made from, or made of, goes on. */
+/* An abort ends one communicator. Its parent or child goes on. */
 static int own_abort(rcm_comm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     int errors = 0;
@@ -291,7 +293,7 @@ static int own_abort(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Mistakes ------------------------------------------------------------------------------ */
+/* ---- Mistakes -------------------------------------------------------------------------------- */
 
 static int wrong_arguments(rcm_comm *comm) {
     const int twice[] = {0, 0}, beyond[] = {0, 99};
@@ -302,7 +304,7 @@ static int wrong_arguments(rcm_comm *comm) {
     refused(comm, twice, 1000, "n is 1000", &errors);
     refused(comm, NULL, 1, "ranks is NULL", &errors);
     if (rcm_size(comm) > 1) {
-        refused(comm, twice, 2, "ranks[1] is 0, which is there twice", &errors);
+        refused(comm, twice, 2, "ranks[1] is 0, which is listed twice", &errors);
         refused(comm, beyond, 2, "ranks[1] is 99", &errors);
     }
     CHECK(errors, rcm_comm_subset(NULL, twice, 1, 0, NULL, &group) == RCM_ERR_INVALID, "no parent");
@@ -314,7 +316,7 @@ static int wrong_arguments(rcm_comm *comm) {
     return errors;
 }
 
-/* Ranks 0 and 1 call with these lists; the deadline is short. */
+/* Ranks 0 and 1 call with these lists. The deadline is short. */
 static void mistaken(rcm_comm *comm, unsigned first, unsigned second, bool second_down,
                      rcm_status expected, const char *text, int *errors) {
     const bool is_second = rcm_rank(comm) == 1;
@@ -343,15 +345,15 @@ static int mistakes(rcm_comm *comm) {
              "has not called rcm_comm_subset with ranks 0,1, tag 4", &errors);
     mistaken(comm, 7, 11, false, RCM_ERR_MISMATCH, "ranks 0,1,3, tag 4", &errors);
     sum_right(comm, 11, &errors);
-    rcm_comm *group = subset_of(comm, all_of(comm), false, 4, &errors); /* by all again */
+    rcm_comm *group = subset_of(comm, all_of(comm), false, 4, &errors); /* all ranks call again */
     sum_right(group, 12, &errors);
     end(group, &errors);
     return errors;
 }
 
-/* ---- Early messages ------------------------------------------------------------------------- */
+/* ---- Early messages -------------------------------------------------------------------------- */
 
-/* A rank that is through sends at once; others may not be through yet. */
+/* A rank that has its group sends at once. Others may still be creating theirs. */
 static int early(rcm_comm *comm) {
     static _Thread_local int big[BIG];
     const int n = rcm_size(comm);
@@ -388,7 +390,7 @@ static int early(rcm_comm *comm) {
     return errors;
 }
 
-/* A failure that comes as early as can be is not lost: nobody waits for its deadline. */
+/* A failure reported as early as possible is not lost: no rank waits for its deadline. */
 static int early_abort(rcm_comm *comm) {
     int errors = 0;
     for (int round = 0; round < 30 && errors == 0; round++) {
@@ -404,15 +406,15 @@ static int early_abort(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Many ---------------------------------------------------------------------------------- */
+/* ---- Many groups ----------------------------------------------------------------------------- */
 
-/* The i-th of many: two ranks at least, where there are two. */
+/* Mask of the i-th of many groups: at least two ranks if there are two. */
 static unsigned mask_of(const rcm_comm *comm, int i) {
     const unsigned all = all_of(comm), mask = (unsigned)(i * 37 + 11) & all;
     return mask & (mask - 1) ? mask : all;
 }
 
-/* This rank's share of the pages that it has mapped. */
+/* This rank's share of its mapped pages (Pss). */
 static long share_kib(void) {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
     char line[200];
@@ -424,7 +426,7 @@ static long share_kib(void) {
     return kib;
 }
 
-/* All live at once, and end in another order than they began. */
+/* All exist at the same time, and are destroyed in another order. */
 static int many(rcm_comm *comm) {
     rcm_comm *groups[LIVE] = {NULL};
     int errors = 0;
@@ -452,7 +454,7 @@ static int many(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Several threads ----------------------------------------------------------------------- */
+/* ---- Several threads ------------------------------------------------------------------------- */
 
 struct driver {
     rcm_comm *comm;
@@ -504,7 +506,7 @@ static void mixed(rcm_comm *group, int salt, int *errors) {
     }
 }
 
-/* Its groups, one after the other, on every rank in the same order. */
+/* Uses its groups one after the other, in the same order on every rank. */
 static void *driver_run(void *arg) {
     struct driver *driver = arg;
     rcm_comm *groups[EACH] = {NULL};
@@ -537,9 +539,9 @@ static int several_threads(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Leaving ------------------------------------------------------------------------------- */
+/* ---- Leaving --------------------------------------------------------------------------------- */
 
-enum { SOON_S = 20 }; /* long before the deadline of an operation, also on a busy machine */
+enum { SOON_S = 20 }; /* seconds; well below the deadline of an operation, also on a busy machine */
 
 static double seconds_since(const struct timespec *then) {
     struct timespec now;
@@ -547,7 +549,8 @@ static double seconds_since(const struct timespec *then) {
     return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) / 1e9;
 }
 
-/* Rank 0 leaves a communicator. What it sent is received, what needs it fails; others go on. */
+/* Rank 0 leaves a communicator. What it sent is received, operations that need it fail, others go
+ * on. */
 static int leaves(rcm_comm *comm) {
     const int n = rcm_size(comm);
     int errors = 0, got = 0;
@@ -585,7 +588,7 @@ static int leaves(rcm_comm *comm) {
     return errors;
 }
 
-/* What needs a rank that has left fails with a sentence that says so. */
+/* An operation that needs a rank that has left fails with a text that reports it. */
 static void left_says(rcm_status status, const char *words, const struct timespec *begun,
                       int *errors) {
     CHECK(*errors, status == RCM_ERR_PEER && strstr(rcm_last_error(), words), "%s: %s",
@@ -593,7 +596,7 @@ static void left_says(rcm_status status, const char *words, const struct timespe
     CHECK(*errors, seconds_since(begun) < SOON_S, "it takes %.3f s", seconds_since(begun));
 }
 
-/* By messages to rank 0 and back, so that no other ranks are connected by it. */
+/* Synchronizes by messages to rank 0 and back, so that no other ranks connect. */
 static void meet_at_0(rcm_comm *comm, int *errors) {
     const int me = rcm_rank(comm);
     char byte = 0;
@@ -610,8 +613,8 @@ static void meet_at_0(rcm_comm *comm, int *errors) {
         }
 }
 
-/* The last rank leaves a communicator; ranks 1 and 2 come to need it there, and are not connected
- * to it: this case is the first. */
+/* The last rank leaves a communicator. Ranks 1 and 2 need it later and are not connected to it, so
+ * this case runs first. */
 static int leaves_unseen(rcm_comm *comm) {
     const int last = rcm_size(comm) - 1, me = rcm_rank(comm), ranks[] = {2, last};
     int errors = 0, got = 0;
@@ -639,11 +642,11 @@ static int leaves_unseen(rcm_comm *comm) {
     }
     meet_at_0(comm, &errors);
     if (me != last && rcm_leave(group) == RCM_OK)
-        CHECK(errors, me != 1, "it has not failed");
+        CHECK(errors, me != 1, "the communicator has not failed");
     return errors;
 }
 
-/* The first and the last rank leave; the others' rcm_comm_shrink waits for neither. */
+/* The first and the last rank leave. rcm_comm_shrink of the others waits for neither. */
 static int leaves_shrunk(rcm_comm *comm) {
     const int last = rcm_size(comm) - 1, me = rcm_rank(comm);
     int errors = 0, sum = 1;
@@ -652,7 +655,7 @@ static int leaves_shrunk(rcm_comm *comm) {
         return 0;
     rcm_comm *group = subset_of(comm, all_of(comm), false, 8, &errors), *rest = NULL;
     if (me == 0 || me == last) {
-        const rcm_status status = rcm_leave(group); /* or it has failed by then */
+        const rcm_status status = rcm_leave(group); /* or the group has failed by then */
         CHECK(errors, status == RCM_OK || status == RCM_ERR_ABORTED, "%s", rcm_last_error());
     } else {
         clock_gettime(CLOCK_MONOTONIC, &begun);
@@ -664,14 +667,15 @@ static int leaves_shrunk(rcm_comm *comm) {
                   rcm_all_reduce(rest, &sum, &sum, 1, RCM_INT32, RCM_SUM, NULL, NULL) == RCM_OK &&
                   sum == last - 1,
               "%d: %s", sum, rcm_last_error());
-        CHECK(errors, rcm_destroy(group) != RCM_OK, "the old one has not failed");
+        CHECK(errors, rcm_destroy(group) != RCM_OK, "the old communicator has not failed");
         CHECK(errors, rcm_destroy(rest) == RCM_OK, "%s", rcm_last_error());
     }
     meet_at_0(comm, &errors);
     return errors;
 }
 
-/* A receive from any source waits for those that have not left, and fails with the last. */
+/* A receive from any source waits for ranks that have not left, and fails when the last one
+ * leaves. */
 static int leaves_all(rcm_comm *comm) {
     const int n = rcm_size(comm), me = rcm_rank(comm);
     int errors = 0, got = 0;
@@ -680,7 +684,7 @@ static int leaves_all(rcm_comm *comm) {
         return 0;
     rcm_comm *group = subset_of(comm, all_of(comm), false, 8, &errors);
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    if (me > 0) { /* the last one sends when the others have left for long */
+    if (me > 0) { /* the last rank sends long after the others have left */
         if (me == n - 1)
             usleep(300000);
         CHECK(errors, rcm_send(group, &me, 1, RCM_INT32, 0, 0, NULL, NULL) == RCM_OK, "%s",
@@ -699,9 +703,9 @@ static int leaves_all(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- The end ------------------------------------------------------------------------------- */
+/* ---- Destroy order --------------------------------------------------------------------------- */
 
-/* The world first, then what was made of it; then a new world. */
+/* The world is destroyed before its groups. Then a new world is created. */
 static int world_first(rcm_comm *comm) {
     int errors = 0;
     rcm_comm *some = NULL, *all = subset_of(comm, all_of(comm), true, 0, &errors), *again = NULL;

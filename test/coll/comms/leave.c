@@ -2,10 +2,9 @@
 /*
  * Receives at the end of their communicator: leave TRANSPORT RANKS
  *
- * rcm_leave drops receives that no message has matched, of any source, tag and form, and finishes
- * those whose message is coming; the others of the communicator go on. What rcm_leave aborts, and
- * what rcm_destroy waits for, is here too. Each case has a communicator of its own; the world
- * stays.
+ * rcm_leave drops receives that no message has matched, of any source, tag and form. It finishes
+ * receives whose message is arriving. Other ranks of the communicator go on. Also what rcm_leave
+ * aborts, and what rcm_destroy waits for. Each case has its own communicator; the world stays.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,11 +47,11 @@ static void count_canceled(void *arg, rcm_status status) {
     atomic_fetch_add(count, status == RCM_ERR_CANCELED ? 1 : 100);
 }
 
-/* ---- Dropped --------------------------------------------------------------------------------- */
+/* ---- Dropped receives ------------------------------------------------------------------------ */
 
 enum { FORMS = 6 };
 
-/* Each form of a receive, from rank src; the sends of two of them are matched. */
+/* Posts a receive of each form from rank src. The sends of two of them are matched. */
 static void post_all(rcm_comm *group, int src, int32_t in[FORMS], rcm_work *works[FORMS],
                      int *errors) {
     static const int32_t out = 3;
@@ -88,7 +87,7 @@ static void *wait_for(void *arg) {
     return rcm_work_wait(arg, -1) == RCM_ERR_CANCELED ? (void *)(uintptr_t)&canceled_at_last : NULL;
 }
 
-/* Rank 0 leaves with receives, which others still have too; the group goes on without it. */
+/* Rank 0 leaves with posted receives, and so have other ranks. The group goes on without it. */
 static int drops(rcm_comm *world) {
     const int me = rcm_rank(world), n = rcm_size(world), src = me == 0 ? n - 1 : me;
     int errors = 0;
@@ -107,7 +106,7 @@ static int drops(rcm_comm *world) {
         CHECK(errors, pthread_create(&thread, NULL, wait_for, works[0]) == 0, "thread");
         left(group, &errors);
         pthread_join(thread, &waited);
-        CHECK(errors, waited, "a thread that waits");
+        CHECK(errors, waited, "a waiting thread");
     }
     meet(world, &errors);
     if (me != 0) {
@@ -122,7 +121,7 @@ static int drops(rcm_comm *world) {
     return errors;
 }
 
-/* Several groups at once, the world's own receives stay. */
+/* Leaves several groups at once. The world's receives stay. */
 static int drops_in_groups(rcm_comm *world) {
     enum { GROUPS = 4 };
     const int me = rcm_rank(world), n = rcm_size(world);
@@ -150,9 +149,9 @@ static int drops_in_groups(rcm_comm *world) {
     return errors;
 }
 
-/* ---- Messages that come ---------------------------------------------------------------------- */
+/* ---- Arriving messages ----------------------------------------------------------------------- */
 
-/* Its message has been matched, but most of it is still to come: it is received. */
+/* The message is matched, but most of it has not arrived: it is received. */
 static int finishes(rcm_comm *world, size_t bytes) {
     const int me = rcm_rank(world);
     int errors = 0;
@@ -182,7 +181,7 @@ static int finishes(rcm_comm *world, size_t bytes) {
         CHECK(errors, data[0] == 0x5a && memcmp(data, data + 1, bytes - 1) == 0,
               "%zu bytes are wrong", bytes);
         rcm_work_free(work);
-        canceled(unmatched, "beside one that was matched", &errors);
+        canceled(unmatched, "with a matched receive", &errors);
     }
     meet(world, &errors);
     if (me != 0)
@@ -191,7 +190,7 @@ static int finishes(rcm_comm *world, size_t bytes) {
     return errors;
 }
 
-/* A message that comes at that moment is received, or it is not; nothing hangs. */
+/* A message that arrives during rcm_leave is received or not. Nothing hangs. */
 static int races(rcm_comm *world, size_t bytes, int delay_us) {
     const int me = rcm_rank(world);
     int errors = 0;
@@ -225,9 +224,9 @@ static int races(rcm_comm *world, size_t bytes, int delay_us) {
     return errors;
 }
 
-/* ---- What is not dropped --------------------------------------------------------------------- */
+/* ---- Not dropped ----------------------------------------------------------------------------- */
 
-/* A message that waits for its receive is no receive: all are told. */
+/* A message that waits for its receive is not a receive: all ranks get an error. */
 static int aborts(rcm_comm *world) {
     const size_t bytes = 4 << 20;
     const int me = rcm_rank(world);
@@ -249,7 +248,7 @@ static int aborts(rcm_comm *world) {
               "%s", rcm_last_error());
         CHECK(errors, rcm_work_status(work) == RCM_ERR_ABORTED, "%s",
               rcm_status_name(rcm_work_status(work)));
-        canceled(receive, "beside a send", &errors);
+        canceled(receive, "with a send", &errors);
         rcm_work_free(work);
     }
     meet(world, &errors);
@@ -259,7 +258,7 @@ static int aborts(rcm_comm *world) {
     return errors;
 }
 
-/* rcm_destroy waits for a receive until the deadline; a cancel before lets it go on. */
+/* rcm_destroy waits for a receive until the deadline. A cancel before it ends the wait. */
 static int destroys(rcm_comm *world) {
     int errors = 0;
     int32_t in;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point from several threads of each rank, in all ways at once, while the rank's own
- * thread is in collectives. Thread t of a rank sends to thread t of the next, under tags of its
- * own; order holds for each. See messages.c.
+ * Messages from several threads of each rank, by every kind of send and receive at the same time,
+ * while the rank's own thread runs collectives. Thread t of a rank sends to thread t of the next
+ * rank, with its own tags. The order per thread is checked. See messages.c.
  */
 #include "messages.h"
 #include <pthread.h>
@@ -18,7 +18,7 @@ struct worker {
     pthread_t thread;
 };
 
-/* A number of ints for each round: some are small, some by rendezvous. */
+/* The number of ints in each round: small messages and rendezvous messages. */
 static size_t count_of(int k) {
     return k % 10 == 9 ? LONG : (size_t)k % 5 + 1;
 }
@@ -35,7 +35,7 @@ static int send_round(const struct worker *w, int k, int *out, rcm_work **ret_wo
     return errors;
 }
 
-/* In one of five ways. */
+/* One of five kinds of receive. */
 static rcm_status receive_round(const struct worker *w, int k, int *in) {
     const int n = rcm_size(w->comm), prev = (rcm_rank(w->comm) + n - 1) % n;
     const uint64_t tag = TAG + (uint64_t)w->number;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Point to point beyond send and receive: any source, probes, synchronous sends, both at once,
- * cancels, batches, more messages than are kept, threads; and random mixtures against a model:
+ * Messages beyond plain send and receive: any source, probes, synchronous sends, sendrecv, cancels,
+ * batches, more messages than are buffered, threads; and random mixtures against a model:
+ *
  *     messages shm|tcp threads|processes N [SEED [-v]]
  */
 #include "messages.h"
@@ -13,7 +14,7 @@
 
 enum { LARGE = 300000 };
 
-static bool processes; /* which can have another communicator from their environment */
+static bool processes; /* with processes a second communicator can come from the environment */
 static bool shm;
 
 static char *filled(size_t len, char with) {
@@ -32,7 +33,7 @@ static int sync_ranks(rcm_comm *comm) {
 
 /* ---- Any source ------------------------------------------------------------------------------ */
 
-/* Everybody sends to everybody, itself too; receives are posted before or come after. */
+/* All ranks send to all, also to themselves. Receives are posted before or after. */
 static int check_any_source(rcm_comm *comm) {
     enum { EACH = 20 };
     const int n = rcm_size(comm), me = rcm_rank(comm), total = n * EACH;
@@ -70,7 +71,7 @@ static int check_any_source(rcm_comm *comm) {
     return errors;
 }
 
-/* Blocking receives tell what came; a sender of many does not starve the others. */
+/* Blocking receives report what arrived. A sender of many messages does not starve the others. */
 static int check_fair(rcm_comm *comm) {
     enum { EACH = 2000 };
     const int n = rcm_size(comm);
@@ -91,7 +92,7 @@ static int check_fair(rcm_comm *comm) {
     }
     for (int r = 1; r < n && rcm_rank(comm) == 0; r++)
         behind += from[r] != EACH;
-    CHECK(errors, behind == 0, "not as many from each");
+    CHECK(errors, behind == 0, "unequal numbers of messages per source");
     return errors;
 }
 
@@ -111,7 +112,7 @@ static int check_iprobe(rcm_comm *comm, const struct rcm_message *expected, int 
     return errors;
 }
 
-/* Of an unknown length, small or large, from rank 1 to rank 0. */
+/* Messages of unknown length, small or large, from rank 1 to rank 0. */
 static int check_probe(rcm_comm *comm) {
     static const size_t sizes[] = {0, 3, 40000, LARGE};
     int errors = 0;
@@ -137,7 +138,7 @@ static int check_probe(rcm_comm *comm) {
                            NULL) == RCM_OK,
                   "%s", rcm_last_error());
             CHECK(errors, memcmp(in, out, sizes[s]) == 0 && message.bytes == sizes[s], "data");
-            CHECK(errors, rcm_iprobe(comm, 1, s, NULL) == RCM_PENDING, "it was received");
+            CHECK(errors, rcm_iprobe(comm, 1, s, NULL) == RCM_PENDING, "the message was received");
         }
         free(out);
         free(in);
@@ -145,7 +146,7 @@ static int check_probe(rcm_comm *comm) {
     return errors;
 }
 
-/* What a probe takes nobody else sees; the next message overtakes it. */
+/* A matched message is invisible to other receives. The next message overtakes it. */
 static int check_matched(rcm_comm *comm) {
     enum { TAG = 8 };
     static const size_t sizes[] = {10, LARGE, 20, LARGE + 1};
@@ -185,7 +186,7 @@ static int check_matched(rcm_comm *comm) {
     return errors;
 }
 
-/* One that is never received: freed with the communicator. */
+/* A matched message that is never received is freed with the communicator. */
 static int check_matched_left(rcm_comm *comm) {
     rcm_matched *matched = NULL;
     int errors = 0;
@@ -200,7 +201,8 @@ static int check_matched_left(rcm_comm *comm) {
 
 /* ---- Synchronous sends ----------------------------------------------------------------------- */
 
-/* A small one is not done before its receive, though later messages have arrived. */
+/* A small synchronous send is incomplete before its receive, even if later messages have
+ * arrived. */
 static int check_synchronous(rcm_comm *comm) {
     static const size_t sizes[] = {0, 1, 100, LARGE};
     int errors = 0;
@@ -234,7 +236,7 @@ static int check_synchronous(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Both at once ---------------------------------------------------------------------------- */
+/* ---- Send and receive in one call ------------------------------------------------------------ */
 
 static int check_sendrecv(rcm_comm *comm) {
     const int n = rcm_size(comm), me = rcm_rank(comm), next = (me + 1) % n, prev = (me + n - 1) % n;
@@ -276,7 +278,7 @@ static int check_sendrecv(rcm_comm *comm) {
 
 /* ---- Cancels --------------------------------------------------------------------------------- */
 
-/* Of receives that wait, every second is canceled: the others get the messages, in order. */
+/* Every second waiting receive is canceled. The others get the messages in order. */
 static int check_cancel(rcm_comm *comm, size_t len, int src) {
     enum { MANY = 40 };
     rcm_work *works[MANY];
@@ -300,7 +302,7 @@ static int check_cancel(rcm_comm *comm, size_t len, int src) {
     for (int k = 1; k < MANY && rcm_rank(comm) == 0; k += 2) {
         CHECK(errors, rcm_work_wait(works[k], -1) == RCM_OK, "%s", rcm_last_error());
         CHECK(errors, rcm_work_cancel(works[k]) == RCM_OK, "too late: %s", rcm_last_error());
-        CHECK(errors, rcm_work_status(works[k]) == RCM_OK, "canceled when it was complete");
+        CHECK(errors, rcm_work_status(works[k]) == RCM_OK, "a complete receive was canceled");
         const char *at = in + (size_t)k * len;
         CHECK(errors, at[0] == k && at[len - 1] == k && at[-1] == 'c', "data of %d", k);
         rcm_work_free(works[k]);
@@ -310,7 +312,7 @@ static int check_cancel(rcm_comm *comm, size_t len, int src) {
     return errors;
 }
 
-/* Cancels that race with their messages: each message is received once, by some receive. */
+/* Cancels race with their messages. Each message is received once, by some receive. */
 static int check_cancel_race(rcm_comm *comm) {
     enum { ROUNDS = 300 };
     int errors = 0;
@@ -341,8 +343,8 @@ static int check_cancel_race(rcm_comm *comm) {
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* Each sends a large message to all others and itself, and receives from all, in an order of its
- * own, half of it over another communicator. */
+/* Each rank sends a large message to all ranks, itself included, and receives from all, in its own
+ * order. Half of them use another communicator. */
 static int check_batch(rcm_comm *comm) {
     const int n = rcm_size(comm), me = rcm_rank(comm);
     struct rcm_transfer *all = calloc(2 * (size_t)n, sizeof *all);
@@ -430,11 +432,11 @@ static int check_batch_arguments(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- More than is kept ----------------------------------------------------------------------- */
+/* ---- More messages than are buffered --------------------------------------------------------- */
 
-/* The sender runs ahead by more messages than the receiver keeps: it waits, collectives go on. By
- * sockets, where each takes a system call, and under a sanitizer, only by some that are announced.
- */
+/* The sender is ahead by more messages than the receiver buffers: it waits, and collectives go on.
+ * Over sockets, where each message is a system call, and under a sanitizer, it is ahead by only a
+ * few rendezvous messages. */
 static int check_ahead(rcm_comm *comm) {
     enum { MOST = 72000 };
     const bool too_many = shm && !TEST_SANITIZED;
@@ -512,7 +514,7 @@ static int check_arguments(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- All ------------------------------------------------------------------------------------- */
+/* ---- All parts ------------------------------------------------------------------------------- */
 
 static unsigned seed;
 
@@ -538,7 +540,7 @@ static int check_random(rcm_comm *comm) {
 struct part {
     const char *name;
     int (*check)(rcm_comm *comm);
-    bool pair; /* it is between two ranks */
+    bool pair; /* needs exactly two ranks */
 };
 
 static const struct part parts[] = {
@@ -558,23 +560,23 @@ static const struct part parts[] = {
     {"threads", check_threads, false},
 };
 
-/* With "-v" it says how long each part took. */
+/* With "-v" it prints how long each part took. */
 static int check(rcm_comm *comm, void *arg) {
-    const bool *says = arg;
+    const bool *verbose = arg;
     int errors = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && errors == 0; i++) {
         const long began = clock_ms();
         if (rcm_size(comm) > 1 || !parts[i].pair)
             errors += parts[i].check(comm);
         errors += sync_ranks(comm);
-        if (*says && rcm_rank(comm) == 0)
+        if (*verbose && rcm_rank(comm) == 0)
             printf("%-16s %5ld ms\n", parts[i].name, clock_ms() - began);
     }
     return errors;
 }
 
 int main(int argc, char **argv) {
-    bool says = argc > 5;
+    bool verbose = argc > 5;
     if (argc < 4) {
         fprintf(stderr, "usage: messages shm|tcp threads|processes N [SEED [-v]]\n");
         return 2;
@@ -583,5 +585,5 @@ int main(int argc, char **argv) {
     processes = strcmp(argv[2], "processes") == 0;
     seed = argc > 4 ? (unsigned)atoi(argv[4]) : 1;
     struct ranks ranks = {.n = atoi(argv[3]), .threads = !processes, .transport = argv[1]};
-    return ranks_run(&ranks, check, &says) ? 1 : 0;
+    return ranks_run(&ranks, check, &verbose) ? 1 : 0;
 }

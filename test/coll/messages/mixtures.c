@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random sends and receives of all kinds against a model. In a round all ranks know from the seed
- * which messages there are, and how much their receives leave open; what came must be, of its
- * sender and its tag, the next that this one sent. See messages.c.
+ * Random sends and receives of all kinds against a model. All ranks derive from the seed the
+ * messages of a round and the wildcards of their receives. Each received message must be the next
+ * one that its sender sent with its tag. See messages.c.
  */
 #include "messages.h"
 #include <stdint.h>
@@ -12,14 +12,14 @@
 
 enum { ROUNDS = 24, MESSAGES_MAX = 120, TAGS = 3, RANKS_MAX = 16 };
 
-/* What receives of a round leave open, and how they come by their messages. */
+/* The wildcards of a round's receives, and whether they probe first. */
 enum open { EXACT, ANY_SOURCE, ANY_TAG, ANY, PROBED, OPENS };
 
 struct planned {
     int from, to;
     uint64_t tag;
     size_t len;
-    int how; /* it is sent */
+    int how; /* kind of send */
     bool came;
 };
 
@@ -67,7 +67,7 @@ static unsigned char *data_of(const struct round *round, int i) {
     return data;
 }
 
-/* In the order of the round; some two together. */
+/* In the order of the round. Some are sent in pairs. */
 static int send_one(const struct round *round, int i, void *data, rcm_work **ret_work) {
     const struct planned *p = &round->all[i];
     const struct rcm_transfer one = {.kind = RCM_TRANSFER_SEND,
@@ -88,7 +88,7 @@ static int send_one(const struct round *round, int i, void *data, rcm_work **ret
     return errors;
 }
 
-/* The message that came to this rank: the next of its sender and tag. */
+/* Checks that the message is the next of its sender and tag. */
 static int check_came(struct round *round, const struct rcm_message *message,
                       const unsigned char *data) {
     const int me = rcm_rank(round->comm);
@@ -97,7 +97,7 @@ static int check_came(struct round *round, const struct rcm_message *message,
            (round->all[i].came || round->all[i].to != me || round->all[i].from != message->source ||
             round->all[i].tag != message->tag))
         i++;
-    CHECK(errors, i < round->n, "seed %u: from %d tag %llu came what nobody sent", round->seed,
+    CHECK(errors, i < round->n, "seed %u: unexpected message from %d, tag %llu", round->seed,
           message->source, (unsigned long long)message->tag);
     if (i == round->n)
         return errors;
@@ -127,7 +127,7 @@ static int receive_probed(struct round *round) {
           "%s", rcm_last_error());
     CHECK(errors,
           same.source == message.source && same.tag == message.tag && same.bytes == message.bytes,
-          "another one than was probed");
+          "received another message than was probed");
     errors += check_came(round, &message, data);
     free(data);
     return errors;
@@ -164,7 +164,7 @@ static int finish_one(struct round *round, const struct receive *receive) {
     return errors;
 }
 
-/* A rank begins with its receives, with its sends, or has them mixed. */
+/* A rank starts with its receives, with its sends, or mixes them. */
 static int round_play(struct round *round) {
     struct receive receives[MESSAGES_MAX];
     rcm_work *works[MESSAGES_MAX] = {0};
@@ -205,7 +205,7 @@ int check_mixture(rcm_comm *comm, unsigned seed) {
     round->comm = comm;
     round_plan(round, seed);
     errors += round_play(round);
-    /* A message of what comes next must not come to a receive of this one. */
+    /* A message of the next round must not match a receive of this one. */
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
     free(round);
     return errors;

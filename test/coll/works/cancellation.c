@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pthread_cancel of a thread in a call that waits: the call ends as if there were none, and the
- * thread behind it; the communicator is as good as before. cancellation TRANSPORT
+ * pthread_cancel of a thread in a blocking call: the call ends normally, the thread is canceled
+ * after it, and the communicator still works.
  *
- * Rank 0 makes each call in a thread of its own, which is canceled while rank 1 is not there yet.
+ *     cancellation TRANSPORT
+ *
+ * Rank 0 makes each call in a new thread, which is canceled before rank 1 calls.
  */
 #include "../ranks.h"
 #include <pthread.h>
@@ -16,7 +18,7 @@
 
 enum { CANCEL_MS = 60, TAG = 9 };
 
-/* How many calls rank 0 has canceled: shared by both, so that rank 1 comes after each. */
+/* How many calls rank 0 has canceled. Shared, so that rank 1 can follow. */
 static _Atomic int *canceled;
 
 static void sleep_ms(int ms) {
@@ -144,7 +146,7 @@ static int check_first(struct waiter *w) {
     pthread_join(thread, &result);
     CHECK(errors, w->returned && w->status == RCM_OK, "%s %s: %s", w->row->name,
           w->returned ? "returned" : "did not return", rcm_status_name(w->status));
-    CHECK(errors, result == PTHREAD_CANCELED, "%s: the thread was not canceled behind it",
+    CHECK(errors, result == PTHREAD_CANCELED, "%s: the thread was not canceled afterwards",
           w->row->name);
     return errors;
 }
@@ -154,7 +156,7 @@ static void await_cancel(int calls) {
         sleep_ms(1);
 }
 
-/* calls: that were canceled with this one. */
+/* calls: the number of canceled calls including this one. */
 static int check_row(rcm_comm *comm, const struct call_row *row, int calls, rcm_comm **ret_made) {
     struct waiter w = {.comm = comm, .row = row, .status = RCM_PENDING};
     int errors = 0;
@@ -197,7 +199,7 @@ static int check(rcm_comm *comm, void *arg) {
 
 /* ---- rcm_init -------------------------------------------------------------------------------- */
 
-/* A request is waited for by a thread that is canceled; the request goes on. */
+/* A canceled thread waits for a request. The request goes on. */
 static void *init_waiter(void *arg) {
     rcm_comm *comm = NULL;
     rcm_init_request *request = arg;
@@ -225,8 +227,8 @@ static int check_init(void) {
     sleep_ms(CANCEL_MS);
     pthread_cancel(thread);
     pthread_join(thread, &result);
-    CHECK(errors, result == PTHREAD_CANCELED, "rcm_init_wait: not canceled behind it");
-    /* Its lock is free. */
+    CHECK(errors, result == PTHREAD_CANCELED, "rcm_init_wait: not canceled afterwards");
+    /* the request's lock is free */
     CHECK(errors, rcm_init_test(request, &comm) == RCM_PENDING, "%s", rcm_last_error());
     rcm_init_cancel(request);
     rcm_store_close(store);

@@ -2,8 +2,9 @@
 /*
  * Completion queues of the process: completion_queue TRANSPORT RANKS
  *
- * Works of every kind and of several communicators are given to one queue; each giving is reported
- * once, with its argument and status, however the work ends. The last rank dies at the end.
+ * Works of every kind and of several communicators are given to one queue. Each rcm_queue_give is
+ * reported once, with its argument and status, however the work ends. The last rank dies at the
+ * end.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -18,11 +19,11 @@
 
 enum { RANKS_MAX = 8, TAG = 3, SLOTS = 64, SOON_MS = 30000 };
 
-/* What is expected of a giving; its argument. */
+/* The argument of a rcm_queue_give, with the expected report. */
 struct slot {
     rcm_work *work;
     rcm_status status;
-    bool freed; /* the work is, before its report */
+    bool freed; /* the work is freed before its report */
     _Atomic int reports;
 };
 
@@ -48,7 +49,7 @@ static void report(const struct rcm_completion *completion, int *errors) {
     CHECK(*errors, atomic_fetch_add(&slot->reports, 1) == 0, "reported again");
 }
 
-/* Takes n completions, and looks that there is no other one. timeout_ms 0: all are there. */
+/* Takes n completions and checks that there are no more. timeout_ms 0: all must be present. */
 static void take(struct given *given, int n, int64_t timeout_ms, int *errors) {
     struct rcm_completion completions[5];
     size_t got = 0;
@@ -65,10 +66,10 @@ static void take(struct given *given, int n, int64_t timeout_ms, int *errors) {
     CHECK(*errors, status == RCM_PENDING && got == 0, "one more: %s", rcm_status_name(status));
 }
 
-/* Each was reported; the works are given back. */
+/* Checks that each was reported once, and frees the works. */
 static void clear(struct given *given, int *errors) {
     for (int i = 0; i < given->n; i++) {
-        CHECK(*errors, given->slots[i].reports == 1, "giving %d has %d reports", i,
+        CHECK(*errors, given->slots[i].reports == 1, "rcm_queue_give %d has %d reports", i,
               (int)given->slots[i].reports);
         if (!given->slots[i].freed)
             rcm_work_free(given->slots[i].work);
@@ -82,7 +83,7 @@ static rcm_comm *group_new(rcm_comm *world, int *errors) {
     return group;
 }
 
-/* ---- Kinds ----------------------------------------------------------------------------------- */
+/* ---- Kinds of works -------------------------------------------------------------------------- */
 
 static int check_kinds(rcm_comm *comm, struct given *given) {
     const int me = rcm_rank(comm), n = rcm_size(comm), next = (me + 1) % n, last = (me + n - 1) % n;
@@ -119,7 +120,7 @@ static int check_kinds(rcm_comm *comm, struct given *given) {
     return errors;
 }
 
-/* A persistent work is given for each run, and counts as complete before the first. */
+/* A persistent work is given once per run. Before its first start it counts as complete. */
 static int check_persistent_runs(rcm_comm *comm, struct given *given) {
     struct rcm_call call = RCM_CALL_INIT;
     rcm_work *work = NULL;
@@ -134,12 +135,13 @@ static int check_persistent_runs(rcm_comm *comm, struct given *given) {
         take(given, 1, SOON_MS, &errors);
     }
     for (int i = 1; i < given->n; i++)
-        given->slots[i].freed = true; /* all are one */
+        given->slots[i].freed = true; /* all are the same work */
     clear(given, &errors);
     return errors;
 }
 
-/* Complete before it is given; given twice; canceled; too long; freed before and after its end. */
+/* Works that are complete before they are given, given twice, canceled, truncated, and freed before
+ * or after their end. */
 static int check_ends(rcm_comm *comm, struct given *given) {
     const int me = rcm_rank(comm);
     int32_t in[3], out[2] = {1, 2};
@@ -149,7 +151,7 @@ static int check_ends(rcm_comm *comm, struct given *given) {
     CHECK_OK(errors, rcm_work_wait(work, -1));
     give(given, work, RCM_OK, &errors);
     give(given, work, RCM_OK, &errors);
-    given->slots[given->n - 1].freed = true; /* it is the one before */
+    given->slots[given->n - 1].freed = true; /* the same work as before */
     take(given, 2, SOON_MS, &errors);
     CHECK_OK(errors, rcm_irecv(comm, &in[0], 1, RCM_INT32, me, TAG, &work));
     give(given, work, RCM_ERR_CANCELED, &errors);
@@ -172,7 +174,7 @@ static int check_ends(rcm_comm *comm, struct given *given) {
 
 /* ---- Ends of communicators ------------------------------------------------------------------- */
 
-/* All is in the queue when the call that ends the communicator returns. */
+/* All completions are in the queue when the call that ends the communicator returns. */
 static int check_left(rcm_comm *world, struct given *given) {
     enum { GROUPS = 3, EACH = 4 };
     int32_t in[GROUPS * EACH];
@@ -197,7 +199,7 @@ static int check_left(rcm_comm *world, struct given *given) {
     return errors;
 }
 
-/* A receive that gets no message, at an abort or at rcm_destroy after it. */
+/* A receive without message, ended by an abort or by the rcm_destroy after it. */
 static int check_aborted(rcm_comm *world, struct given *given) {
     int32_t in;
     rcm_work *works[2] = {NULL};
@@ -237,7 +239,7 @@ struct member {
     int number;
 };
 
-/* Messages to this rank itself; the receives are given, complete or not. */
+/* Messages to the own rank. Their receives are given whether complete or not. */
 static void *give_many(void *arg) {
     const struct member *member = arg;
     struct shared *shared = member->shared;
@@ -264,7 +266,7 @@ static void *give_many(void *arg) {
     return NULL;
 }
 
-/* Until all has come. */
+/* Takes until all completions have arrived. */
 static void *take_many(void *arg) {
     struct shared *shared = arg;
     struct rcm_completion completions[7];
@@ -297,7 +299,7 @@ static int check_threads(rcm_comm *comm) {
     for (int i = 0; i < GIVERS; i++)
         pthread_join(givers[i], NULL);
     while (shared.taken < GIVERS * MESSAGES)
-        usleep(1000); /* the test's deadline ends it */
+        usleep(1000); /* the test's deadline ends the loop */
     shared.over = true;
     for (int i = 0; i < TAKERS; i++)
         pthread_join(takers[i], NULL);
@@ -308,7 +310,7 @@ static int check_threads(rcm_comm *comm) {
     return errors + shared.errors;
 }
 
-/* ---- The face -------------------------------------------------------------------------------- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 static bool readable(int fd, int timeout_ms) {
     struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -397,7 +399,7 @@ static int check_arguments(rcm_comm *comm, struct given *given) {
     return errors;
 }
 
-/* What was given to a queue that is freed goes on. */
+/* A work in a queue that is freed goes on. */
 static int check_freed(rcm_comm *comm) {
     int32_t in[2], out = 5;
     rcm_work *works[2] = {NULL};
@@ -418,9 +420,9 @@ static int check_freed(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Death ----------------------------------------------------------------------------------- */
+/* ---- Death of a rank ------------------------------------------------------------------------- */
 
-/* Works of two communicators end by it; the queue outlives both. */
+/* It ends works of two communicators. The queue outlives both. */
 static int check_death(rcm_comm *world, struct given *given) {
     const int me = rcm_rank(world), last = rcm_size(world) - 1;
     int32_t in, mine = 1, sum;
@@ -433,7 +435,7 @@ static int check_death(rcm_comm *world, struct given *given) {
         CHECK_OK(errors, rcm_all_reduce(world, &mine, &sum, 1, RCM_INT32, RCM_SUM, NULL, &work));
         give(given, work, RCM_ERR_PEER, &errors);
     } else {
-        usleep(50000); /* of some ranks the works are there by then */
+        usleep(50000); /* some ranks' works are given by then */
         _exit(errors > 0);
     }
     take(given, 2, SOON_MS, &errors);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many receives outstanding: what each of 10,000 takes of a processor does not grow with their
- * number, whatever the order in which the messages come, or if they are there first. A rank sends
- * to itself, so that it waits for nothing; with a transport, rank 0 to rank 1. The times of 100 and
- * of 10,000 are printed; a search among all that are outstanding would make 100 of 1, and more than
- * 20 fails:
+ * Many outstanding receives: the CPU time per receive does not grow with their number, in whatever
+ * order the messages arrive, also before their receives.
+ *
  *     outstanding [shm|tcp]
+ *
+ * A rank sends to itself, so it waits for nothing. With a transport, rank 0 sends to rank 1. Prints
+ * the times per receive with 100 and with 10,000 outstanding, and fails if their ratio exceeds 20.
+ * A linear search would have a ratio of 100.
  */
 #include "../ranks.h"
 #include <malloc.h>
@@ -110,7 +112,7 @@ static void side_free(const struct side *side) {
     free(side->works);
 }
 
-/* n outstanding; *ret_us: microseconds of a processor for each. */
+/* One round with n outstanding; *ret_us: CPU time per receive in microseconds. */
 static int round_of(rcm_comm *comm, const struct pattern *p, int n, double *ret_us) {
     const int me = rcm_rank(comm), other = rcm_size(comm) - 1 - me;
     const struct side send = side_new(comm, p, n, other), recv = side_new(comm, p, n, other);
@@ -132,7 +134,7 @@ static int round_of(rcm_comm *comm, const struct pattern *p, int n, double *ret_
     return errors;
 }
 
-/* The least of several times. */
+/* The minimum of several rounds. */
 static int least(rcm_comm *comm, const struct pattern *p, int n, double *us) {
     int errors = 0;
     for (int i = 0; i < (n == FEW ? 20 : 1) && errors == 0; i++) {
@@ -156,8 +158,8 @@ static int check_pattern(rcm_comm *comm, const struct pattern *p) {
     return errors;
 }
 
-/* Nothing comes for longer than RINGCOMM_WARN_AFTER: a look at all that wait does not take as long
- * as one for each of them. */
+/* Nothing arrives for longer than RINGCOMM_WARN_AFTER. One check of all waiting receives must be
+ * cheaper than one check per receive. */
 static int check_slow(rcm_comm *comm) {
     enum { SLOW = 4 * MANY, WAIT_MS = 1300, MORE_MS = 1500 };
     const struct side side = side_new(comm, &patterns[1], SLOW, 0);
@@ -183,8 +185,8 @@ static int check(rcm_comm *comm, void *arg) {
 }
 
 int main(int argc, char **argv) {
-    /* Memory that malloc gives back to the system after each round would be taken anew, page by
-     * page, in the next. */
+    /* Memory that malloc returns to the system after a round would be faulted in again, page by
+     * page, in the next one. */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     setenv("RINGCOMM_WARN_AFTER", "1", 1);

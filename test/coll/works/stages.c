@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives of several stages (api/work/work.h), inside the library: ranks gather their sizes,
- * then the data, each as long as the longest, then add something up.
+ * then the data, each block as long as the longest, then compute a sum.
  *
  *     stages shm|tcp processes|threads N
  */
@@ -15,13 +15,13 @@
 
 enum { ROUNDS = 30, RANKS_MAX = 8, BYTES_MAX = 100000 };
 
-/* What goes wrong when sizes are known, on rank 1 or on all. */
+/* The failure after the sizes are known, on rank 1 or on all ranks. */
 enum trouble { NO_TROUBLE, OTHER_COUNT, NO_MEMORY, UNSUPPORTED, NO_FURTHER };
 
 struct gather {
     struct rcmi_stages stages; /* first */
     enum trouble trouble;
-    bool unmarked; /* does not say which stage is the last */
+    bool unmarked; /* does not mark its last stage */
     int rank, n, stage;
     int64_t size, sizes[RANKS_MAX], total;
     size_t most;
@@ -68,7 +68,7 @@ static rcm_status gather_next(struct rcmi_stages *stages, rcm_comm *comm,
     struct gather *g = (struct gather *)stages;
     g->stage++;
     if (g->stage == 1 && g->trouble == NO_MEMORY && g->rank == 1)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for what comes");
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for the result");
     if (g->stage == 1 && g->trouble == UNSUPPORTED)
         return rcmi_fail(RCM_ERR_UNSUPPORTED, 0, "too much");
     if (g->stage == 1 && g->trouble == NO_FURTHER && g->rank == 1)
@@ -118,7 +118,7 @@ static void gather_free(struct gather *g) {
     free(g);
 }
 
-/* It ended well, with what the ranks had. */
+/* It succeeded with the ranks' data. */
 static int gather_check(const struct gather *g, int64_t total) {
     int errors = 0;
     size_t wrong = 0;
@@ -137,9 +137,9 @@ static size_t size_of(int rank, int round) {
     return sizes[(size_t)(rank * 5 + round) % (sizeof(sizes) / sizeof(sizes[0]))];
 }
 
-/* ---- Among others ---------------------------------------------------------------------------- */
+/* ---- Among other collectives ----------------------------------------------------------------- */
 
-/* Of each round: a collective with stages, and two without after it. */
+/* Each round: a collective with stages, then two without. */
 struct rounds {
     struct gather *gather;
     rcm_work *works[3];
@@ -197,18 +197,18 @@ static int check_rounds(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* ---- Trouble --------------------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
-/* Two of them; on rank 1 something is wrong with the first. Both end once, and alike on all
+/* Two collectives, the first of which fails on rank 1. Both end once, with the same result on all
  * ranks. */
-static int check_trouble(rcm_comm *comm, enum trouble trouble, rcm_status expected, int origin) {
+static int check_failure(rcm_comm *comm, enum trouble trouble, rcm_status expected, int origin) {
     struct gather *first = gather_new(comm, trouble, 10), *second = gather_new(comm, NO_TROUBLE, 5);
     rcm_work *works[2] = {NULL};
     struct rcm_error error = RCM_ERROR_INIT;
     int errors = 0;
     CHECK(errors, gather_call(comm, first, RCM_INT64, NULL, &works[0]) == RCM_OK, "%s",
           rcm_last_error());
-    /* That of the first may be known before the second is called, which is not made then. */
+    /* The first failure may be known before the second call, which then fails at once. */
     rcm_status next = gather_call(comm, second, RCM_INT64, NULL, &works[1]);
     const rcm_status status = rcm_work_wait(works[0], -1);
     if (next == RCM_OK)
@@ -232,28 +232,27 @@ static int check_trouble(rcm_comm *comm, enum trouble trouble, rcm_status expect
 
 static int check_other_count(rcm_comm *comm, void *arg) {
     (void)arg;
-    return check_trouble(comm, OTHER_COUNT, RCM_ERR_MISMATCH, -1);
+    return check_failure(comm, OTHER_COUNT, RCM_ERR_MISMATCH, -1);
 }
 
 static int check_no_memory(rcm_comm *comm, void *arg) {
     (void)arg;
-    return check_trouble(comm, NO_MEMORY, RCM_ERR_NOMEM, 1);
+    return check_failure(comm, NO_MEMORY, RCM_ERR_NOMEM, 1);
 }
 
 static int check_unsupported(rcm_comm *comm, void *arg) {
     (void)arg;
-    return check_trouble(comm, UNSUPPORTED, RCM_ERR_UNSUPPORTED, -1);
+    return check_failure(comm, UNSUPPORTED, RCM_ERR_UNSUPPORTED, -1);
 }
 
-/* Is not in a collective until the others have given up. */
+/* Stays out of collectives until the others have given up. */
 static void await_error(const rcm_comm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     for (int i = 0; i < 30000 && rcm_comm_error(comm, &error) == RCM_OK; i++)
         usleep(1000);
 }
 
-/* Rank 1 has done with the sizes. The others say that they wait in the second stage, for 11
- * bytes. */
+/* Rank 1 is done after the sizes. The error of the others names the second stage, with 11 bytes. */
 static int check_shown(rcm_comm *comm, void *arg) {
     struct gather *g = gather_new(comm, NO_FURTHER, 11);
     struct rcm_error error = RCM_ERROR_INIT;
@@ -275,7 +274,7 @@ static int check_shown(rcm_comm *comm, void *arg) {
     return errors;
 }
 
-/* Rank 1 does not call it. The deadline is that of the call; what is not issued ends too. */
+/* Rank 1 does not call it. The deadline is that of the call. A call that is not issued ends too. */
 static int check_late(rcm_comm *comm, void *arg) {
     struct gather *g = gather_new(comm, NO_TROUBLE, 10), *wrong = gather_new(comm, NO_TROUBLE, 1);
     struct rcm_call call = RCM_CALL_INIT;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Works: waiting for several, callbacks, descriptors, the completion queue, calls that return while
- * they wait, error records, persistent operations. All cases in one set of ranks:
+ * they wait, error records, persistent operations. All cases run in one set of ranks:
+ *
  *     works TRANSPORT processes|threads RANKS
  */
 #include "works.h"
@@ -34,18 +35,18 @@ static bool readable(int fd, int ms) {
     return poll(&p, 1, ms) == 1 && p.revents == POLLIN;
 }
 
-/* A sum that only rank 1 holds up: all others have called it. */
+/* A sum of all ranks. */
 static rcm_status sum(rcm_comm *comm, int32_t *value, const struct rcm_call *call,
                       rcm_work **ret_work) {
     return rcm_all_reduce(comm, value, value, 1, RCM_INT32, RCM_SUM, call, ret_work);
 }
 
-static rcm_status tell(rcm_comm *comm, int to, uint64_t tag) {
+static rcm_status send_byte(rcm_comm *comm, int to, uint64_t tag) {
     char byte = 0;
     return rcm_send(comm, &byte, 1, RCM_UINT8, to, tag, NULL, NULL);
 }
 
-static rcm_status hear(rcm_comm *comm, int from, uint64_t tag) {
+static rcm_status recv_byte(rcm_comm *comm, int from, uint64_t tag) {
     char byte;
     return rcm_recv(comm, &byte, 1, RCM_UINT8, from, tag, NULL, NULL);
 }
@@ -57,7 +58,7 @@ static void free_all(rcm_work **works, size_t n) {
     }
 }
 
-/* ---- All, and any ---------------------------------------------------------------------------- */
+/* ---- Waiting for all or any ------------------------------------------------------------------ */
 
 static int check_all(rcm_comm *comm) {
     rcm_work *works[MANY + 2] = {NULL};
@@ -78,7 +79,8 @@ static int check_all(rcm_comm *comm) {
     return errors;
 }
 
-/* One that is longer than its buffer among others: all are complete, and its error is told. */
+/* One message is longer than its buffer. All works are complete, and the wait returns that
+ * error. */
 static int check_all_failed(rcm_comm *comm) {
     const int me = rcm_rank(comm), n = rcm_size(comm), to = (me + 1) % n, from = (me + n - 1) % n;
     rcm_work *works[3] = {NULL};
@@ -94,9 +96,9 @@ static int check_all_failed(rcm_comm *comm) {
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
     for (uint64_t i = 0; i < 3; i++)
         CHECK_OK(errors, rcm_send(comm, out, i == 1 ? 8 : 1, RCM_UINT8, to, TAG + i, NULL, NULL));
-    CHECK(errors, rcm_work_wait_all(works, 3, -1) == RCM_ERR_TRUNCATED && said("is 8 bytes"), "%s",
-          rcm_last_error());
-    CHECK(errors, rcm_work_status(works[2]) == RCM_OK, "the last is not complete");
+    CHECK(errors, rcm_work_wait_all(works, 3, -1) == RCM_ERR_TRUNCATED && error_has("is 8 bytes"),
+          "%s", rcm_last_error());
+    CHECK(errors, rcm_work_status(works[2]) == RCM_OK, "the last work is not complete");
     CHECK(errors, rcm_work_error(works[1], &error) == RCM_ERR_TRUNCATED, "%s", rcm_last_error());
     CHECK(errors,
           error.status == RCM_ERR_TRUNCATED && error.origin == from && error.sequence == 0 &&
@@ -108,8 +110,7 @@ static int check_all_failed(rcm_comm *comm) {
     return errors;
 }
 
-/* Messages come in an order that the receiver says; each wait finds that one. A thread that waits
- * does not use the processor. */
+/* Each wait finds the work whose message arrives next. A waiting thread uses no CPU. */
 static int check_any(rcm_comm *comm) {
     const int me = rcm_rank(comm), n = rcm_size(comm), to = (me + 1) % n, from = (me + n - 1) % n;
     rcm_work *works[FEW + 1] = {NULL};
@@ -161,7 +162,7 @@ static int check_any_worlds(rcm_comm *comm, rcm_comm *second) {
           clock_seconds(CLOCK_THREAD_CPUTIME_ID) - cpu);
     for (int i = 1; i >= 0; i--) {
         CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
-        CHECK_OK(errors, tell(comms[i], to, TAG));
+        CHECK_OK(errors, send_byte(comms[i], to, TAG));
         CHECK_OK(errors, rcm_work_wait_any(works, 2, -1, &index));
         CHECK(errors, index == (size_t)i, "%zu came, not %d", index, i);
         rcm_work_free(works[i]);
@@ -202,7 +203,7 @@ static void call_at_once(void *arg, rcm_status status) {
     atomic_fetch_add(&called->calls, 1);
 }
 
-/* Calls of several operations that would wait: none of them is issued. */
+/* Calls of several operations that would wait are rejected, and issue none of them. */
 static bool refuses_several(struct called *called) {
     const uint64_t before = rcm_comm_sequence(called->comm);
     const struct rcm_part part = {&called->value, &called->value, 1, RCM_INT32};
@@ -214,19 +215,20 @@ static bool refuses_several(struct called *called) {
                                          .dtype = RCM_INT32};
     return rcm_coalesced(called->comm, RCM_ALL_REDUCE, &part, 1, RCM_SUM, 0, NULL, NULL) ==
                RCM_ERR_INVALID &&
-           said("may not wait") && rcm_comm_sequence(called->comm) == before &&
+           error_has("may not wait") && rcm_comm_sequence(called->comm) == before &&
            rcm_batch(called->comm, &to_self, 1, NULL, NULL) == RCM_ERR_INVALID &&
-           said("may not wait");
+           error_has("may not wait");
 }
 
-/* What a callback may do and what not. */
+/* What a callback may and may not do. */
 static void call_deep(void *arg, rcm_status status) {
     struct called *called = arg;
     size_t index;
     called->ok = status == RCM_OK && rcm_work_wait(called->pending, 0) == RCM_PENDING &&
-                 rcm_work_wait(called->pending, -1) == RCM_ERR_INVALID && said("may not wait") &&
+                 rcm_work_wait(called->pending, -1) == RCM_ERR_INVALID &&
+                 error_has("may not wait") &&
                  rcm_work_wait_any(&called->pending, 1, 5, &index) == RCM_ERR_INVALID &&
-                 rcm_destroy(called->comm) == RCM_ERR_INVALID && said("rcm_destroy") &&
+                 rcm_destroy(called->comm) == RCM_ERR_INVALID && error_has("rcm_destroy") &&
                  refuses_several(called) &&
                  sum(called->comm, &called->value, NULL, &called->issued) == RCM_OK;
     atomic_fetch_add(&called->calls, 1);
@@ -248,7 +250,7 @@ static int check_callbacks(rcm_comm *comm) {
     CHECK_OK(errors, rcm_work_on_complete(work, call_second, &called));
     CHECK(errors, atomic_load(&called.calls) == 0, "called before it was complete");
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
-    CHECK_OK(errors, tell(comm, to, TAG));
+    CHECK_OK(errors, send_byte(comm, to, TAG));
     await_calls(&called, 2);
     CHECK(errors, atomic_load(&called.ok) == 2 && called.order[1] == 1, "%d of %d calls are right",
           atomic_load(&called.ok), atomic_load(&called.calls));
@@ -272,16 +274,16 @@ static int check_callback_issues(rcm_comm *comm) {
     CHECK_OK(errors, rcm_irecv(comm, &bytes[1], 1, RCM_UINT8, from, TAG + 1, &called.pending));
     CHECK_OK(errors, rcm_work_on_complete(work, call_deep, &called));
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
-    /* Until a rank is out of the barrier it issues, and its callback may not. */
-    CHECK_OK(errors, tell(comm, from, TAG + 3));
-    CHECK_OK(errors, hear(comm, to, TAG + 3));
-    CHECK_OK(errors, tell(comm, to, TAG));
+    /* In the barrier a rank issues operations itself, so its callback may not. */
+    CHECK_OK(errors, send_byte(comm, from, TAG + 3));
+    CHECK_OK(errors, recv_byte(comm, to, TAG + 3));
+    CHECK_OK(errors, send_byte(comm, to, TAG));
     await_calls(&called, 1);
     CHECK(errors, called.ok, "rank %d: in a callback: %s", me, rcm_last_error());
     CHECK_OK(errors, rcm_work_wait(called.issued, -1));
     CHECK(errors, called.value == n, "the callback's sum is %d", called.value);
     CHECK(errors, rcm_iprobe(comm, me, TAG + 2, NULL) == RCM_PENDING, "a refused batch was sent");
-    CHECK_OK(errors, tell(comm, to, TAG + 1));
+    CHECK_OK(errors, send_byte(comm, to, TAG + 1));
     CHECK_OK(errors, rcm_work_wait(called.pending, -1));
     rcm_work_free(called.pending);
     rcm_work_free(called.issued);
@@ -289,7 +291,7 @@ static int check_callback_issues(rcm_comm *comm) {
     return errors;
 }
 
-/* Works are given back at once; each says when its buffers are the caller's again. */
+/* Detached works: each callback reports that its buffers are free. */
 static int check_detach(rcm_comm *comm) {
     struct called called = {.caller = pthread_self()};
     int32_t values[MANY];
@@ -301,7 +303,7 @@ static int check_detach(rcm_comm *comm) {
         CHECK_OK(errors, rcm_work_detach(work, i % 2 ? call_back : call_second, &called));
     }
     await_calls(&called, MANY);
-    CHECK(errors, atomic_load(&called.calls) == MANY, "%d of %d buffers came back",
+    CHECK(errors, atomic_load(&called.calls) == MANY, "%d of %d works were reported",
           atomic_load(&called.calls), MANY);
     for (int i = 0; i < MANY; i++)
         CHECK(errors, values[i] == i * rcm_size(comm), "sum %d is %d", i, values[i]);
@@ -309,7 +311,7 @@ static int check_detach(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Descriptors, and the queue -------------------------------------------------------------- */
+/* ---- Descriptors and the completion queue ---------------------------------------------------- */
 
 static int check_fd(rcm_comm *comm) {
     const int me = rcm_rank(comm), n = rcm_size(comm), to = (me + 1) % n, from = (me + n - 1) % n;
@@ -320,10 +322,10 @@ static int check_fd(rcm_comm *comm) {
     CHECK_OK(errors, rcm_work_fd(work, &fd));
     CHECK_OK(errors, rcm_work_fd(work, &same));
     CHECK(errors, fd >= 0 && fd == same, "descriptors %d and %d", fd, same);
-    CHECK(errors, fcntl(fd, F_GETFD) == FD_CLOEXEC, "descriptor %d is kept over exec", fd);
+    CHECK(errors, fcntl(fd, F_GETFD) == FD_CLOEXEC, "descriptor %d is not closed by exec", fd);
     CHECK(errors, !readable(fd, 10), "readable before it is complete");
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
-    CHECK_OK(errors, tell(comm, to, TAG));
+    CHECK_OK(errors, send_byte(comm, to, TAG));
     CHECK(errors, readable(fd, 20000) && readable(fd, 0), "not readable");
     CHECK(errors, rcm_work_status(work) == RCM_OK, "readable and not complete");
     rcm_work_free(work);
@@ -338,7 +340,7 @@ static int check_fd(rcm_comm *comm) {
     return errors;
 }
 
-/* Takes works out of the queue until n have come; each must be one of these, once. */
+/* Takes works from the queue until n have come. Each must be one of `works`, once. */
 static int drain_queue(rcm_comm *comm, int fd, rcm_work **works, int n) {
     int errors = 0, came = 0;
     while (came < n && errors == 0) {
@@ -348,7 +350,7 @@ static int drain_queue(rcm_comm *comm, int fd, rcm_work **works, int n) {
             int i = 0;
             while (i < n && works[i] != work)
                 i++;
-            CHECK(errors, i < n, "an unknown work came");
+            CHECK(errors, i < n, "an unknown work was reported");
             CHECK(errors, rcm_work_status(work) == RCM_OK, "%s", rcm_last_error());
             rcm_work_free(work);
             if (i < n)
@@ -375,41 +377,41 @@ static int check_queue(rcm_comm *comm) {
     CHECK_OK(errors, rcm_irecv(comm, &in, 1, RCM_UINT8, from, TAG, &works[MANY]));
     CHECK_OK(errors, rcm_isend(comm, &out, 1, RCM_UINT8, to, TAG, &works[MANY + 1]));
     errors += drain_queue(comm, fd, works, MANY + 2);
-    for (int i = 0; i < 2; i++) { /* freed before, and after it is complete */
+    for (int i = 0; i < 2; i++) { /* freed before and after it is complete */
         CHECK_OK(errors, rcm_barrier(comm, NULL, &freed));
         if (i == 1)
-            CHECK(errors, readable(fd, 20000), "a barrier did not come");
+            CHECK(errors, readable(fd, 20000), "a barrier was not reported");
         rcm_work_free(freed);
     }
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
     sleep_ms(20);
     CHECK(errors, !readable(fd, 0) && rcm_comm_next_completion(comm, &none) == RCM_AGAIN,
-          "a freed one came");
+          "a freed work was reported");
     CHECK_REFUSED(errors, rcm_comm_completions(comm, NULL), "ret_fd is NULL");
     CHECK_REFUSED(errors, rcm_comm_completions(NULL, &fd), "comm is NULL");
     CHECK_REFUSED(errors, rcm_comm_next_completion(comm, NULL), "ret_work is NULL");
-    CHECK_OK(errors, rcm_barrier(comm, NULL, &works[0])); /* left in the queue at the end */
+    CHECK_OK(errors, rcm_barrier(comm, NULL, &works[0])); /* stays in the queue */
     rcm_work_free(works[0]);
     return errors;
 }
 
 /* ---- Calls that return while they wait ------------------------------------------------------- */
 
-/* Rank 1 comes when rank 0 has given up once. */
+/* Rank 1 calls after rank 0's call has returned once. */
 static int wait_interrupted(rcm_comm *comm, int32_t *value) {
     struct rcm_call call = RCM_CALL_INIT;
     rcm_work *work = NULL;
     int errors = 0;
     call.wait_ms = 20;
     if (rcm_rank(comm) == 1)
-        CHECK_OK(errors, hear(comm, 0, GO));
+        CHECK_OK(errors, recv_byte(comm, 0, GO));
     if (rcm_rank(comm) != 0) {
         CHECK_OK(errors, sum(comm, value, NULL, NULL));
         return errors;
     }
     CHECK(errors, sum(comm, value, &call, &work) == RCM_PENDING && work, "%s", rcm_last_error());
     CHECK(errors, rcm_work_wait(work, 0) == RCM_PENDING, "complete without rank 1");
-    CHECK_OK(errors, tell(comm, 1, GO));
+    CHECK_OK(errors, send_byte(comm, 1, GO));
     CHECK_OK(errors, rcm_work_wait(work, -1));
     rcm_work_free(work);
     return errors;
@@ -424,14 +426,14 @@ static int check_wait_ms(rcm_comm *comm) {
     CHECK(errors, value == n, "the sum is %d", value);
     call.wait_ms = -1;
     for (int i = 0; i < FEW; i++) {
-        work = (rcm_work *)&call; /* is set to NULL */
+        work = (rcm_work *)&call; /* must be set to NULL */
         CHECK_OK(errors, sum(comm, &value, &call, &work));
-        CHECK(errors, !work, "a work of a call that waited");
+        CHECK(errors, !work, "a call that waited returned a work");
     }
     return errors;
 }
 
-/* The same of messages, and of several collectives in one. */
+/* The same for messages, and for several collectives in one call. */
 static int check_wait_ms_others(rcm_comm *comm) {
     const int me = rcm_rank(comm), n = rcm_size(comm), to = (me + 1) % n, from = (me + n - 1) % n;
     struct rcm_call call = RCM_CALL_INIT;
@@ -446,7 +448,7 @@ static int check_wait_ms_others(rcm_comm *comm) {
           rcm_recv(comm, &byte, 1, RCM_UINT8, from, TAG, &call, &work) == RCM_PENDING && work, "%s",
           rcm_last_error());
     CHECK_OK(errors, rcm_barrier(comm, NULL, NULL));
-    CHECK_OK(errors, tell(comm, to, TAG));
+    CHECK_OK(errors, send_byte(comm, to, TAG));
     CHECK_OK(errors, rcm_work_wait(work, -1));
     rcm_work_free(work);
     call.wait_ms = -1;
@@ -456,7 +458,7 @@ static int check_wait_ms_others(rcm_comm *comm) {
     return errors;
 }
 
-/* ---- Numbers --------------------------------------------------------------------------------- */
+/* ---- Sequence numbers ------------------------------------------------------------------------ */
 
 static int check_sequence(rcm_comm *comm) {
     const uint64_t before = rcm_comm_sequence(comm);
@@ -469,7 +471,7 @@ static int check_sequence(rcm_comm *comm) {
     CHECK(errors, most == mine && before > 0, "%d collectives here, %d elsewhere", mine, most);
     CHECK_OK(errors, rcm_barrier(comm, NULL, &works[0]));
     CHECK_OK(errors, rcm_irecv(comm, &byte, 1, RCM_UINT8, rcm_rank(comm), TAG, &works[1]));
-    CHECK_OK(errors, tell(comm, rcm_rank(comm), TAG));
+    CHECK_OK(errors, send_byte(comm, rcm_rank(comm), TAG));
     CHECK(errors, rcm_work_sequence(works[0]) == before + 2 && rcm_work_sequence(works[1]) == 0,
           "numbers %d, %d", (int)rcm_work_sequence(works[0]), (int)rcm_work_sequence(works[1]));
     CHECK(errors, rcm_comm_sequence(comm) == before + 2 && rcm_work_sequence(NULL) == 0, "numbers");
@@ -478,15 +480,15 @@ static int check_sequence(rcm_comm *comm) {
     return errors;
 }
 
-/* Persistent works come once for each run. */
+/* A persistent work enters the queue once per run. */
 static int check_queue_again(rcm_comm *comm) {
     struct rcm_call call = RCM_CALL_INIT;
     int32_t value = 1;
     rcm_work *work = NULL, *came = NULL;
     int errors = 0, fd = -1;
     CHECK_OK(errors, rcm_comm_completions(comm, &fd));
-    while (rcm_comm_next_completion(comm, &came) == RCM_OK) /* of cases before, freed by now */
-        CHECK(errors, false, "a freed work came");
+    while (rcm_comm_next_completion(comm, &came) == RCM_OK) /* of earlier cases, freed by now */
+        CHECK(errors, false, "a freed work was reported");
     call.flags = RCM_PERSISTENT;
     CHECK_OK(errors, sum(comm, &value, &call, &work));
     for (int run = 0; run < FEW; run++) {
@@ -495,16 +497,17 @@ static int check_queue_again(rcm_comm *comm) {
             CHECK_OK(errors, rcm_work_wait(work, -1));
         if (run % 4 == 1) /* not taken out */
             continue;
-        CHECK(errors, readable(fd, 20000), "run %d did not come", run);
+        CHECK(errors, readable(fd, 20000), "run %d was not reported", run);
         CHECK(errors, rcm_comm_next_completion(comm, &came) == RCM_OK && came == work, "%s",
               rcm_last_error());
-        CHECK(errors, rcm_comm_next_completion(comm, &came) == RCM_AGAIN, "run %d came twice", run);
+        CHECK(errors, rcm_comm_next_completion(comm, &came) == RCM_AGAIN,
+              "run %d was reported twice", run);
     }
     rcm_work_free(work);
     return errors;
 }
 
-/* ---- The end --------------------------------------------------------------------------------- */
+/* ---- End of the communicator ----------------------------------------------------------------- */
 
 static void call_end(void *arg, rcm_status status) {
     struct called *called = arg;
@@ -512,7 +515,7 @@ static void call_end(void *arg, rcm_status status) {
     atomic_fetch_add(&called->calls, 1);
 }
 
-/* All that is asked for comes also where the communicator fails, at the latest in rcm_destroy. */
+/* All notifications come also if the communicator fails, at the latest in rcm_destroy. */
 static int check_abort(rcm_comm *comm) {
     const int n = rcm_size(comm), me = rcm_rank(comm);
     struct called called = {.calls = 0};
@@ -528,9 +531,9 @@ static int check_abort(rcm_comm *comm) {
     CHECK_OK(errors, rcm_work_detach(works[2], call_end, &called));
     works[2] = NULL;
     if (me != 0)
-        CHECK_OK(errors, tell(comm, 0, GO));
+        CHECK_OK(errors, send_byte(comm, 0, GO));
     for (int r = 1; me == 0 && r < n; r++)
-        CHECK_OK(errors, hear(comm, r, GO));
+        CHECK_OK(errors, recv_byte(comm, r, GO));
     if (me == 0)
         CHECK_OK(errors, rcm_abort(comm, "for once"));
     CHECK(errors, rcm_work_wait_any(works, 4, -1, &index) == RCM_ERR_ABORTED && index == 0, "%s",
@@ -584,7 +587,7 @@ static int check_one_chain(rcm_comm *comm) {
     return errors;
 }
 
-/* rcm_destroy waits also for operations that callbacks issue meanwhile, and that are complete at
+/* rcm_destroy also waits for operations that callbacks issue meanwhile and that complete at
  * once. */
 static int check_chain(rcm_comm *comm) {
     int errors = 0;
@@ -597,7 +600,7 @@ static int rank_run(rcm_comm *comm, void *arg) {
     const bool threads = *(const bool *)arg;
     rcm_comm *second = NULL;
     int errors = check_all(comm) + check_all_failed(comm) + check_any(comm);
-    if (!threads) { /* which meet in a store that is this world's alone */
+    if (!threads) { /* threads share a store that only one world may use */
         CHECK_OK(errors, rcm_init(NULL, &second));
         errors += errors ? 0 : check_any_worlds(comm, second);
         CHECK_OK(errors, rcm_destroy(second));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the test of works share. */
+/* Shared by the files of the works test. */
 #ifndef TEST_WORKS_H
 #define TEST_WORKS_H
 
@@ -7,15 +7,15 @@
 #include <string.h>
 #include "../ranks.h"
 
-static inline bool said(const char *words) {
+static inline bool error_has(const char *words) {
     return strstr(rcm_last_error(), words) != NULL;
 }
 
 #define CHECK_OK(errors, call) CHECK(errors, (call) == RCM_OK, "%s: %s", #call, rcm_last_error())
 #define CHECK_REFUSED(errors, call, words)                                                         \
-    CHECK(errors, (call) == RCM_ERR_INVALID && said(words), "%s: %s", #call, rcm_last_error())
+    CHECK(errors, (call) == RCM_ERR_INVALID && error_has(words), "%s: %s", #call, rcm_last_error())
 
-/* works_again.c: persistent operations. */
+/* persistent.c: persistent operations. */
 int check_persistent(rcm_comm *comm);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Running cases: see case.h. */
+/* Runs cases. See case.h. */
 #include "case.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void environment_set(const char *settings) {
     }
 }
 
-/* The program anew, since the driver reads its settings once. */
+/* Starts the program again, because the driver reads its settings once. */
 static int run_self(const char *settings, const char *what, const char *argument) {
     int status;
     fflush(stdout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cases that are processes of their own, each with an environment of its own. */
+/* Cases that run in processes of their own, each with its own environment. */
 #ifndef TEST_CUDA_CASE_H
 #define TEST_CUDA_CASE_H
 
@@ -15,10 +15,11 @@ struct test_case {
 
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void must(rcm_status status);
-/* That status, and the words in the thread's error; NULL: any. */
+/* Ends the process unless `got` is `wanted` and the thread's error contains `words`; NULL: any
+ * text. */
 void expect(rcm_status wanted, const char *words, rcm_status got);
 
-/* Runs them all, or the one of the number argv[1]. Returns the exit status. */
+/* Runs all cases, or only number argv[1]. Returns the exit status. */
 int cases_run(int argc, char **argv, const struct test_case *cases, size_t n);
 
 #endif

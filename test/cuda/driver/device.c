@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices, their operations and streams: device.c [CASE]. Each case is a process of its own, with
- * settings of the emulator of its own (test/fakes/cuda/README.md).
+ * Devices, their operations and streams: device.c [CASE]. Each case runs in a process of its own
+ * with its own emulator settings (test/fakes/cuda/README.md).
  */
 #include "device.h"
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ static void begin_device(void) {
 
 static void end_device(void) {
     if (!rcmi_operations_quiet(&owner))
-        die("operations are left");
+        die("operations remain");
     rcmi_device_close(device);
 }
 
@@ -81,7 +81,7 @@ static unsigned char *pattern(size_t bytes, unsigned seed) {
     return memory;
 }
 
-/* Host to device to device to host, all of it and some bytes within. */
+/* Host to device to device to host, the whole buffer and some bytes within. */
 static void case_copies(const char *argument) {
     const size_t sizes[] = {1, 4096, 2 << 20, (5 << 20) + 3};
     (void)argument;
@@ -94,7 +94,7 @@ static void case_copies(const char *argument) {
         must(copy(b + 1, a + 7, bytes));
         must(copy(in, b + 1, bytes));
         if (memcmp(in, out, bytes) != 0)
-            die("%zu bytes came back as others", bytes);
+            die("%zu bytes differ after the copies", bytes);
         free(out);
         free(in);
     }
@@ -103,8 +103,8 @@ static void case_copies(const char *argument) {
     end_device();
 }
 
-/* Sources by turns on the device and the host; the result over the first of them, and on the host.
- * Floats, whose bits depend on the order. */
+/* Sources alternate between device and host. The result replaces the first source, and is also on
+ * the host. Floats, whose bits depend on the order. */
 static void reduce_mixed(int nsrcs, size_t count, rcm_op op) {
     const size_t bytes = count * sizeof(float);
     struct rcmi_operation o = operation(bytes);
@@ -153,7 +153,7 @@ static void case_reductions(const char *argument) {
     end_device();
 }
 
-/* Many at once; they end in any order, each with its own bytes. */
+/* Many operations at the same time. They end in any order, each with its own bytes. */
 static void case_many(const char *argument) {
     enum { N = 40, BYTES = 30000 };
     static struct rcmi_operation all[N];
@@ -174,7 +174,7 @@ static void case_many(const char *argument) {
             must(await(&all[i]));
     }
     if (memcmp(out, in, (size_t)N * BYTES) != 0)
-        die("bytes are not where they belong");
+        die("bytes are in the wrong place");
     row->free(device, there);
     free(out);
     free(in);
@@ -205,7 +205,7 @@ static struct rcmi_cuda_context *program_context(void) {
     return context;
 }
 
-/* A host function on the program's stream holds up what comes after it, and nothing else. */
+/* A host function on the program's stream delays the operations that follow it, and no others. */
 static _Atomic bool go;
 static void hold(void *arg) {
     (void)arg;
@@ -233,16 +233,16 @@ static void follow_one(void *stream) {
     late.results[0] = there;
     late.after = &fence;
     must(rcmi_operation_begin(&late));
-    must(copy(in, there, 100)); /* not held up, and before `late` */
+    must(copy(in, there, 100)); /* not delayed, and runs before `late` */
     if (memcmp(in, out, 100) == 0 || rcmi_operation_look(&fence) != RCM_AGAIN ||
         rcmi_operation_look(&late) != RCM_AGAIN)
-        die("what follows a stream has not waited for it");
+        die("an operation did not wait for the stream that it follows");
     go = true;
     must(await(&fence));
     must(await(&late));
     must(copy(in, there, 100));
     if (memcmp(in, out, 100) != 0)
-        die("what followed the stream has not run");
+        die("an operation did not run after the stream that it follows");
     row->free(device, there);
     free(out);
 }
@@ -260,7 +260,7 @@ static void case_follow(const char *argument) {
     end_device();
 }
 
-/* What follows a stream that is not done is let go when the device is closed. */
+/* Operations that follow an unfinished stream are dropped when the device is closed. */
 static void case_dropped(const char *argument) {
     (void)argument;
     program_context();
@@ -279,7 +279,7 @@ static void case_dropped(const char *argument) {
     DRIVE(cuda->cuStreamSynchronize(stream));
 }
 
-/* Its stream is refused, and its capture is none the worse for what the library does meanwhile. */
+/* A stream being captured is rejected. The library's other calls do not disturb the capture. */
 static void case_capture(const char *argument) {
     int (*capture)(void *, int), (*end)(void *, void **), (*drop)(void *);
     void *symbol = driver("cuStreamBeginCapture_v2"), *graph;
@@ -348,13 +348,13 @@ static void case_two_devices(const char *argument) {
     must(rcmi_device_open(rcmi_device_facts(second)->uuid, 0, &named));
     must(rcmi_device_open("1", 0, &again));
     if (second == device || named != second || again != second)
-        die("names lead to other devices");
+        die("device names resolve to other devices");
     must(row->alloc(second, 10, &memory));
     must(row->has(memory, &has, &ordinal));
     if (!has || ordinal != 1)
         die("memory of device 1 is of device %d", ordinal);
     expect(RCM_ERR_INVALID, "another device", copy(bytes, memory, 10));
-    expect(RCM_ERR_INVALID, "'2' is none of the 2", rcmi_device_open("2", 0, &again));
+    expect(RCM_ERR_INVALID, "'2' is not one of the 2", rcmi_device_open("2", 0, &again));
     expect(RCM_ERR_INVALID, "'GPU-x'", rcmi_device_open("GPU-x", 0, &again));
     must(row->locate("1", address));
     if (strcmp(address, rcmi_device_facts(second)->bus) != 0)
@@ -362,7 +362,7 @@ static void case_two_devices(const char *argument) {
     must(row->locate(rcmi_device_facts(device)->uuid, address));
     if (strcmp(address, rcmi_device_facts(device)->bus) != 0)
         die("device 0 is found at %s", address);
-    expect(RCM_ERR_INVALID, "'2' is none of the 2", row->locate("2", address));
+    expect(RCM_ERR_INVALID, "'2' is not one of the 2", row->locate("2", address));
     row->free(second, memory);
     for (int i = 0; i < 3; i++)
         rcmi_device_close(second);
@@ -374,7 +374,7 @@ static void case_two_devices(const char *argument) {
 static const struct test_case cases[] = {
     {"copies", "", "", case_copies},
     {"copies", "FAKECUDA_LAZY=1", "", case_copies},
-    {"copies", "FAKECUDA_FAIL=cuPointerGetAttributes:1:1", "", case_copies}, /* of host memory */
+    {"copies", "FAKECUDA_FAIL=cuPointerGetAttributes:1:1", "", case_copies}, /* host memory */
     {"copies", "FAKECUDA_QUEUES=1", "", case_copies},
     {"reductions", "", "", case_reductions},
     {"reductions", "FAKECUDA_LAZY=1 FAKECUDA_JITTER=200", "", case_reductions},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of devices that two processes share: share.c [CASE]. Each case is a process of its own
- * with settings of the emulator of its own (test/fakes/cuda/README.md). Memory of descriptors is
- * in share_descriptor.c.
+ * Device memory that two processes share by IPC handles: share.c [CASE]. Each case runs in a
+ * process of its own with its own emulator settings (test/fakes/cuda/README.md). For descriptors
+ * see share_descriptor.c.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -14,12 +14,12 @@
 #include "case.h"
 #include "clock.h"
 #include "../../fakes/cuda/fakecuda.h"
-#include "sharing.h"
+#include "export_process.h"
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-/* Several buffers, which may share a block, are opened, read, closed and freed, twice over: the
- * second ones lie where the first ones did. */
+/* Several buffers, which may share a block, are opened, read, closed and freed. This is repeated
+ * with buffers at the same addresses. */
 static void case_buffers(const char *argument) {
     enum { N = 5, BYTES = 3000 };
     struct reply all[N];
@@ -28,7 +28,7 @@ static void case_buffers(const char *argument) {
     begin_device("0");
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < N; i++)
-            all[i] = tell_well('a', i, BYTES, (unsigned char)(40 * round + i + 1));
+            all[i] = request_export_ok('a', i, BYTES, (unsigned char)(40 * round + i + 1));
         if (round == 0)
             begin_imports(&all[0]);
         for (int i = 0; i < N; i++)
@@ -37,7 +37,7 @@ static void case_buffers(const char *argument) {
             die("%d of %d are open", rcmi_imports_count(imports), N);
         for (int i = 0; i < N; i++) {
             await_closed(all[i].handle.buffer);
-            (void)tell_well('f', i, 0, 0);
+            (void)request_export_ok('f', i, 0, 0);
         }
     }
     end_imports();
@@ -45,23 +45,23 @@ static void case_buffers(const char *argument) {
     rcmi_device_close(device);
 }
 
-/* Memory of an export's own; bytes beyond its end, and what cannot be. */
+/* Memory that the export allocates; ranges beyond its end; invalid handles. */
 static void case_own(const char *argument) {
     struct rcmi_import *import;
     const void *there;
     (void)argument;
     begin_exporter("0", true);
     begin_device("0");
-    struct reply reply = tell_well('o', 0, 3 << 20, 77);
+    struct reply reply = request_export_ok('o', 0, 3 << 20, 77);
     begin_imports(&reply);
     must(read_all(&reply, 4096, 77));
     if (reply.handle.bytes != 4 << 20)
         die("an arena of 3 MiB has %llu bytes", (unsigned long long)reply.handle.bytes);
-    expect(RCM_ERR_PROTOCOL, "cannot be", get(&reply, reply.handle.bytes - 4, 5, &import, &there));
-    expect(RCM_ERR_PROTOCOL, "cannot be", get(&reply, UINT64_MAX, 5, &import, &there));
+    expect(RCM_ERR_PROTOCOL, "impossible", get(&reply, reply.handle.bytes - 4, 5, &import, &there));
+    expect(RCM_ERR_PROTOCOL, "impossible", get(&reply, UINT64_MAX, 5, &import, &there));
     struct reply larger = reply;
     larger.handle.bytes = UINT64_MAX;
-    expect(RCM_ERR_PROTOCOL, "cannot be", get(&larger, 5 << 20, 5, &import, &there));
+    expect(RCM_ERR_PROTOCOL, "impossible", get(&larger, 5 << 20, 5, &import, &there));
     larger.handle.kind = 9;
     expect(RCM_ERR_PROTOCOL, "kind 9", get(&larger, 0, 5, &import, &there));
     larger = reply;
@@ -70,13 +70,13 @@ static void case_own(const char *argument) {
     expect(RCM_ERR_SYSTEM, "cuIpcOpenMemHandle", get(&larger, 0, 5, &import, &there));
     expect(RCM_ERR_SYSTEM, "cuIpcOpenMemHandle", get(&larger, 0, 5, &import, &there));
     await_closed(reply.handle.buffer);
-    (void)tell_well('f', 0, 0, 0);
+    (void)request_export_ok('f', 0, 0, 0);
     end_imports();
     end_exporter();
     rcmi_device_close(device);
 }
 
-/* More buffers than may be open, each read twice; one is in use meanwhile, and stays. */
+/* More buffers than may be open, each read twice. One stays in use and must stay open. */
 static void case_full(const char *argument) {
     static struct reply all[SHARING_BUFFERS];
     struct rcmi_import *used;
@@ -86,7 +86,7 @@ static void case_full(const char *argument) {
     begin_exporter("0", true);
     begin_device("0");
     for (int i = 0; i < SHARING_BUFFERS; i++)
-        all[i] = tell_well('a', i, 64, (unsigned char)i);
+        all[i] = request_export_ok('a', i, 64, (unsigned char)i);
     begin_imports(&all[0]);
     must(get(&all[0], 0, 64, &used, &there));
     for (int i = 0; i < 2 * SHARING_BUFFERS; i++)
@@ -95,7 +95,7 @@ static void case_full(const char *argument) {
         die("%d are open", rcmi_imports_count(imports));
     must(copy(&byte, there, 1));
     if (rcmi_imports_close(imports, all[0].handle.buffer) != RCM_AGAIN)
-        die("what is used was closed");
+        die("an import in use was closed");
     must(copy(&byte, there, 1));
     rcmi_import_put(used);
     await_closed(all[0].handle.buffer);
@@ -104,7 +104,7 @@ static void case_full(const char *argument) {
     rcmi_device_close(device);
 }
 
-/* ---- A full cache, and what waits for it ----------------------------------------------------- */
+/* ---- A full cache and its waiters ------------------------------------------------------------ */
 
 static _Atomic int changes;
 
@@ -118,10 +118,10 @@ static void await_change(int before) {
     while (atomic_load(&changes) == before && !rcmi_deadline_passed(deadline))
         usleep(100);
     if (atomic_load(&changes) == before)
-        die("what waits is not told");
+        die("a waiter got no report");
 }
 
-/* It is told once there is something new. */
+/* A change is reported when there is a new state. */
 static void await_open(const struct reply *reply, struct rcmi_import **ret_import) {
     const void *there;
     for (;;) {
@@ -136,8 +136,8 @@ static void await_open(const struct reply *reply, struct rcmi_import **ret_impor
     }
 }
 
-/* All are in use: what waits for room is told when there is some. One that failed, and that nothing
- * asks for any more, is room. */
+/* All imports are in use. A waiter for a free entry gets a report when there is one. A failed
+ * import that nothing requests any more counts as a free entry. */
 static void case_waiting(const char *argument) {
     static struct reply all[RCMI_IMPORTS_MAX + 1];
     struct rcmi_import *used[RCMI_IMPORTS_MAX + 1];
@@ -147,7 +147,7 @@ static void case_waiting(const char *argument) {
     begin_exporter("0", true);
     begin_device("0");
     for (int i = 0; i <= RCMI_IMPORTS_MAX; i++)
-        all[i] = tell_well('a', i, 64, (unsigned char)i);
+        all[i] = request_export_ok('a', i, 64, (unsigned char)i);
     must(rcmi_imports_create(device, &all[0].exporter, changed, NULL, &imports));
     for (int i = 0; i < last; i++)
         await_open(&all[i], &used[i]);
@@ -156,7 +156,7 @@ static void case_waiting(const char *argument) {
     memset(wrong.handle.how, 7, sizeof wrong.handle.how);
     const int before = atomic_load(&changes);
     if (rcmi_imports_get(imports, &wrong.handle, 0, 64, &used[last], &there) != RCM_AGAIN)
-        die("a wrong handle is not tried");
+        die("a wrong handle was not tried");
     await_change(before);
     await_open(&all[last], &used[last]);
     const int full = atomic_load(&changes);
@@ -180,7 +180,7 @@ static void faulted(int signal) {
     _exit(0);
 }
 
-/* What is closed is not mapped any more. */
+/* A closed import is not mapped any more. */
 static void case_closed(const char *argument) {
     struct rcmi_import *import;
     const void *there;
@@ -188,23 +188,23 @@ static void case_closed(const char *argument) {
     (void)argument;
     begin_exporter("0", true);
     begin_device("0");
-    const struct reply reply = tell_well('a', 0, 64, 9);
+    const struct reply reply = request_export_ok('a', 0, 64, 9);
     begin_imports(&reply);
     must(get(&reply, 0, 64, &import, &there));
     rcmi_import_put(import);
     await_closed(reply.handle.buffer);
     signal(SIGSEGV, faulted);
-    die("what is closed was read: %s", rcm_status_name(copy(&byte, there, 1)));
+    die("a closed import was read: %s", rcm_status_name(copy(&byte, there, 1)));
 }
 
-/* argument: the device of the exporting process, the status that opening ends with, words. */
+/* argument: the exporter's device, the status of opening, and words of the error. */
 static void case_refused(const char *argument) {
     struct rcmi_import *import;
     const void *there;
     const char device_name[] = {argument[0], '\0'};
     begin_exporter(device_name, true);
     begin_device("0");
-    const struct reply reply = tell_well('a', 0, 64, 3);
+    const struct reply reply = request_export_ok('a', 0, 64, 3);
     begin_imports(&reply);
     const rcm_status wanted = (rcm_status)atoi(argument + 2);
     if (wanted == RCM_OK)
@@ -216,15 +216,16 @@ static void case_refused(const char *argument) {
     rcmi_device_close(device);
 }
 
-/* Freed before it is opened; and a handle of this process, opened as another one's. */
+/* An export that was freed before it is opened, and a handle of this process presented as another
+ * process's. */
 static void case_stale(const char *argument) {
     struct rcmi_import *import;
     const void *there;
     (void)argument;
     begin_exporter("0", true);
     begin_device("0");
-    struct reply reply = tell_well('a', 0, 64, 3);
-    (void)tell_well('f', 0, 0, 0);
+    struct reply reply = request_export_ok('a', 0, 64, 3);
+    (void)request_export_ok('f', 0, 0, 0);
     begin_imports(&reply);
     expect(RCM_ERR_SYSTEM, "cuIpcOpenMemHandle", get(&reply, 0, 64, &import, &there));
     struct rcmi_export own;
@@ -240,7 +241,7 @@ static void case_stale(const char *argument) {
     rcmi_device_close(device);
 }
 
-/* The exporting process is killed: no operation begins on its memory. */
+/* The exporter is killed: no further operation starts on its memory. */
 static void case_killed(const char *argument) {
     struct rcmi_import *import;
     const void *there;
@@ -248,12 +249,12 @@ static void case_killed(const char *argument) {
     (void)argument;
     begin_exporter("0", true);
     begin_device("0");
-    const struct reply reply = tell_well('a', 0, 64, 9);
+    const struct reply reply = request_export_ok('a', 0, 64, 9);
     begin_imports(&reply);
     must(get(&reply, 0, 64, &import, &there));
     kill(exporter_pid, SIGKILL);
     end_exporter();
-    must(copy(&byte, there, 1)); /* it is still open */
+    must(copy(&byte, there, 1)); /* still open */
     rcmi_imports_revoke(imports);
     expect(RCM_ERR_PEER, "has ended", copy(&byte, there, 1));
     rcmi_import_put(import);
@@ -262,8 +263,8 @@ static void case_killed(const char *argument) {
     rcmi_device_close(device);
 }
 
-/* Ranks that are threads open the same memory, which lies at one address: what one of them has no
- * use for any more is there for the other one. */
+/* Ranks that are threads open the same memory at one address. When one of them closes it, the other
+ * can still use it. */
 static void case_twice(const char *argument) {
     struct rcmi_import *one, *two;
     const void *there, *there_too;
@@ -271,7 +272,7 @@ static void case_twice(const char *argument) {
     (void)argument;
     begin_exporter("0", true);
     begin_device("0");
-    const struct reply reply = tell_well('a', 0, 64, 9);
+    const struct reply reply = request_export_ok('a', 0, 64, 9);
     begin_imports(&reply);
     struct rcmi_imports *const first = imports;
     must(get(&reply, 0, 64, &one, &there));
@@ -292,7 +293,7 @@ static void case_twice(const char *argument) {
     rcmi_device_close(device);
 }
 
-/* Memory of others that the driver has open. */
+/* Number of imports that the driver has open. */
 static uint64_t opened(void) {
     struct fakecuda_counts counts;
     fakecuda_counts_fn *count;
@@ -301,7 +302,8 @@ static uint64_t opened(void) {
     return counts.imports;
 }
 
-/* The handle leads to less memory than is said: nothing of it is open, and the right size is. */
+/* A handle claims more bytes than its memory has. It is rejected and nothing stays open. The right
+ * size works. */
 static void case_less(const char *argument) {
     static const uint64_t more[] = {1, 4 << 20, UINT64_MAX / 2, UINT64_MAX};
     struct rcmi_import *import;
@@ -309,12 +311,12 @@ static void case_less(const char *argument) {
     (void)argument;
     begin_exporter("0", true);
     begin_device("0");
-    const struct reply reply = tell_well('o', 0, 4 << 20, 77);
+    const struct reply reply = request_export_ok('o', 0, 4 << 20, 77);
     begin_imports(&reply);
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         struct reply larger = reply;
         larger.handle.bytes = more[i] == UINT64_MAX ? more[i] : reply.handle.bytes + more[i];
-        expect(RCM_ERR_PROTOCOL, "is said to have", get(&larger, 0, 5, &import, &there));
+        expect(RCM_ERR_PROTOCOL, "was announced with", get(&larger, 0, 5, &import, &there));
     }
     must(read_all(&reply, 4096, 77));
     await_closed(reply.handle.buffer);
@@ -325,7 +327,7 @@ static void case_less(const char *argument) {
     rcmi_device_close(device);
 }
 
-/* Both in one process, on two devices if there are: the memory is used where it is. */
+/* Both in one process, on two devices if there are two: the memory is used without import. */
 static void case_same(const char *argument) {
     struct rcmi_device *other;
     struct rcmi_export export;
@@ -354,33 +356,33 @@ static void case_same(const char *argument) {
         rcmi_import_put(import);
     }
     reply.handle.buffer += 1;
-    expect(RCM_ERR_PROTOCOL, "no allocation", get(&reply, 0, 64, &import, &there));
+    expect(RCM_ERR_PROTOCOL, "does not exist", get(&reply, 0, 64, &import, &there));
     end_imports();
     row->free(other, memory);
     rcmi_device_close(device);
     rcmi_device_close(other);
 }
 
-/* The driver's call of argument fails once in each of the two processes: one of them says so,
- * and nothing is left open. */
+/* The driver function in `argument` fails once in each of the two processes. One of them reports
+ * it, and nothing stays open. */
 static void case_fails(const char *argument) {
     begin_exporter("0", true);
     if (rcmi_device_open("0", 0, &device) == RCM_OK) {
         begin_device("0");
-        struct reply reply = tell('o', 0, 4096, 5);
+        struct reply reply = request_export('o', 0, 4096, 5);
         if (reply.status == RCM_OK)
-            reply = tell('a', 1, 64, 5);
+            reply = request_export('a', 1, 64, 5);
         rcm_status status = reply.status;
         if (status == RCM_OK) {
             begin_imports(&reply);
             status = read_all(&reply, 64, 5);
             await_closed(reply.handle.buffer);
             if (rcmi_imports_unclosed(imports) != (strstr(argument, "Close") != NULL))
-                die("what is closed is said to be open, or the other way round");
+                die("the count of unclosed imports is wrong");
             end_imports();
         }
         if (status == RCM_OK && !strstr(argument, "Close"))
-            die("%s failed, and nothing says so", argument);
+            die("%s failed, and nothing reported it", argument);
         rcmi_device_close(device);
     }
     end_exporter();

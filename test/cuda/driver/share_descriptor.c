@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of cuMemCreate that two processes share by a descriptor: share_descriptor.c [CASE]. Each
- * case is a process of its own with settings of the emulator of its own
- * (test/fakes/cuda/README.md).
+ * Memory of cuMemCreate that two processes share by descriptors: share_descriptor.c [CASE]. Each
+ * case runs in a process of its own with its own emulator settings (test/fakes/cuda/README.md).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -12,8 +11,8 @@
 #include <unistd.h>
 #include "case.h"
 #include "cuda.h"
-#include "../mapped.h"
-#include "sharing.h"
+#include "../mapped_memory.h"
+#include "export_process.h"
 
 static void begin(const char *exporter_device, bool exporter_fails) {
     begin_exporter(exporter_device, exporter_fails);
@@ -26,8 +25,8 @@ static void end(void) {
     rcmi_device_close(device);
 }
 
-/* Several, opened, read, closed and freed, twice over: the second ones lie where the first ones
- * did. What is freed while it is open here stays readable. No descriptor is left of any. */
+/* Several buffers are opened, read, closed and freed, then again at the same addresses. Memory that
+ * the exporter frees while it is open here stays readable. No descriptor stays open. */
 static void case_buffers(const char *argument) {
     enum { N = 5, BYTES = 3000 };
     struct reply all[N], end_of = {.fd = -1};
@@ -37,12 +36,12 @@ static void case_buffers(const char *argument) {
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < N; i++) {
             const unsigned char fill = (unsigned char)(40 * round + i + 1);
-            all[i] = tell_well('m', i, BYTES, fill);
+            all[i] = request_export_ok('m', i, BYTES, fill);
             if (round == 0 && i == 0)
                 begin_imports(&all[0]);
             must(open_descriptor(&all[i], all[i].fd));
             must(read_all(&all[i], BYTES, fill));
-            end_of = tell_well('f', i, 0, 0);
+            end_of = request_export_ok('f', i, 0, 0);
             must(read_all(&all[i], BYTES, fill));
         }
         if (rcmi_imports_count(imports) != N)
@@ -57,14 +56,14 @@ static void case_buffers(const char *argument) {
     end();
 }
 
-/* What no process can open. */
+/* Memory that no other process can open. */
 static void case_unshared(const char *argument) {
     (void)argument;
     begin("0", true);
-    struct reply reply = tell('n', 0, 64, 1);
+    struct reply reply = request_export('n', 0, 64, 1);
     if (reply.status != RCM_ERR_UNSUPPORTED || !strstr(reply.why, "requestedHandleTypes"))
         die("of no type of handle: %s: %s", rcm_status_name(reply.status), reply.why);
-    reply = tell('s', 1, 64, 1);
+    reply = request_export('s', 1, 64, 1);
     if (reply.status != RCM_ERR_UNSUPPORTED || !strstr(reply.why, "several allocations"))
         die("of several: %s: %s", rcm_status_name(reply.status), reply.why);
     begin_imports(&reply);
@@ -76,26 +75,26 @@ static void faulted(int signal) {
     _exit(0);
 }
 
-/* What is closed is not mapped any more. */
+/* A closed import is not mapped any more. */
 static void case_closed(const char *argument) {
     struct rcmi_import *import;
     const void *there;
     char byte;
     (void)argument;
     begin("0", true);
-    const struct reply reply = tell_well('m', 0, 64, 9);
+    const struct reply reply = request_export_ok('m', 0, 64, 9);
     begin_imports(&reply);
     must(open_descriptor(&reply, reply.fd));
     must(get(&reply, 0, 64, &import, &there));
     rcmi_import_put(import);
     await_closed(reply.handle.buffer);
-    expect(RCM_ERR_PROTOCOL, "has not come", get(&reply, 0, 64, &import, &there));
+    expect(RCM_ERR_PROTOCOL, "has not arrived", get(&reply, 0, 64, &import, &there));
     signal(SIGSEGV, faulted);
-    die("what is closed was read: %s", rcm_status_name(copy(&byte, there, 1)));
+    die("a closed import was read: %s", rcm_status_name(copy(&byte, there, 1)));
 }
 
-/* The exporting process is killed, while its memory is open and before: no operation begins there
- * any more, and what came of it is closed. */
+/* The exporter is killed, with its memory open here and before that. No further operation starts on
+ * the memory, and the imports are closed. */
 static void case_killed(const char *argument) {
     struct rcmi_import *import;
     const void *there;
@@ -103,7 +102,8 @@ static void case_killed(const char *argument) {
     (void)argument;
     begin("0", true);
     const int before = files();
-    const struct reply reply = tell_well('m', 0, 64, 9), late = tell_well('m', 1, 64, 9);
+    const struct reply reply = request_export_ok('m', 0, 64, 9),
+                       late = request_export_ok('m', 1, 64, 9);
     begin_imports(&reply);
     must(open_descriptor(&reply, reply.fd));
     must(get(&reply, 0, 64, &import, &there));
@@ -115,17 +115,17 @@ static void case_killed(const char *argument) {
     rcmi_import_put(import);
     expect(RCM_ERR_PEER, "has ended", open_descriptor(&late, late.fd));
     end_imports();
-    if (files() >= before) /* the socket to it is closed, too */
-        die("%d descriptors, with those that came: %d", before, files());
+    if (files() >= before) /* the socket to it must be closed too */
+        die("%d descriptors, with the received ones: %d", before, files());
     rcmi_device_close(device);
 }
 
-/* Descriptors of something else, and handles that say something else of the memory. */
+/* Descriptors of other objects, and handles with wrong facts about the memory. */
 static void case_hostile(const char *argument) {
     int pipes[2];
     (void)argument;
     begin("0", true);
-    const struct reply reply = tell_well('m', 0, 64, 7);
+    const struct reply reply = request_export_ok('m', 0, 64, 7);
     begin_imports(&reply);
     if (pipe(pipes) != 0)
         die("pipe");
@@ -139,7 +139,7 @@ static void case_hostile(const char *argument) {
            open_descriptor(&reply, memfd_create("other", 0)));
     await_closed(reply.handle.buffer);
     struct reply other = reply;
-    for (uint64_t bytes = 1; bytes != 0; bytes <<= 9) { /* no size of the memory's */
+    for (uint64_t bytes = 1; bytes != 0; bytes <<= 9) { /* every size but the right one */
         other.handle.bytes = bytes;
         if (open_descriptor(&other, dup(reply.fd)) >= RCM_OK)
             die("%llu bytes are open", (unsigned long long)bytes);
@@ -162,11 +162,11 @@ static void case_hostile(const char *argument) {
     end();
 }
 
-/* argument: the device of the exporting process, the status that opening ends with, words. */
+/* argument: the exporter's device, the status of opening, and words of the error. */
 static void case_device(const char *argument) {
     const char device_name[] = {argument[0], '\0'};
     begin(device_name, true);
-    const struct reply reply = tell_well('m', 0, 64, 3);
+    const struct reply reply = request_export_ok('m', 0, 64, 3);
     begin_imports(&reply);
     const rcm_status wanted = (rcm_status)atoi(argument + 2);
     if (wanted == RCM_OK) {
@@ -178,7 +178,8 @@ static void case_device(const char *argument) {
     end();
 }
 
-/* Both in one process: the memory is used where it is, or, of another device, not at all. */
+/* Both in one process: the memory is used without import. Memory of another device is
+ * unsupported. */
 static void case_same(const char *argument) {
     struct rcmi_cuda_context *context;
     struct rcmi_import *import;
@@ -211,12 +212,12 @@ static void case_same(const char *argument) {
         die("it was unmapped");
 }
 
-/* The driver's call of argument fails once in one of the two processes, which says so; nothing is
- * left open. */
+/* The driver function in `argument` fails once in one of the two processes, which reports it.
+ * Nothing stays open. */
 static void case_fails(const char *argument) {
     const bool closes = strstr(argument, "Unmap") || strstr(argument, "AddressFree");
     begin("0", argument[0] == '>');
-    const struct reply reply = tell('m', 0, 64, 5);
+    const struct reply reply = request_export('m', 0, 64, 5);
     begin_imports(&reply);
     const int before = files();
     rcm_status status = reply.status;
@@ -226,11 +227,11 @@ static void case_fails(const char *argument) {
         must(read_all(&reply, 64, 5));
     await_closed(reply.handle.buffer);
     if (rcmi_imports_unclosed(imports) != closes)
-        die("what is closed is said to be open, or the other way round");
+        die("the count of unclosed imports is wrong");
     if (closes ? status != RCM_OK : status != RCM_ERR_SYSTEM)
         die("%s failed: %s", argument, rcm_status_name(status));
     if (!strstr(argument, "Unmap") && files() != before - (reply.fd >= 0))
-        die("%d descriptors, with the one that came: %d", before, files());
+        die("%d descriptors, with the received one: %d", before, files());
     end();
 }
 

@@ -14,7 +14,7 @@ static void check(const struct gpu *gpu, rcmi_cuda_code code, const char *call) 
 }
 #define CU(gpu, function, ...) check(gpu, (gpu)->driver->function(__VA_ARGS__), #function)
 
-/* A module copies what it needs of it. */
+/* The driver copies the image, so it can be freed. */
 static void load(struct gpu *gpu, const char *path) {
     enum { LARGEST = 16 << 20 };
     FILE *file = fopen(path, "re");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernels for GPUs, executed: each bit of what they write against plain C (reference.h) and the
- * CPU's kernels, and each byte around it unchanged.
+ * Executes the GPU kernels, and compares each bit of their results with plain C (reference.h) and
+ * with the CPU kernels. All bytes around the results must be unchanged.
  *
  *      cuda-kernels [SEED [ROUNDS [IMAGE]]]
  *
- * A round is a trial of each type and operator, with what else there is drawn: sources and results,
- * where they lie, which of them are the same, their length, scales, specials, grid and block. All
- * memory of a trial is one image, of equal slots; `wanted` is what it shall be afterwards.
+ * A round is a trial of each type and operator. The rest is drawn: sources and results, their
+ * positions, which of them coincide, their length, scales, special values, grid and block. All
+ * memory of a trial is one image of equal slots; `wanted` is its expected contents.
  *
  *      | guard | shift | elements | guard |     a slot of each source and of each result
  */
@@ -83,13 +83,13 @@ static int draw_number(void) {
     return draw(2) ? often[draw(LENGTH(often))] : 1 + (int)draw(RCMI_CUDA_MAX);
 }
 
-/* What an address of the type is a multiple of. */
+/* The alignment of the type. */
 static size_t unit_of(rcm_dtype dtype) {
     const size_t size = rcm_dtype_size(dtype);
     return dtype >= RCM_COMPLEX64 ? size / 2 : size;
 }
 
-/* All alike modulo 16 in two of three trials; a result is a source now and then. */
+/* In two of three trials all are congruent modulo 16. Some results coincide with a source. */
 static void draw_addresses(struct trial *t) {
     const size_t unit = unit_of(t->dtype), shift = unit * draw((unsigned)(SHIFTS / unit));
     const bool alike = draw(3) > 0;
@@ -139,7 +139,7 @@ static struct rcmi_operation operation_of(const struct trial *t) {
     return o;
 }
 
-/* More results than an operation has, and another grid than it is given. */
+/* Uses more results than an operation has, and another grid. */
 static void widen(const struct trial *t, struct rcmi_cuda_launch *launch) {
     launch->args.nresults = (uint32_t)t->nresults;
     for (int r = 0; r < t->nresults; r++)
@@ -156,7 +156,7 @@ static void fill(const struct trial *t) {
         reference_fill(t->dtype, image + t->at[s], t->count, draw(1u << 30), t->specials);
 }
 
-/* In plain C, and by the CPU's kernels. */
+/* The expected result in plain C and by the CPU kernels. */
 static void expect(const struct trial *t) {
     const void *srcs[RCMI_CUDA_MAX];
     void *results[RCMI_CUDA_MAX];
@@ -186,7 +186,7 @@ static void compare(const struct trial *t) {
         }
 }
 
-/* The image is filled. */
+/* Runs the trial on the filled image. */
 static void run(const struct trial *t) {
     const struct rcmi_operation operation = operation_of(t);
     const size_t bytes = t->stride * (size_t)(t->nsrcs + t->nresults);
@@ -205,7 +205,7 @@ static void run(const struct trial *t) {
     trials++;
 }
 
-/* ---- The cases ------------------------------------------------------------------------------- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void draw_trial(rcm_dtype dtype, rcm_op op) {
     struct trial t = {.dtype = dtype, .op = op, .nsrcs = draw_number(), .specials = draw(2)};
@@ -222,19 +222,19 @@ static bool defined(rcm_dtype dtype, rcm_op op) {
     return rcmi_reduction_find(dtype, op) != NULL;
 }
 
-/* A function of the program's, and what has no kernel on the CPU, has none here either. */
+/* The GPU has a kernel exactly where the CPU has one. Functions of the program have none. */
 static void test_defined(void) {
     struct rcmi_cuda_launch launch;
     struct trial t = {.nsrcs = 2, .nresults = 1, .count = 1};
     for (t.dtype = -1; t.dtype < 40; t.dtype++)
         for (t.op = -1; t.op < 40; t.op++)
             if ((rcmi_cuda_function_of(t.dtype, t.op) >= 0) != defined(t.dtype, t.op))
-                fail(&t, "defined here or on the CPU, not on both");
+                fail(&t, "defined only here or only on the CPU");
     t.dtype = RCM_FLOAT32;
     t.op = RCMI_OP_FUNCTION;
     const struct rcmi_operation operation = operation_of(&t);
     if (rcmi_cuda_launch_of(&operation, 4, &launch))
-        fail(&t, "a function of the program's has a kernel");
+        fail(&t, "a function of the program has a kernel");
 }
 
 static void test_round(void) {
@@ -244,7 +244,7 @@ static void test_round(void) {
                 draw_trial(dtypes[d], ops[o]);
 }
 
-/* As it is launched in a collective, with enough for all packs of a thread. */
+/* The grid of a collective, with enough elements for all packs of a thread. */
 static void test_launches(void) {
     static const rcm_dtype some[] = {RCM_FLOAT32, RCM_BFLOAT16, RCM_UINT8, RCM_FLOAT64_INT32};
     for (size_t d = 0; d < LENGTH(some); d++) {
@@ -260,7 +260,7 @@ static void test_launches(void) {
     }
 }
 
-/* Every 8-bit float with every other, and every 16-bit one with -0, in pieces. */
+/* Every 8-bit float with every other, and every 16-bit float with -0, in pieces. */
 static void test_codes_of(rcm_dtype dtype, rcm_op op) {
     const size_t size = rcm_dtype_size(dtype);
     struct trial t = {.dtype = dtype, .op = op, .nsrcs = 2, .nresults = 1, .grid = 2, .block = 128};

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""nvrtc.py LIBNVRTC CC SOURCE OUTPUT FOLDER...: compiles the kernels of SOURCE for a device of compute
-capability CC by a toolkit's run-time compiler, which is the device half of its nvcc, with nvcc's
-options of kernels/cuda/meson.build. Headers are in the folders. OUTPUT: PTX."""
+"""nvrtc.py LIBNVRTC CC SOURCE OUTPUT FOLDER...: compiles the kernels of SOURCE to PTX for compute capability CC.
+
+Uses a toolkit's run-time compiler, which is the device half of its nvcc, with the nvcc options of
+kernels/cuda/meson.build. Headers are in the folders."""
 import ctypes
 import sys
 

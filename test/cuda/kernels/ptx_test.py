@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ptx_test.py PTXCHECK FATBIN CC: reads the PTX of the kernels for GPUs that a device of compute
-capability CC gets. It has nothing that could give other bits than the CPU's kernels, that leaves the
-coherent caches, that waits for another block, that needs a stack, or that the emulator does not
-support."""
+"""ptx_test.py PTXCHECK FATBIN CC: checks the PTX of the GPU kernels for compute capability CC.
+
+No instruction may produce other bits than the CPU's kernels, bypass the coherent caches, wait for another
+block, need a stack, or be unsupported by the emulator."""
 import os
 import re
 import subprocess
 import sys
 
 FLOAT = r'\.(?:f16|f16x2|bf16|bf16x2|f32|f64)\b'
-RULES = [  # what is wrong, and the instructions that are
+RULES = [  # error text, and the instructions that it applies to
     ('a fused multiply-add of floats', r'(?:fma|mad)\b.*' + FLOAT),
     ('numbers without an implicit bit are flushed', r'.*\.ftz\b'),
     ('an approximation', r'.*\.approx\b'),
@@ -64,7 +64,7 @@ GOOD = '''
 
 
 def wrong(line):
-    """What is wrong with a line of PTX, None if nothing is."""
+    """The error in a line of PTX, or None."""
     line = re.sub(r'//.*', '', line).strip()
     if re.match(r'\.local\b', line):
         return 'local memory'

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""toolkit_test.py VERSION FOLDER KERNELS PTXCHECK: the kernels for GPUs, compiled by the device compiler of
-another toolkit of CUDA 12, which wheels of its run-time compiler have (nvcc itself is in no wheel of CUDA 12). The
-wheels are installed in FOLDER. Of both architectures: the PTX is as ptx_test.py wants it, ptxas of CUDA 12.9
-makes machine code of it, and KERNELS, the program of the test "cuda kernels", finds the bits of
-the CPU. LD_LIBRARY_PATH leads to the emulator."""
+"""toolkit_test.py VERSION FOLDER KERNELS PTXCHECK: the GPU kernels, compiled with another CUDA 12 toolkit.
+
+The device compiler comes from wheels of its run-time compiler, installed in FOLDER. (nvcc itself is in no wheel of
+CUDA 12.) For both architectures ptx_test.py accepts the PTX, ptxas of CUDA 12.9 assembles it, and KERNELS, the
+program of the test "cuda kernels", gets the bits of the CPU. LD_LIBRARY_PATH leads to the emulator."""
 import os
 import re
 import subprocess
@@ -29,7 +29,7 @@ def install(folder, package, version):
 
 
 def assemble(ptxas, ptx, cc):
-    """Machine code of each kernel, and how many of them need more than registers."""
+    """Assembles each kernel, and counts those that need more than registers."""
     text = subprocess.run(['sh', '-c', f'chmod +x "$0"; "$0" -v -arch=sm_{cc} -o /dev/null "$1"', ptxas, ptx],
                           check=True, stderr=subprocess.PIPE, encoding='ascii').stderr
     frames = re.findall(r'(\d+) bytes stack frame, (\d+) bytes spill', text)
@@ -47,7 +47,7 @@ def main():
         ptx = os.path.join(folder, f'reduce-{version}-{cc}.ptx')
         run('/usr/bin/python3', f'{HERE}/nvrtc.py', f'{compiler}/cuda_nvrtc/lib/libnvrtc.so.12', cc,
             f'{ROOT}/kernels/cuda/reduce.cu', ptx, f'{ROOT}/kernels/cuda', f'{ROOT}/api',
-            LD_LIBRARY_PATH='')  # NVRTC 12.9 uses a driver that it finds, by no documented call
+            LD_LIBRARY_PATH='')  # NVRTC 12.9 uses any driver that it finds, by undocumented calls
         run('/usr/bin/python3', f'{HERE}/ptx_test.py', ptxcheck, ptx, cc)
         assemble(ptxas, ptx, cc)
         run(kernels, str(seed + 11), '30', ptx, FAKECUDA_CC=cc, FAKECUDA_SEED=str(seed), FAKECUDA_WEAK=str(seed))

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Device memory between ranks, on every kind of machine that the emulator plays (situations.c):
- * operations, types, lengths and kinds of memory are drawn, results have the bits of the same call
- * on host buffers, and the plane that carries it is the one that the situation allows.
- *     planes plain | hostile DRAWS [SEED [NAME]]   that many draws in each situation, or in one
- *     planes fails CALLS [SEED]                    a rank whose driver fails, CALLS times drawn; 0:
- * each
+ * Device memory between ranks, on every machine that the emulator provides (emulated_machines.c).
+ * Operations, types, lengths and memory kinds are drawn. Results have the bits of the same call on
+ * host buffers, and the expected plane carries them.
+ *
+ *     planes plain|threads|hostile DRAWS [SEED [NAME]]   DRAWS draws on each machine, or on one
  */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "../counted.h"
-#include "memories.h"
-#include "situations.h"
+#include "../emulator_counts.h"
+#include "memory_kinds.h"
+#include "emulated_machines.h"
 #ifdef HAS_VERBS
 #include "../../fakes/verbs/provider.h"
 #endif
@@ -21,7 +20,7 @@
 enum { BLOCK_MAX = 144016, FILES = 1024 };
 
 struct task {
-    const struct situation *situation;
+    const struct machine *machine;
     uint64_t seed;
     int draws;
 };
@@ -35,22 +34,22 @@ static uint64_t draw(uint64_t seed) {
     return seed ^ seed >> 31;
 }
 
-/* ---- Which plane ----------------------------------------------------------------------------- */
+/* ---- Selected plane -------------------------------------------------------------------------- */
 
 static bool on_one_host(int a, int b) {
-    const int hosts = now.situation->hosts;
+    const int hosts = now.machine->hosts;
     return hosts == 0 || a % hosts == b % hosts;
 }
 
-/* Of all links: what was drawn may have used some for the host's memory only. */
+/* Prepares all links first, because the draws may have used some for host memory only. */
 static int check_planes(rcm_comm *comm) {
-    const bool wanted = now.situation->plane == PLANE_DEVICE && has_device_row();
+    const bool wanted = now.machine->plane == PLANE_DEVICE && has_device_backend();
     int errors = 0;
     CHECK(errors,
           rcm_comm_prepare_kind(comm, RCM_MEM_DEVICE, RCM_ALL_TO_ALL, BLOCK_MAX, 0, "pairwise") ==
               RCM_OK,
           "%s", rcm_last_error());
-    for (int peer = 0; now.situation->plane != PLANE_EITHER && peer < rcm_size(comm); peer++) {
+    for (int peer = 0; now.machine->plane != PLANE_EITHER && peer < rcm_size(comm); peer++) {
         const char *text = rcm_comm_transport(comm, peer);
         if (peer == rcm_rank(comm) || !text[0])
             continue;
@@ -73,11 +72,11 @@ static int sockets(void) {
     return n;
 }
 
-/* A child that a rank forks keeps none of its connections, which would hide that the rank died. */
+/* A forked child keeps no connection of the rank: an open one would hide the rank's death. */
 static int check_child(void) {
     int errors = 0, status = 0;
-    if (now.situation->threads)
-        return 0; /* of the other ranks, too */
+    if (now.machine->threads)
+        return 0; /* it would have the other ranks' sockets too */
     fflush(NULL);
     const int before = sockets();
     const pid_t child = fork();
@@ -101,7 +100,7 @@ static bool is_defined(size_t operation, rcm_dtype dtype) {
            (rcm_op_defined(RCM_SUM, dtype) == RCM_OK && rcm_op_defined(RCM_MAX, dtype) == RCM_OK);
 }
 
-/* The same on all ranks, but for the kinds of their memory. */
+/* The same operation on all ranks, with different memory kinds. */
 static int one(struct bench *b, const struct buffer *in, const struct buffer *out, int i) {
     static const size_t counts[] = {1, 7, 1000, 9001, 3, 257, 4099, 1};
     const uint64_t all = draw(now.seed * 1000003u + (unsigned)i);
@@ -139,14 +138,14 @@ static int check(rcm_comm *comm, void *arg) {
     return errors + (errors ? 0 : bench_end(&b));
 }
 
-/* ---- Situations ------------------------------------------------------------------------------ */
+/* ---- Machines -------------------------------------------------------------------------------- */
 
 static void enter_rank(int rank) {
-    situation_enter_rank(now.situation, rank);
+    machine_enter_rank(now.machine, rank);
 }
 
-/* RDMA devices that are played, which only threads of this process see. */
-static void play(const struct situation *s, bool begins) {
+/* Fake RDMA devices, visible only to threads of this process. */
+static void fake_devices(const struct machine *s, bool begins) {
 #ifdef HAS_VERBS
     const struct provider_setup setup = {.seed = 5, .devices = 2, .inline_max = 220};
     if (strncmp(s->transport, "verbs", 5) == 0 && begins)
@@ -160,21 +159,22 @@ static void play(const struct situation *s, bool begins) {
 }
 
 static int run_here(void) {
-    const struct situation *s = now.situation;
+    const struct machine *s = now.machine;
     const struct ranks ranks = {.n = s->ranks,
                                 .threads = s->threads,
                                 .transport = s->transport,
                                 .timeout_ms = 60000,
                                 .hosts = s->hosts,
                                 .before = enter_rank};
-    situation_enter(s);
-    play(s, true);
+    machine_enter(s);
+    fake_devices(s, true);
     const int errors = ranks_run(&ranks, check, NULL);
-    play(s, false);
+    fake_devices(s, false);
     return errors;
 }
 
-/* The emulator reads its settings once in a process, and the driver is none after a fork. */
+/* Runs in a child, because the emulator reads its settings once per process, and a driver is
+ * unusable after a fork. */
 static int run_child(void) {
     int status = 0;
     fflush(NULL);
@@ -185,16 +185,16 @@ static int run_child(void) {
 }
 
 static int run(void) {
-    const int errors = now.situation->threads ? run_child() : run_here();
+    const int errors = now.machine->threads ? run_child() : run_here();
     if (errors)
-        printf("FAILED: %s, seed %llu\n", now.situation->name, (unsigned long long)now.seed);
+        printf("FAILED: %s, seed %llu\n", now.machine->name, (unsigned long long)now.seed);
     return errors;
 }
 
-static int run_all(const struct situation *all, size_t n, const char *name) {
+static int run_all(const struct machine *all, size_t n, const char *name) {
     int failed = 0;
     for (size_t i = 0; i < n; i++) {
-        now.situation = &all[i];
+        now.machine = &all[i];
         if (!name || strcmp(name, all[i].name) == 0)
             failed += run() != 0;
         now.seed++;
@@ -204,11 +204,11 @@ static int run_all(const struct situation *all, size_t n, const char *name) {
 
 static const struct {
     const char *name;
-    const struct situation *all;
+    const struct machine *all;
     const size_t *count;
-} tables[] = {{"plain", situations_plain, &situations_plain_count},
-              {"threads", situations_threads, &situations_threads_count},
-              {"hostile", situations_hostile, &situations_hostile_count}};
+} tables[] = {{"plain", machines_plain, &machines_plain_count},
+              {"threads", machines_threads, &machines_threads_count},
+              {"hostile", machines_hostile, &machines_hostile_count}};
 
 int main(int argc, char **argv) {
     if (argc < 3)

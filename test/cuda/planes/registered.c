@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of cuMemAlloc that is registered before anything else of the library has to do with device
- * memory: the driver is loaded after rcm_init, and RINGCOMM_DEVICE names none. An all_reduce of it
- * moves no more than one of memory of rcm_mem_alloc_kind (moved.c).
+ * Memory of cuMemAlloc that is registered before the library uses any device memory. The driver is
+ * loaded after rcm_init, and RINGCOMM_DEVICE is unset. An all_reduce moves no more bytes than one
+ * of memory of rcm_mem_alloc_kind (moved_bytes.c).
+ *
  *     registered RANKS
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "../counted.h"
-#include "../program.h"
+#include "../emulator_counts.h"
+#include "../program_buffers.h"
 #include "ranks.h"
 
 enum { COUNT = 60000, BYTES = COUNT * 4 };
@@ -18,7 +19,7 @@ static const struct rcm_call now = {.size = sizeof now, .flags = RCM_NO_STREAM};
 
 /* Bytes that all ranks have read and written. */
 static int64_t moved(rcm_comm *comm) {
-    const struct fakecuda_counts c = counted();
+    const struct fakecuda_counts c = emulator_counts();
     const int64_t mine = (int64_t)(c.host.read + c.host.written + c.device.read + c.device.written +
                                    c.imported.read + c.imported.written);
     int64_t all = 0;
@@ -27,7 +28,7 @@ static int64_t moved(rcm_comm *comm) {
     return all;
 }
 
-/* By one all_reduce. */
+/* Bytes moved by one all_reduce. */
 static int64_t moved_by_one(rcm_comm *comm, const struct program *p, int *errors) {
     const int64_t before = moved(comm);
     CHECK(*errors,
@@ -41,7 +42,7 @@ static int64_t moved_by_one(rcm_comm *comm, const struct program *p, int *errors
 static int check_moved(rcm_comm *comm, const struct program *p) {
     const int64_t least = (3 * (int64_t)rcm_size(comm) - 1) * BYTES;
     int errors = 0;
-    (void)moved_by_one(comm, p, &errors); /* planes come up */
+    (void)moved_by_one(comm, p, &errors); /* opens the device planes */
     const int64_t bytes = moved_by_one(comm, p, &errors);
     CHECK(errors, bytes <= least, "an all_reduce moves %lld bytes, more than %lld",
           (long long)bytes, (long long)least);
@@ -51,7 +52,7 @@ static int check_moved(rcm_comm *comm, const struct program *p) {
 static int check(rcm_comm *comm, void *arg) {
     struct program p;
     (void)arg;
-    if (!has_device_row())
+    if (!has_device_backend())
         return 0;
     int errors = program_begin(&p, BYTES, 1);
     if (errors)

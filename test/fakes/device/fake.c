@@ -15,30 +15,30 @@
 #include "operation.h"
 #include "thread.h"
 
-/* Two ranges of addresses: the one is no memory, the other, at a distance, has what it holds. */
+/* Two address ranges: `range` is inaccessible, `content` has the bytes, at a fixed distance. */
 #define RANGE ((size_t)1 << 36)
 #define PAGE  ((size_t)4096)
 
 static int device; /* its address is the device */
 static char *range, *content;
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under the lock: */
+/* Guarded by the lock: */
 static size_t used;
 static struct block {
     struct block *next;
     char *begin;
     size_t bytes;
 } * blocks;
-static struct rcmi_operation *queue; /* begun, not ended; in no order */
+static struct rcmi_operation *queue; /* begun and not ended, in no order */
 static struct rcmi_operation *current;
 static struct rcmi_device_job *jobs;
-static int refused; /* allocations that fail from now on */
+static int refused; /* number of allocations that fail from now on */
 static pthread_cond_t changed;
 static pthread_t thread;
-static int thread_of; /* process */
+static int thread_of; /* the process that started it */
 static uint64_t random_state;
 static enum fake_fate fate;
-static int fate_in = -1, fate_n; /* after so many operations; -1: never */
+static int fate_in = -1, fate_n; /* after that many operations; -1: never */
 static long begun;
 
 static void give_up(const char *why, const struct rcmi_operation *o) {
@@ -66,12 +66,12 @@ void *fake_view(const void *address) {
 
 void *fake_alloc(size_t bytes) {
     struct block *block = malloc(sizeof(*block));
-    const size_t whole = (bytes + 2 * PAGE - 1) / PAGE * PAGE; /* and a page or so between */
+    const size_t whole = (bytes + 2 * PAGE - 1) / PAGE * PAGE; /* a page or so between blocks */
     if (!block)
         abort();
     pthread_mutex_lock(&fake_lock);
     if (used + whole > RANGE)
-        give_up("its memory is used up", NULL);
+        give_up("out of device memory", NULL);
     *block = (struct block){.next = blocks, .begin = range + used, .bytes = bytes};
     blocks = block;
     used += whole;
@@ -118,9 +118,9 @@ void fake_free(void *memory) {
         at = &(*at)->next;
     struct block *block = *at;
     if (!block)
-        give_up("what is freed is no memory of it", NULL);
+        give_up("freed memory is not device memory", NULL);
     if (running(block->begin, block->bytes) > 0)
-        give_up("memory is freed that an operation uses", NULL);
+        give_up("freed memory is in use by an operation", NULL);
     *at = block->next;
     pthread_mutex_unlock(&fake_lock);
     const size_t pages = (block->bytes + PAGE - 1) / PAGE * PAGE;
@@ -136,7 +136,7 @@ static uint32_t random_below(uint32_t n) {
     return (uint32_t)(random_state >> 33) % n;
 }
 
-/* Nanoseconds until one runs: most soon, some much later. */
+/* Nanoseconds until an operation runs: mostly short, sometimes much longer. */
 static int64_t delay(void) {
     const uint32_t kind = random_below(100);
     if (fate_in == 0 && fate == FAKE_LASTS)
@@ -151,7 +151,7 @@ static bool is_source(const struct rcmi_operation *o, const void *result) {
     return false;
 }
 
-/* Its own memory is allocated; it is independent of all that run. */
+/* The operation's memory must be allocated, and independent of all running operations. */
 static void operation_check(const struct rcmi_operation *o, const void *at, bool writes) {
     const struct block *block = blocks;
     while (block && !(touches(at, o->bytes, block->begin, block->bytes) &&
@@ -161,15 +161,15 @@ static void operation_check(const struct rcmi_operation *o, const void *at, bool
     if (fake_has(at) && !block)
         give_up("an operation uses memory that is not allocated", o);
     if (current && (writes ? operation_touches : operation_writes)(current, at, o->bytes))
-        give_up("an operation uses what another one that runs uses", o);
+        give_up("an operation uses memory of a running operation", o);
     for (const struct rcmi_operation *other = queue; other; other = other->next)
         if ((writes ? operation_touches : operation_writes)(other, at, o->bytes))
-            give_up("an operation uses what another one that waits uses", o);
+            give_up("an operation uses memory of a waiting operation", o);
 }
 
 static void operation_check_all(const struct rcmi_operation *o) {
     if (o->after && o->nresults == 0 && o->nsrcs == 0 && o->bytes == 0)
-        return; /* it does but wait */
+        return; /* it only waits */
     if (o->nresults < 1 || o->nresults > 2 || o->nsrcs < 1 || o->bytes == 0)
         give_up("an operation without results, sources or bytes", o);
     for (uint32_t i = 0; i < o->nsrcs; i++)
@@ -196,19 +196,19 @@ static void operation_run(const struct rcmi_operation *o) {
         reduction->reduce(results[0], srcs, (int)o->nsrcs, count, &o->context);
 }
 
-/* When it runs is kept beside the operation: in `own`, as a number. */
+/* The due time of an operation, stored in its `own` as a number. */
 static int64_t due(const struct rcmi_operation *o) {
     return (int64_t)(uintptr_t)o->own;
 }
 
-/* From now on it may write. */
+/* From now on it may write, so its results are filled with 0xee. */
 static void operation_spoil(const struct rcmi_operation *o) {
     for (uint32_t i = 0; i < o->nresults; i++)
         if (!is_source(o, o->results[i]))
             memset(fake_view(o->results[i]), 0xee, o->bytes);
 }
 
-/* What it comes after has ended, well or not. */
+/* True if the operation that it follows has ended, successfully or not. */
 static bool is_free(struct rcmi_operation *o) {
     int code = 0;
     const rcm_status status = o->after ? rcmi_operation_may_run(o, &code) : RCM_OK;
@@ -224,7 +224,7 @@ static bool is_free(struct rcmi_operation *o) {
     return true;
 }
 
-/* NULL: none can run before something happens. */
+/* The next operation to run, NULL if none can run yet. */
 static struct rcmi_operation **queue_next(void) {
     struct rcmi_operation **found = NULL;
     for (struct rcmi_operation **at = &queue; *at; at = &(*at)->next)
@@ -243,7 +243,7 @@ static void jobs_run(void) {
     }
 }
 
-/* Waits until there is one that is due; takes it out. */
+/* Waits for a due operation and removes it from the queue. */
 static struct rcmi_operation *queue_take(void) {
     for (;;) {
         jobs_run();
@@ -338,7 +338,7 @@ static rcm_status fake_locate(const char *name, char ret_address[RCMI_PCI_ADDRES
 
 static void fake_close(struct rcmi_device *opened) {
     if ((void *)opened != (void *)&device)
-        give_up("what is closed was not opened", NULL);
+        give_up("a device that was not opened is closed", NULL);
 }
 
 static void fake_hold(struct rcmi_device *opened) {
@@ -397,7 +397,7 @@ static void row_free(struct rcmi_device *opened, void *memory) {
 }
 
 static void fake_explain(int code, char *text, size_t cap) {
-    snprintf(text, cap, "the fake device says %d", code);
+    snprintf(text, cap, "fake device error %d", code);
 }
 
 void fake_set(enum fake_fate which, int skip, int n) {
@@ -415,7 +415,7 @@ long fake_count(void) {
     return n;
 }
 
-/* Of one block, whose addresses are used once. */
+/* The identity of one block. Its addresses are never reused. */
 static rcm_status row_identify(const void *memory, size_t bytes, uint64_t *ret_identity) {
     pthread_mutex_lock(&fake_lock);
     const struct block *block = blocks;

@@ -8,13 +8,13 @@
 #include "fake_internal.h"
 #include "operation.h"
 
-/* What is enqueued: so much work, until it is told that it is done. */
+/* Counts of enqueued work and of work marked as done. */
 struct fake_stream {
     struct fake_stream *next;
     long enqueued, done;
 };
 
-/* A fence is due when its stream has done what it had then: that number is in `own` meanwhile. */
+/* A fence is due when its stream has done the work enqueued so far. */
 struct waiting {
     struct waiting *next;
     struct rcmi_operation *operation;
@@ -67,7 +67,7 @@ void *fake_stream_new(void) {
         abort();
     pthread_mutex_lock(&fake_lock);
     s->next = streams;
-    streams = s; /* they live as long as the process */
+    streams = s; /* never freed */
     pthread_mutex_unlock(&fake_lock);
     return s;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA devices that are not there: the functions of libibverbs (transport/verbs/table.h) in one
- * process, whose ranks are nodes of threads. A thread plays the hardware: it carries out what was
- * posted, in order within a queue pair, in an order between them that a seed decides. Held against
- * a device's rules are: keys, bounds and rights of memory, states of queue pairs, room in queues
- * (entries of a send queue come free by polled completions only), inline sizes; what breaks them
- * gets the completion that a device would make of it, or ends the program where that would be
- * undefined.
+ * A fake libibverbs provider: the functions of libibverbs (transport/verbs/table.h) within one
+ * process, whose ranks are nodes of threads.
+ *
+ * A thread stands for the hardware. It executes posted work in order within a queue pair, and in an
+ * order that a seed decides between queue pairs. It enforces a device's rules: keys, bounds and
+ * rights of memory, states of queue pairs, room in queues (only polled completions free the entries
+ * of a send queue), inline sizes. Work that breaks a rule gets a device's completion, or ends the
+ * program if the behaviour would be undefined.
  *
  * Not for: bytes on a wire, speed.
  */
@@ -17,8 +18,8 @@
 #include <stdint.h>
 #include "../../../transport/verbs/table.h"
 
-/* Calls that can be made to fail. What ends an object ends it all the same, and says that it could
- * not, as a device does that is being reset. */
+/* Calls that can be made to fail. A failing destroy call destroys its object all the same and
+ * returns an error, like a device during a reset. */
 enum provider_call {
     PROVIDER_DEVICE_LIST,
     PROVIDER_OPEN_DEVICE,
@@ -44,7 +45,7 @@ enum provider_call {
     PROVIDER_DEREG_MR,
     PROVIDER_DEALLOC_PD,
     PROVIDER_CLOSE_DEVICE,
-    PROVIDER_CM_GETIFADDRS, /* this one and those behind it: of iWARP only */
+    PROVIDER_CM_GETIFADDRS, /* this one and the following: iWARP only */
     PROVIDER_CM_CHANNEL,
     PROVIDER_CM_ID,
     PROVIDER_CM_BIND,
@@ -57,74 +58,73 @@ enum provider_call {
     PROVIDER_CALLS,
 };
 
-/* What devices are. An iWARP one tells of the end of a send when TCP has taken it, which may be
- * long before its bytes are read from where they lie; only a read tells that all before it has
- * arrived.
- */
+/* Kinds of devices. An iWARP device completes a send when TCP has accepted it, which may be long
+ * before its bytes are read from memory. Only a completed read proves that everything before it has
+ * arrived. */
 enum provider_kind { PROVIDER_HARDWARE, PROVIDER_SOFTWARE, PROVIDER_IWARP, PROVIDER_EFA };
 
 struct provider_setup {
     uint32_t seed;
-    int devices;                      /* fake0, fake1, ...; of one port each */
+    int devices;                      /* fake0, fake1, ..., with one port each */
     int subnets;                      /* device i is in subnet i % subnets; 0: all in one */
-    uint32_t inline_max;              /* bytes; more is refused */
-    const struct verbs_place *places; /* of each device; NULL: not known */
+    uint32_t inline_max;              /* bytes; longer ones are rejected */
+    const struct verbs_place *places; /* per device; NULL: unknown */
     enum provider_kind kind;
-    bool without_cm;                /* there is no librdmacm */
+    bool without_cm;                /* without librdmacm */
     uint8_t layer;                  /* IBV_LINK_LAYER_; 0: Ethernet */
     enum ibv_port_state port_state; /* 0: active */
 };
 
-/* What was done, of all queue pairs together. */
+/* Counts of all queue pairs together. */
 struct provider_counts {
-    uint64_t posts, sends, writes; /* calls of post_send; what they posted */
-    uint64_t send_completions;     /* that were asked for, or are errors */
+    uint64_t posts, sends, writes; /* calls of post_send; work requests posted */
+    uint64_t send_completions;     /* requested ones and errors */
     uint64_t events;
 };
 
-/* From here to provider_remove nodes find these devices, and no others. Hardware whose kind and
- * layer are not told is iWARP if the environment has PLAYED_IWARP. RINGCOMM_VERBS_DEVICES, if it is
- * not set, names those of iWARP. */
+/* Until provider_remove, nodes find these devices and no others. With FAKE_IWARP in the
+ * environment, a device without kind and layer in `setup` is iWARP. If RINGCOMM_VERBS_DEVICES is
+ * unset, it is set to the names of iWARP devices. */
 void provider_install(const struct provider_setup *setup);
-/* Nothing of it must be left. */
+/* All objects must be destroyed. */
 void provider_remove(void);
-/* Has forked children play the devices anew, which have none of the threads. */
+/* Forked children, which have none of the threads, start their own fake devices. */
 void provider_follow_forks(void);
 
-/* The call with that number, from 1, of its kind fails from now on. 0: none does. */
+/* The number-th call of that kind from now on fails, counted from 1. 0: none. */
 void provider_fail_call(enum provider_call call, int number);
-/* The same, with that error number. */
+/* The same with that errno. */
 void provider_fail_call_with(enum provider_call call, int number, int error);
-/* The same for the completion of what is sent: number counts what is carried out. */
+/* The same for the completion of a send. number counts executed sends. */
 void provider_fail_send(enum ibv_wc_status status, int number);
-/* How often it was called since it was installed. */
+/* How often the function was called since provider_install. */
 int provider_calls(enum provider_call call);
-/* Of two queue pairs the one that was made later takes so long to be connected. */
+/* Delay for connecting the younger of two queue pairs. */
 void provider_slow_connect(int64_t ms);
-/* Nothing reaches another queue pair any more, until it may again; what is sent meanwhile fails
- * when its queue pair has tried as long as it was told to. */
+/* While cut, nothing reaches another queue pair. A send fails when its retries are used up. */
 void provider_cut(bool cut);
-/* Events of that type of rdma_cm, CONNECT_REQUEST or ESTABLISHED, bring something else than what
- * the other side has said; -1: none do. */
+/* Events of that rdma_cm type (CONNECT_REQUEST or ESTABLISHED) carry wrong private data; -1:
+ * none. */
 void provider_garble(int type);
-/* A listener does not hear of those that connect to it. */
+/* A listener gets no connect requests. */
 void provider_silent(bool silent);
-/* The hardware does nothing, and nothing fails of that, until it goes on. */
+/* While held, the hardware does nothing, and nothing times out. */
 void provider_hold(bool hold);
-/* Nothing that was posted is left to carry out. */
+/* True if all posted work is executed. */
 bool provider_idle(void);
-/* The device has that event; of a queue pair: of each that it has. With IBV_EVENT_DEVICE_FATAL, and
- * those of queue pairs, these fail, with none of its completions if it is the device's. */
+/* Raises an event of the device; an event of queue pairs is raised for each of the device.
+ * IBV_EVENT_DEVICE_FATAL and events of queue pairs also fail the queue pairs, with
+ * IBV_EVENT_DEVICE_FATAL without completions. */
 void provider_event(int device, enum ibv_event_type type);
 struct provider_counts provider_counts(void);
-/* By which a queue pair of the device goes to its peer; false: none is connected. */
+/* The path of a connected queue pair of the device; returns false if there is none. */
 struct provider_path {
     uint16_t lid, pkey;
     uint8_t sl, traffic_class;
     bool is_global;
 };
 bool provider_path(int device, struct provider_path *ret_path);
-/* Of that device, that were made and not destroyed. */
+/* Number of the device's queue pairs that exist. */
 int provider_queue_pairs(int device);
 
 #endif

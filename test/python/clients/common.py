@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The model and data of the clients, and the line of results that run.py compares."""
+"""The model and data of the clients, and the result line that run.py compares."""
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -19,7 +19,7 @@ def dataset():
 
 
 def report(version, tensors):
-    """RESULT rank version sum backend. Sums of several ranks may have another order: 4 digits."""
+    """RESULT rank version sum backend. 4 digits, because the order of sums may differ."""
     total = sum(float(tensor.detach().double().abs().sum()) for tensor in tensors)
     assert 0 < total < float('inf'), total
     print(f'RESULT rank {dist.get_rank()} of {dist.get_world_size()}, version {version}, values {total:.4g} '

@@ -28,7 +28,7 @@ class Module(lightning.LightningModule):
 
 
 class Launched(LightningEnvironment):
-    """The processes exist: LightningEnvironment would start its own on node 0."""
+    """The launcher has started the processes. LightningEnvironment would start its own on node 0."""
 
     def __init__(self):
         super().__init__()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs training libraries, unedited, over gloo and over ringcomm, and compares what they computed.
+"""Runs training libraries, unedited, over gloo and over ringcomm, and compares their results.
 
     test/python/clients/run.py build/tools/ringcomm-run
     test/python/clients/run.py build/tools/ringcomm-run --ranks 4 --only accelerate
 
-Each client is a script beside this one with a tiny model. It prints its results, which must be equal.
+Each client is a script in this folder with a tiny model. It prints its results, which must be equal.
 ringcomm is selected by RINGCOMM_TORCH_AS=gloo. Nothing is installed or downloaded: a library that
-cannot be imported is skipped. Exit status 77: none can.
+cannot be imported is skipped. Exit status 77: none can be imported.
 """
 import argparse
 import os
@@ -23,14 +23,14 @@ QUIET = {'RINGCOMM_LOG': 'warn', 'OMP_NUM_THREADS': '1', 'CUDA_VISIBLE_DEVICES':
 
 
 def missing(module):
-    """Why it cannot be imported, or None."""
+    """The reason why it cannot be imported, or None."""
     found = subprocess.run([sys.executable, '-W', 'ignore', '-c', f'import {module}'], capture_output=True,
                            text=True, env={**os.environ, **QUIET})
     return None if found.returncode == 0 else (found.stderr.strip().splitlines() or ['it died'])[-1]
 
 
 def results(args, client, alias):
-    """Lines of results, or None after printing why there are none."""
+    """The result lines. On failure prints the reason and returns None."""
     command = [args.launcher, '-n', str(args.ranks), '--bind', 'none', '--', sys.executable, '-W', 'ignore',
                str(HERE / f'{client}_client.py')]
     environment = {**os.environ, **QUIET, 'RINGCOMM_TORCH_AS': alias}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torch's DistributedTest as a unittest case whose ranks are forked from this process.
 
-torch's own case spawns an interpreter per rank and test, which imports torch for seconds. Here the
-importing is done once. Everything else is torch's: the process group per test, the check of exit
-statuses, what counts as skipped.
+torch's own case spawns an interpreter per rank and test, and importing torch takes seconds. Here torch is
+imported once. Everything else is torch's: the process group per test, the check of exit statuses, the skip
+conditions.
 
 The environment must have BACKEND, WORLD_SIZE and INIT_METHOD when this module is imported: torch
 reads them while it defines the tests.
@@ -30,7 +30,7 @@ for feature in ('ddp', 'subgroup', 'plugin'):
 
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
-# Reasons to skip that are the backend's name alone. Reasons with NCCL or CUDA alone are not here.
+# Skip reasons that depend only on the backend's name. Reasons that depend only on NCCL or CUDA are not listed.
 GATES = re.compile(r"Only MPI supports|Only [Gg]loo |Only Nccl & Gloo|GLOO Batch|one of \{.*'gloo'|"
                    r'only supported on mpi, nccl and gloo|backend does not support DDP communication')
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -42,8 +42,8 @@ def open_gates():
         test = getattr(Case, name)
         if GATES.search(getattr(test, '__unittest_skip_why__', '')):
             del test.__unittest_skip__
-    # Tests of groups are for 8 ranks or MPI. Their group is [1, 2], so 3 ranks are enough, and 2 too
-    # few. This gate reads the variable when a test runs.
+    # Tests of groups are for 8 ranks or MPI. Their group is [1, 2], so they need 3 ranks. This gate
+    # reads the variable when a test runs.
     os.environ['BACKEND'] = 'mpi' if RANKS > 2 else 'ringcomm'
 
 
@@ -85,7 +85,7 @@ class Case(distributed_test.TestDistBackend, distributed_test.DistributedTest._D
         super()._run(rank, test_name, file_name, pipe, **kwargs)
 
     def _barrier(self, wait_for=None, timeout=10):
-        """torch's looks at files every 100 ms; this one at shared memory."""
+        """torch's version polls files every 100 ms; this one uses shared memory."""
         arrivals, place = Case._current._arrivals, 4 * Case._place
         mine = struct.unpack_from('i', arrivals, place)[0] + 1
         struct.pack_into('i', arrivals, place, mine)
@@ -126,7 +126,7 @@ class Case(distributed_test.TestDistBackend, distributed_test.DistributedTest._D
         time.sleep(0.3)
 
     def _check_alike(self):
-        """torch looks at rank 0 alone."""
+        """torch checks only rank 0."""
         found = [process.exitcode for process in self.processes]
         if found != found[:1] * RANKS:
             raise RuntimeError(f'exit statuses of the ranks differ: {found}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""gloo's own results, and the tests that need not pass.
+"""gloo's results, and the tests that need not pass.
 
 gloo-VERSION.txt has a line for each test: its name, then a result for each number of ranks.
 exceptions.txt has lines "backend name, test: reason".

@@ -39,7 +39,7 @@ def parse():
 
 
 def prepare(args):
-    """What torch reads while it defines its tests, and what ringcomm reads when torch loads it."""
+    """Variables that torch reads while it defines its tests, and ringcomm when torch loads it."""
     for variable in [name for name in os.environ if name.startswith('RINGCOMM_')]:
         del os.environ[variable]  # of a launcher around this program
     for variable in ('RANK', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT'):
@@ -68,7 +68,7 @@ def result_of(case, found):
 
 
 class Report:
-    """Judges and counts results, and prints them as they come."""
+    """Evaluates, counts and prints results as they arrive."""
 
     def __init__(self, expected, exceptions):
         self.expected, self.exceptions = expected, exceptions

@@ -58,7 +58,7 @@ def ddp_no_sync():
 
 
 def ddp_join():
-    """Ranks with more data go on; those without take part in their collectives."""
+    """Ranks with more data go on. Ranks without data take part in their collectives."""
     found = []
     for divide in (True, False):
         model = DDP(Model(), bucket_cap_mb=0.001)
@@ -75,14 +75,14 @@ def _with_hook(state, hook, steps=3, bucket_cap_mb=0.001):
 
 
 def ddp_hooks():
-    """An allreduce hook of Python, and that of C++."""
+    """An allreduce hook in Python, and the one in C++."""
     model = DDP(Model(), bucket_cap_mb=0.001)
     model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
     return _with_hook(dist.group.WORLD, default_hooks.allreduce_hook) + train(model) + parameters(model)
 
 
 def ddp_16_bit():
-    """Gradients reduced in 16 bits: of models of such a type, and by each hook that compresses."""
+    """Gradients reduced in 16 bits: of models of such a type, and by each compressing hook."""
     def hooked(hook):
         model = DDP(Model(), bucket_cap_mb=0.001)
         model.register_comm_hook(dist.group.WORLD, hook)
@@ -136,7 +136,7 @@ def ddp_hook_power_sgd():
 
 
 def ddp_local_sgd():
-    """Gradients are averaged in a subgroup, parameters every second step among all."""
+    """Gradients are averaged in a subgroup, parameters over all ranks in every second step."""
     subgroup = dist.new_subgroups(group_size=2)[0]
     state = local_sgd.PostLocalSGDState(None, subgroup, start_localSGD_iter=2)
     model = DDP(Model(), bucket_cap_mb=0.001)

@@ -25,7 +25,7 @@ def square(names=('dp', 'tp')):
 
 
 def mesh_groups():
-    """Each dimension of a mesh has groups; slices and flattened meshes, too."""
+    """Each dimension of a mesh has groups, and so have slices and flattened meshes."""
     mesh = square()
     flat = mesh['dp', 'tp']._flatten('all')
     of_group = DeviceMesh.from_group(mesh.get_group('dp'), 'cpu')
@@ -38,7 +38,7 @@ def mesh_groups():
 
 
 def dtensor_redistribute():
-    """Every pair of placements, with sizes that the ranks divide and that they do not."""
+    """Every pair of placements, with sizes that are multiples of the ranks and others."""
     mesh, found = line(), []
     for rows, columns in ((8, 4), (5, 7), (1, 3)):
         values = torch.arange(float(rows * columns)).reshape(rows, columns)
@@ -54,7 +54,7 @@ def dtensor_redistribute():
 
 
 def dtensor_reductions():
-    """Pending reductions by each operator that torch has."""
+    """Pending reductions by each operator of torch."""
     mesh, found = line(), []
     for op in ('sum', 'avg', 'max', 'min', 'product'):
         values = batch().abs() + 1

@@ -43,7 +43,7 @@ def fsdp_adam_and_clipping():
 
 
 def fsdp_accumulation():
-    """Gradients are reduced with the last of several batches only."""
+    """Gradients are reduced only with the last of several batches."""
     model = sharded()
     for step in range(3):
         last = step == 2
@@ -54,7 +54,7 @@ def fsdp_accumulation():
 
 
 def _local_gradients(model, x, param):
-    """What this rank computes in the type `param` before the reduction."""
+    """This rank's results in the type `param` before the reduction."""
     local = Model()
     with torch.no_grad():
         for mine, p in zip(local.parameters(), model.parameters()):
@@ -82,7 +82,7 @@ fsdp_mixed_precision.difference = rounding.no_worse
 
 
 def fsdp_checkpoint():
-    """Saved by all ranks, and loaded into a model of other values."""
+    """Saved by all ranks, and loaded into a model with other values."""
     model = sharded()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     train(model, optimizer)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A small model, data that differ between ranks, and what is compared after training."""
+"""A small model, data that differs between ranks, and the values compared after training."""
 import torch
 import torch.distributed as dist
 from torch import nn
 
-WIDTH = 12  # 2 and 4 divide it; 5 rows of the last layer they do not
+WIDTH = 12  # a multiple of 2 and 4, unlike the 5 rows of the last layer
 
 
 class Block(nn.Module):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.distributed.pipelining: schedules whose stages exchange activations by point to point."""
+"""torch.distributed.pipelining: schedules whose stages exchange activations by messages."""
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -55,7 +55,7 @@ def pipeline_interleaved():
 
 
 def pipeline_gradients():
-    """Those of one process with the whole model."""
+    """Losses and gradients of one process with the whole model."""
     found = _run(Schedule1F1B, 1, steps=1)
     model = nn.Sequential(*_layers(dist.get_world_size()))
     _loss(model(batch(rank=0, rows=8)), batch(rank=1, rows=8)).backward()
@@ -65,7 +65,7 @@ def pipeline_gradients():
 
 
 def batched_messages():
-    """batch_isend_irecv around the ring, both ways, of several types."""
+    """batch_isend_irecv around the ring in both directions, with several types."""
     me, size = dist.get_rank(), dist.get_world_size()
     found = []
     for dtype in (torch.float32, torch.bfloat16, torch.int64):

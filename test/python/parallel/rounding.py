@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients that are reduced in a type of few bits, compared with exact means.
+"""Gradients reduced in a short type, compared with exact means.
 
-The order of a sum is the backend's own, so results of two backends differ. The error of each has a
-bound: a conversion, a division and every sum round by half a unit in the last place at most.
+Backends may sum in different orders, so their results differ. The error of each has a bound: a conversion,
+a division and every sum round by at most half a unit in the last place.
 """
 import torch
 import torch.distributed as dist
@@ -20,7 +20,7 @@ def exact_means(gradients):
 
 
 def errors(found, means, reduced):
-    """The largest error of each gradient in units in the last place of the type that was reduced."""
+    """The largest error of each gradient, in units in the last place of the reduced type."""
     info, largest = torch.finfo(reduced), []
     bound = (dist.get_world_size() + 1) / 2 * 1.05  # rounded values are a little larger
     for gradient, (mean, size) in zip(found, means):
@@ -31,7 +31,7 @@ def errors(found, means, reduced):
 
 
 def no_worse(found, gloo):
-    """A sentence, or None. gloo may round less often by chance: ours may have one rounding more."""
+    """An error text, or None. ringcomm may have one rounding more, because gloo may round less by chance."""
     worse = [f'result {i}: error of {mine} units, gloo has {its}'
              for i, (mine, its) in enumerate(zip(found, gloo)) if mine > its + 0.5]
     return '; '.join(worse) or None

@@ -5,8 +5,8 @@
     PYTHONPATH=build/api/python test/python/parallel/run.py --ranks 2
     PYTHONPATH=build/api/python test/python/parallel/run.py --ranks 4 --only 'fsdp*'
 
-This process imports torch once and forks the ranks. A case is a function of a module below that
-returns what it computed; each rank must return the same over both backends.
+This process imports torch once and forks the ranks. A case is a function of a module below that returns its
+results. Each rank must return the same results over both backends.
 """
 import argparse
 import datetime
@@ -49,7 +49,7 @@ def cases(pattern, ranks):
 # ---- In a rank ---------------------------------------------------------------------------------------
 
 def run_rank(backend, rank, args, folder):
-    """Writes the results of all cases, or of those before the first that failed."""
+    """Writes the results of all cases, or of those before the first failure."""
     dist.init_process_group(backend, init_method=f'file://{folder}/{backend}-store', rank=rank,
                             world_size=args.ranks, timeout=TIMEOUT)
     assert dist.get_backend() == backend
@@ -76,7 +76,7 @@ def run_rank(backend, rank, args, folder):
 # ---- In the parent -----------------------------------------------------------------------------------
 
 def run_backend(backend, args, folder):
-    """Whether all ranks came to the end."""
+    """True if all ranks have finished."""
     ranks = [multiprocessing.get_context('fork').Process(target=run_rank, args=(backend, r, args, folder))
              for r in range(args.ranks)]
     for rank in ranks:
@@ -95,7 +95,7 @@ def run_backend(backend, args, folder):
 
 
 def difference(found, expected):
-    """A sentence, or None. Sums of several ranks may have another order."""
+    """An error text, or None. Sums of several ranks may have another order."""
     values, shape = _pytree.tree_flatten(found)
     wanted, wanted_shape = _pytree.tree_flatten(expected)
     if shape != wanted_shape:
@@ -109,7 +109,7 @@ def difference(found, expected):
 
 
 def compare(args, folder):
-    """The number of cases that differ."""
+    """The number of different cases."""
     bad = 0
     results = [{backend: torch.load(f'{folder}/{backend}-{rank}', weights_only=False)
                 for backend in ('gloo', 'ringcomm')} for rank in range(args.ranks)]

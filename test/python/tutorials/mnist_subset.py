@@ -10,7 +10,7 @@ IMAGES, IMAGE_HEADER, LABEL_HEADER = 640, 16, 8
 
 
 class Transforms:
-    """Images come normalised from datasets.MNIST, so that a transform has nothing to do."""
+    """Images of datasets.MNIST are already normalized, so a transform does nothing."""
 
     @staticmethod
     def Compose(_steps):  # noqa: N802

@@ -2,7 +2,7 @@
 """run_programs.py OUTPUT_FOLDER PROGRAM...: one rank of a launcher, which runs programs in turn.
 
 Each program runs in a child of this process, so that torch is imported once. The child writes to
-OUTPUT_FOLDER/PROGRAM.RANK.out and .err, and ends as a Python program ends. `PROGRAM:N` uses the
+OUTPUT_FOLDER/PROGRAM.RANK.out and .err, and exits like a Python program. `PROGRAM:N` uses the
 first N ranks only. Every program has a port of its own.
 """
 import gc
@@ -34,7 +34,7 @@ def run_child(program, folder, ranks, number):
 
 def main():
     folder, programs = sys.argv[1], sys.argv[2:]
-    gc.freeze()  # the collection at a child's end would copy all pages of torch
+    gc.freeze()  # garbage collection at a child's exit would copy all pages of torch
     failed = []
     for number, item in enumerate(programs):
         program, _, ranks = item.partition(':')

@@ -15,13 +15,13 @@ def _create(options, backend_options):
 
 
 def aliases():
-    """Names that mean ringcomm, from RINGCOMM_TORCH_AS."""
+    """Aliases of ringcomm, from RINGCOMM_TORCH_AS."""
     names = os.environ.get('RINGCOMM_TORCH_AS', '').replace(' ', '').lower()
     return [name for name in names.split(',') if name]
 
 
 def _checked(name, taken):
-    """The name that torch goes on with. Mixed strings with an alias are refused."""
+    """The name that torch uses. Mixed strings with an alias are rejected."""
     lower = name.lower()
     if lower in taken:
         log.info('RINGCOMM_TORCH_AS: backend "%s" is ringcomm', lower)
@@ -45,7 +45,7 @@ def _take_names(Backend, taken):
 
 
 def _take_monitored_barrier(dist):
-    """torch before 2.14 compares the group's name with gloo's, and refuses others."""
+    """torch before 2.14 rejects groups whose name is not gloo's."""
     original, c10d = dist.monitored_barrier, dist.distributed_c10d
 
     def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What DistributedDataParallel's C++ cannot do with works and futures of Python."""
+"""Replaces functions of DistributedDataParallel's C++ that fail with works and futures of Python."""
 import functools
 
 import torch
@@ -30,7 +30,7 @@ def _own_in_reducers():
 
 def _replace_builtin_hook():
     """The C++ hook FP16_COMPRESS reads a list of tensors from the future of a work. Python can only
-    make futures of its own objects. torch's Python hook computes the same."""
+    make futures with Python objects. torch's Python hook computes the same."""
     original = DistributedDataParallel._register_builtin_comm_hook
 
     @functools.wraps(original)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Keeps torch.compile from compiling this package. torch's C++ calls methods of groups and works while
-a compiled model runs, and TorchDynamo would trace each of these calls as a program of its own."""
+a compiled model runs, and TorchDynamo would trace each of these calls as a separate program."""
 import logging
 import types
 
@@ -8,8 +8,9 @@ log = logging.getLogger('ringcomm.torch')
 
 
 def keep_eager(*classes):
-    """Marks the methods and what they call. torch.compiler.disable would import TorchDynamo, which
-    takes seconds; the marks are private to torch, so their absence is no error."""
+    """Marks the methods and the functions that they call. torch.compiler.disable would import
+    TorchDynamo, which takes seconds. The marks are private to torch, so their absence is no
+    error."""
     try:
         from torch._C._dynamo.eval_frame import (_FrameAction, _FrameExecStrategy,
                                                  set_code_exec_strategy)

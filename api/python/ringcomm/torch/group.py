@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How torch makes a process group of ringcomm, and the two classes of such groups.
+"""Creation of ringcomm process groups by torch, and the two classes of such groups.
 
-The world meets through torch's store: rank 0 puts a unique id there. Later groups come from the
-world by rcm_comm_subset, by their members alone. `ringcomm` alone makes a ProcessGroup. A string
-that names devices makes a Backend, which Python can write from torch 2.14 on.
+The ranks of the world meet through torch's store: rank 0 stores a unique id there. Later groups are
+made from the world by rcm_comm_subset, which only their members call. `ringcomm` alone makes a
+ProcessGroup. A string that names devices makes a Backend, which can be written in Python since
+torch 2.14.
 """
 import hashlib
 import multiprocessing.util
@@ -31,7 +32,7 @@ _kept = set()  # backends until their shutdown: C++ keeps only its own half of t
 
 
 class Group(Operations):
-    """What both classes of groups have: one communicator."""
+    """Base of both classes of groups: one communicator."""
 
     def _open(self, comm, store, ranks, is_world, name):
         self._comm, self._store, self._ranks, self._is_world = comm, store, ranks, is_world
@@ -78,7 +79,7 @@ class Group(Operations):
             self._comm.abort('the program called abort')
 
     def shutdown(self):
-        """Leaves: waits for no other rank."""
+        """Leaves, without waiting for other ranks."""
         _live.discard(self)
         _kept.discard(self)
         if self._comm.closed:
@@ -142,8 +143,8 @@ class RingcommGroup(Group, ProcessGroup):
 
 
 class RingcommBackend(Group, Backend):
-    """The backend for CPU tensors of a group that may have others for other devices. torch passes
-    on wait and get_future of its works, and nothing else."""
+    """The backend for CPU tensors of a group that may have other backends for other devices. Of its
+    works torch passes only wait and get_future on."""
 
     def __init__(self, comm, store, ranks, is_world, name):
         Backend.__init__(self, comm.rank, comm.size)
@@ -163,7 +164,7 @@ class RingcommBackend(Group, Backend):
     supports_shrinking = True
 
     def shrink(self, ranks_to_exclude, shrink_flags=0, opts=None):
-        """Called on the ranks that remain. The excluded ones may be dead, stuck or well."""
+        """Called on the ranks that remain. The excluded ones may be dead, stuck or healthy."""
         remaining = [rank for r, rank in enumerate(self._ranks) if r not in ranks_to_exclude]
         excluded = [self._comm.world_rank(r) for r in ranks_to_exclude]
         try:
@@ -188,7 +189,7 @@ class RingcommBackend(Group, Backend):
 keep_eager(Operations, Group, RingcommGroup, RingcommBackend, RingWork, ManyWorks)
 
 
-# ---- Making ------------------------------------------------------------------------------------------
+# ---- Creation ----------------------------------------------------------------------------------------
 
 def _names_devices():
     """Whether the program has named devices, as cpu:ringcomm,cuda:nccl. torch does not pass the
@@ -210,11 +211,11 @@ def _class_of_group():
 
 
 def _published_id(store, deadline):
-    """The id of rank 0. Looks again and again: a wait inside torch's store ignores Ctrl-C."""
+    """The id of rank 0. Polls, because a wait inside torch's store ignores Ctrl-C."""
     pause = 0.0005
     while not store.check([ID_KEY]):
         if time.monotonic() > deadline:
-            raise DistBackendError('ringcomm: timeout : rank 0 has not come to this process group')
+            raise DistBackendError('ringcomm: timeout : rank 0 has not joined this process group')
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
     published = store.get(ID_KEY)
@@ -278,7 +279,7 @@ def _leave_all():
 
 
 def _leave_at_exit(_done=[]):  # noqa: B006: remembers the process that registered
-    """Children of multiprocessing end by os._exit, which runs none of the library's own end."""
+    """Children of multiprocessing end by os._exit, which skips the library's own exit handler."""
     import os
     if _done != [os.getpid()]:
         _done[:] = [os.getpid()]

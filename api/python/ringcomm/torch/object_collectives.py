@@ -12,7 +12,7 @@ from ringcomm import communicator
 def _of(group):
     group = group or c10d._get_default_group()
     if getattr(group, '_comm', None) is None:
-        raise ValueError('object_collectives: this is no group of ringcomm')
+        raise ValueError('object_collectives: this is not a ringcomm group')
     return group, communicator.Communicator(group._comm)
 
 

@@ -55,7 +55,7 @@ def _plain(tensor):
 
 
 def _dtype(tensor):
-    """Of a call that reduces: the type must be one of ringcomm's."""
+    """For a call that reduces: the type must be one of ringcomm's."""
     number = DTYPES.get(tensor.dtype)
     if number is None:
         raise ValueError(f'ringcomm cannot reduce tensors of {tensor.dtype}')
@@ -63,13 +63,13 @@ def _dtype(tensor):
 
 
 def _moved(tensor, count):
-    """(count, type) of a call that only moves: other types move as bytes."""
+    """(count, type) for a call that only moves data: other types are moved as bytes."""
     number = DTYPES.get(tensor.dtype)
     return (count, number) if number is not None else (count * tensor.element_size(), UINT8)
 
 
 class Staging:
-    """Contiguous copies of strided tensors, and the way back."""
+    """Contiguous copies of strided tensors, copied back later."""
 
     def __init__(self):
         self.back = []
@@ -79,7 +79,7 @@ class Staging:
         return tensor if _plain(tensor) else tensor.resolve_conj().resolve_neg().contiguous()
 
     def write(self, tensor, fill=False):
-        """fill: its present values are needed as well."""
+        """fill: copies the present values too."""
         _check(tensor)
         if _plain(tensor):
             return tensor
@@ -153,7 +153,7 @@ class Operations:
     # ---- Running ---------------------------------------------------------------------------------
 
     def _run(self, function, arguments, keep, is_async, timeout_ms, results, finish=None):
-        """Blocking: None when it is complete. Else a work."""
+        """Returns None when a blocking operation is complete, else a work."""
         try:
             made = function(self._comm, *arguments, keep, ASYNC if is_async else BLOCKING,
                             timeout_ms)
@@ -252,7 +252,7 @@ class Operations:
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def _each(self, operation, pairs, results, reduce_op=None):
-        """One work for several calls. torch coalesces what ringcomm's own coalescing has not."""
+        """One work for several calls. For collectives that torch coalesces and ringcomm does not."""
         arguments = () if reduce_op is None else (reduce_op,)
         works = [operation(output, tensor, *arguments) for output, tensor in pairs]
         return ManyWorks(works, list(results))
@@ -457,7 +457,7 @@ class Operations:
             names = ', '.join(str(rank) for rank in missing)
             word = 'Ranks' if len(missing) > 1 else 'Rank'
             text = f'{word} {names} failed to pass monitoredBarrier in {error}'
-            if self._rank != 0:  # torch's programs look for these words there
+            if self._rank != 0:  # programs for torch search for these words
                 text = (f'Rank {self._rank} successfully reached monitoredBarrier, but received errors '
                         f'while waiting for send/recv from rank 0: {text}')
             failed.args = (text,)

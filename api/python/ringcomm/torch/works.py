@@ -14,7 +14,7 @@ NO_TIMEOUT = timedelta(0)
 
 
 class BackendError(DistBackendError):
-    """A failed operation: the library's sentence, and its facts.
+    """A failed operation: the library's error text, and its facts.
 
     status: 'ERR_PEER' and so on; origin: rank where the failure began, -1 unknown.
     """
@@ -25,13 +25,13 @@ class BackendError(DistBackendError):
 
 
 def _words(error):
-    # torch's programs look for " timeout " in texts of deadlines.
+    # Programs for torch search for " timeout " in texts of deadlines.
     return f'ringcomm: timeout : {error}' if error.status == 'ERR_TIMEOUT' else f'ringcomm: {error}'
 
 
 @functools.lru_cache(maxsize=256)  # programs use few, and dividing takes 2 us
 def milliseconds(timeout):
-    """Of a timedelta, for ringcomm: 0 is the communicator's deadline. torch's -1 ms is unset."""
+    """Milliseconds of a timedelta; 0: the communicator's deadline. torch's -1 ms means unset."""
     ms = int(timeout / timedelta(milliseconds=1)) if timeout is not None else 0
     return max(ms, 0)
 
@@ -166,12 +166,12 @@ class RingWork(TorchWork):
     def _source_rank(self):
         message = self._work.message() if self._work is not None else None
         if message is None:
-            raise RuntimeError('source_rank: this work is no complete receive')
+            raise RuntimeError('source_rank: this work is not a complete receive')
         return message[0]
 
     def _resolve(self):
-        """When it returns the future is complete: torch reads futures without waiting for them after
-        the work's wait has returned. Several threads may be here at once."""
+        """The future is complete when this returns: after a work's wait torch reads futures without
+        waiting for them. Several threads may run this at once."""
         self._settle()
         failure = self._failure()
         try:

@@ -34,7 +34,7 @@ static struct block *new_block(int device) {
     return blocks = b;
 }
 
-/* The first of n free units in a row, -1 if there is no such place. */
+/* The first of n adjacent free units, -1 if there are none. */
 static int find_units(const struct block *b, unsigned n) {
     unsigned run = 0;
     for (unsigned i = 0; i < UNITS; i++) {

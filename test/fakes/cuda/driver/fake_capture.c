@@ -7,8 +7,8 @@ static struct capture *captures;
 static unsigned long long next_capture = 1;
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/* A GLOBAL capture anywhere, or a THREAD_LOCAL one of this thread, forbids unsafe calls to threads
- * that did not relax their mode. */
+/* Any GLOBAL capture, and a THREAD_LOCAL capture of this thread, forbid unsafe calls to threads
+ * that have not relaxed their mode. */
 CUresult fake_unsafe_in_capture(void) {
     CUresult r = CUDA_SUCCESS;
     pthread_mutex_lock(&fake_streams_lock);
@@ -83,8 +83,7 @@ static bool leave_capture(struct capture *c) {
     return unjoined;
 }
 
-/* Gives the graph out, or drops it. Events recorded in the capture may still point to the
- * struct. */
+/* Returns the graph or drops it. Events recorded in the capture may still point to the struct. */
 static CUresult finish_capture(struct capture *c, bool unjoined, CUgraph *out) {
     CUresult r = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                  : unjoined ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
@@ -175,8 +174,7 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
     return CUDA_SUCCESS;
 }
 
-/* Nodes run one after the other in capture order, which is one of the orders that CUDA may
- * choose. */
+/* Nodes run one after the other in capture order, which CUDA allows. */
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     ENTER(true);
     CUresult r = CUDA_SUCCESS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts, and what every entry point does first. */
+/* Contexts, and the common first step of every entry point. */
 #include "fake.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,14 +20,14 @@ struct CUctx_st *fake_primary(int device) {
 
 CUresult fake_enter(const char *name, const void *place, bool needs_context) {
     if (fake_settings()->trace)
-        fake_say("%s", name);
+        fake_log("%s", name);
     fake_take_time(name);
     CUresult r = fake_injected(name, place);
     if (r)
         return r;
     if (fake_in_host_fn())
         return CUDA_ERROR_NOT_PERMITTED;
-    if (init_pid != getpid()) /* after fork CUDA is gone */
+    if (init_pid != getpid()) /* CUDA is unusable after fork */
         return CUDA_ERROR_NOT_INITIALIZED;
     if (!needs_context)
         return CUDA_SUCCESS;
@@ -37,7 +37,7 @@ CUresult fake_enter(const char *name, const void *place, bool needs_context) {
     return ctx->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : (CUresult)ctx->error;
 }
 
-/* As the driver does, any thread may do each. */
+/* As in the driver, any thread may call any of these. */
 static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void initialise(void) {
@@ -148,7 +148,7 @@ CUresult CUDAAPI cuCtxSynchronize(void) {
     return r ? r : fake_sync_context(fake_current());
 }
 
-static CUcontext created; /* all of them: streams' threads may still look at a destroyed one */
+static CUcontext created; /* all contexts: streams' threads may still access a destroyed one */
 
 static CUresult create_context(CUcontext *out, CUdevice d) {
     if (fake_bad_device(d) || depth == 16)
@@ -177,7 +177,7 @@ CUresult CUDAAPI cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsig
     return create_context(out, d);
 }
 
-/* Waiting stream operations of the context give up; the struct stays for the streams' threads. */
+/* Waiting stream operations of the context end. The struct stays for the streams' threads. */
 CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
     ENTER(false);
     if (!ctx || ctx->destroyed)

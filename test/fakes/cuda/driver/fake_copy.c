@@ -6,7 +6,8 @@
 
 enum direction { ANY, TO_DEVICE, FROM_DEVICE, ON_DEVICE };
 
-/* Pageable sources are read at once, as the driver stages them; pageable targets are waited for. */
+/* Pageable sources are read at once, as the driver stages them. The call waits for pageable
+ * targets. */
 static CUresult staged_copy(uint64_t to, uint64_t from, size_t n, CUstream stream,
                             enum direction dir, bool wait) {
     bool to_known, from_known;
@@ -32,12 +33,13 @@ static CUresult staged_copy(uint64_t to, uint64_t from, size_t n, CUstream strea
     return block ? fake_submit_and_wait(stream, op) : fake_submit(stream, op);
 }
 
-/* Both sides must be in reach of the context: only cuMemcpyPeer crosses devices without that. */
+/* Both sides must be reachable from the context. Only cuMemcpyPeer crosses devices without peer
+ * access. */
 static CUresult copy(uint64_t to, uint64_t from, size_t n, CUstream stream, enum direction dir,
                      bool wait) {
     CUcontext ctx = fake_current();
     if (n && (!fake_reachable(ctx, to, n) || !fake_reachable(ctx, from, n))) {
-        fake_say("copy between devices without cuCtxEnablePeerAccess");
+        fake_log("copy between devices without cuCtxEnablePeerAccess");
         return CUDA_ERROR_INVALID_VALUE;
     }
     return staged_copy(to, from, n, stream, dir, wait);

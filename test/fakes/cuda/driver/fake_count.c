@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What operations moved, by kind of memory, and imports: fakecuda.h. */
+/* Counts moved bytes by kind of memory, and imports: fakecuda.h. */
 #include "fake_count.h"
 #include <poll.h>
 #include <sys/syscall.h>
@@ -66,13 +66,13 @@ void fake_count_freed_imported(void) {
     atomic_fetch_add(&counted.freed_imported, 1);
 }
 
-/* ---- owners that are gone -------------------------------------------------------------------- */
+/* ---- Owners that have ended ------------------------------------------------------------------ */
 
 int fake_watch(pid_t owner) {
     return (int)syscall(SYS_pidfd_open, owner, 0);
 }
 
-/* True of a process, too, that its parent has not waited for. */
+/* Also true for a zombie process. */
 static bool is_gone(const struct mem *m) {
     struct pollfd p = {.fd = m->owner_fd, .events = POLLIN};
     return poll(&p, 1, 0) == 1;
@@ -85,8 +85,8 @@ static bool notes_gone(const struct mem *m, const void *arg) {
     return false;
 }
 
-/* What an operation touches that began before the owner's end is no breach: owners are looked at
- * when one begins. */
+/* Marks ended owners when an operation begins. An access of an operation that began before the
+ * owner's end is not counted. */
 void fake_count_begin(void) {
     if (counted.imports == 0)
         return;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the emulator's parts report to fake_count.c, which sums it up for fakecuda.h. */
+/* Reports from the emulator's parts to fake_count.c, which sums them up for fakecuda.h. */
 #ifndef FAKE_COUNT_H
 #define FAKE_COUNT_H
 #include "fake_table.h"
 #include "fakecuda.h"
 
 enum ptx_memory fake_memory_kind(const struct mem *m);
-/* An operation begins: before its accesses. */
+/* Called when an operation begins, before its accesses. */
 void fake_count_begin(void);
-/* A first access of an operation to that memory. */
+/* Called at the first access of an operation to that memory. */
 void fake_count_access(const struct mem *m);
-/* Of operations that have ended; addresses as the program knows them. */
+/* Called when operations have ended, with the program's addresses. */
 void fake_count_copy(uint64_t to, uint64_t from, uint64_t bytes);
 void fake_count_set(uint64_t to, uint64_t bytes);
 void fake_count_launch(uint64_t moved[PTX_MEMORIES][2]);

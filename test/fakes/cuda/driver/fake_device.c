@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices of the stand-in driver: names, attributes, compute mode. */
+/* Devices of the emulated driver: names, attributes, compute mode. */
 #include "fake.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,12 +17,11 @@ int fake_ordinal_of(int physical) {
     return i;
 }
 
-/* ---- compute mode
- * ------------------------------------------------------------------------------------------- */
+/* ---- compute mode ---------------------------------------------------------------------------- */
 
-/* How many active contexts this process has on a device, and the lock that keeps others of its
- * session out of it: that is a machine, for tests that run beside each other. Record locks belong
- * to a process: a forked child does not hold them on. */
+/* The number of this process's active contexts on a device, and the lock that excludes other
+ * processes of its session. A session stands for a machine, so that tests can run at the same time.
+ * Record locks belong to a process: a forked child does not hold them. */
 static struct {
     pthread_mutex_t lock;
     int users, fd;
@@ -71,8 +70,7 @@ void fake_device_leave(int device) {
     pthread_mutex_unlock(&tenancy[device].lock);
 }
 
-/* ---- devices
- * ---------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuDeviceGetCount(int *n) {
     ENTER(false);
@@ -98,7 +96,7 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice d) {
     return CUDA_SUCCESS;
 }
 
-/* The same in every process that sees the device, whatever its ordinal there. */
+/* The name is the same in every process that sees the device, whatever its ordinal. */
 static void name_device(CUuuid *uuid, const char *kind, int number) {
     memset(uuid, 0, sizeof *uuid);
     snprintf(uuid->bytes, sizeof uuid->bytes, "fake-%s-%d", kind, number);
@@ -112,7 +110,7 @@ CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice d) {
     return CUDA_SUCCESS;
 }
 
-/* The first version names the GPU that MIG devices are parts of. */
+/* The first version returns the GPU of MIG devices. */
 CUresult fake_uuid_v1(CUuuid *uuid, CUdevice d) __asm__("cuDeviceGetUuid");
 CUresult fake_uuid_v1(CUuuid *uuid, CUdevice d) {
     CUresult r = fake_enter("cuDeviceGetUuid", __builtin_return_address(0), false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events, which operations that stamp them keep. */
+/* Events. Operations that record them hold a reference. */
 #include "fake_stream.h"
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@ void fake_drop_capture(struct capture *c) {
         free(c);
 }
 
-/* Makes the event one of capture c (NULL: of none). */
+/* Sets the event's capture; NULL: none. */
 static void set_capture(CUevent e, struct capture *c) {
     if (c)
         __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
@@ -36,7 +36,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned flags) {
     return CUDA_SUCCESS;
 }
 
-/* Never waits: an operation that still has to stamp the event keeps its memory. */
+/* Never waits: an operation that still has to record the event keeps its memory. */
 CUresult CUDAAPI cuEventDestroy(CUevent e) {
     ENTER(false);
     if (!e)
@@ -69,7 +69,7 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent e, CUstream stream, unsigned fla
     return flags ? CUDA_ERROR_NOT_SUPPORTED : cuEventRecord(e, stream);
 }
 
-/* The event of a capture can neither be queried nor waited for, in any mode of the thread. */
+/* A captured event can be neither queried nor waited for, in any mode of the thread. */
 static CUresult refuse_captured(CUevent e) {
     pthread_mutex_lock(&fake_streams_lock);
     bool captured = e->capture != NULL;
@@ -119,9 +119,9 @@ CUresult CUDAAPI cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
     return CUDA_SUCCESS;
 }
 
-/* Waiting for an event of a capture draws the stream into that capture. */
+/* Waiting for a captured event adds the stream to that capture. */
 static CUresult wait_captured(struct CUstream_st *s, CUevent e) {
-    if (s->capture && (!e->capture || !e->capture->graph)) /* of no capture that goes on */
+    if (s->capture && (!e->capture || !e->capture->graph)) /* not of an active capture */
         return s->capture->invalid = true, CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (!e->capture->graph)
         return CUDA_ERROR_CAPTURED_EVENT;

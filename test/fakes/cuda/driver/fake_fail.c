@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that fail or last because a test wants it: FAKECUDA_FAIL, by number or by the place in the
- * code that calls; FAKECUDA_SLOW; and the places that call, FAKECUDA_SITES.
+ * Injected failures and delays: FAKECUDA_FAIL, by call number or by the calling place in the code;
+ * FAKECUDA_SLOW; and the list of calling places, FAKECUDA_SITES.
  *
- * A place is named OBJECT+OFFSET, the file that the code was loaded from and where in it the call
- * returns to: the same in each run of one build.
+ * A place is named OBJECT+OFFSET: the file that the code was loaded from, and the offset of the
+ * return address in it. It is the same in each run of one build.
  */
 #include "fake.h"
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ static void site_name(const void *place, char *text) {
              (unsigned long)((uintptr_t)place - (uintptr_t)info.dli_fbase));
 }
 
-/* Is it the first call from there? */
+/* True for the first call from there. */
 static bool site_is_new(const void *place) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static const void *sites[SITES_MAX];
@@ -40,20 +40,21 @@ static bool site_is_new(const void *place) {
     return is_new;
 }
 
-/* A line "name OBJECT+OFFSET", whole beside those of other processes. */
+/* Appends a line "name OBJECT+OFFSET" in one write, so that lines of several processes do not
+ * mix. */
 static void site_note(const char *name, const char *site) {
     char line[SITE_TEXT + 100];
     const int len = snprintf(line, sizeof line, "%s %s\n", name, site);
     const int fd = open(fake_settings()->sites, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, line, (size_t)len) != len) {
-        fake_say("FAKECUDA_SITES=%s: not written", fake_settings()->sites);
+        fake_log("FAKECUDA_SITES=%s: cannot be written", fake_settings()->sites);
         exit(99);
     }
     close(fd);
 }
 
-/* Names of the API come in versions: cuMemAlloc is cuMemAlloc_v2 here. What follows it in a setting
- * "name" or "name:...", NULL if it names another. */
+/* Returns the text after the name in a setting "name" or "name:...", NULL if it has another name.
+ * Names of the API have versions: cuMemAlloc is cuMemAlloc_v2 here. */
 static const char *behind_name(const char *setting, const char *name) {
     const size_t len = strlen(name);
     const size_t plain = len > 3 && name[len - 3] == '_' && name[len - 2] == 'v' ? len - 3 : len;
@@ -70,7 +71,7 @@ void fake_take_time(const char *name) {
         usleep(ms * 1000);
 }
 
-/* name[:n[:code]]: the n-th call of it (1 if absent) answers code (999). */
+/* name[:n[:code]]: the n-th call of it (default 1) returns code (default 999). */
 static CUresult fail_by_number(const char *name) {
     static _Atomic int calls;
     const char *at = behind_name(fake_settings()->fail, name);
@@ -81,7 +82,7 @@ static CUresult fail_by_number(const char *name) {
     return atomic_fetch_add(&calls, 1) + 1 == nth ? (CUresult)code : CUDA_SUCCESS;
 }
 
-/* @OBJECT+OFFSET: the first call from there answers 999. */
+/* @OBJECT+OFFSET: the first call from there returns 999. */
 static CUresult fail_by_site(const char *site) {
     static _Atomic bool failed;
     if (strcmp(fake_settings()->fail + 1, site) != 0 || atomic_exchange(&failed, true))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host memory that the driver knows: pinned, registered, managed. */
+/* Host memory known to the driver: pinned, registered, managed. */
 #include "fake_table.h"
 #include <sys/mman.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Host functions of streams. By default each runs on its stream's thread; FAKECUDA_HOSTFN makes
- * them late, or lets one thread run those of all streams one after the other. Inside of one, calls
- * of the driver are refused.
+ * Host functions of streams. By default each runs on its stream's thread. FAKECUDA_HOSTFN delays
+ * them, or runs those of all streams on one thread, one after the other. Inside a host function,
+ * driver calls fail.
  */
 #include "fake.h"
 #include <unistd.h>

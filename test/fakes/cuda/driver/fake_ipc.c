@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IPC handles of device memory: they name the memfd of the owner, which is opened through
- * /proc/PID/fd. A handle of a small allocation opens the whole block that it lies in.
+ * IPC handles of device memory. A handle names the owner's memfd, which is opened through
+ * /proc/PID/fd. A handle of a small allocation opens the whole block that contains it.
  */
 #include "fake_count.h"
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 struct wire_handle {
     uint32_t magic;
-    pid_t pid, told; /* whose /proc has the descriptor; what the driver takes for it */
+    pid_t pid, shown_pid; /* whose /proc has the descriptor; the pid seen by the driver */
     int fd, physical;
     uint64_t size, inode;
     uint32_t offset, mig;
@@ -21,15 +21,16 @@ struct wire_handle {
 #define WIRE_MAGIC 0x50494348u
 _Static_assert(sizeof(struct wire_handle) <= sizeof(CUipcMemHandle), "fits");
 
-/* Pointers that cuIpcOpenMemHandle gave: only these may be closed, as often as they were opened. */
+/* Pointers returned by cuIpcOpenMemHandle. Only these may be closed, as often as they were
+ * opened. */
 #define MAX_OPEN 4096
 static struct {
     uint64_t addr;
     int refs;
 } openings[MAX_OPEN];
 
-/* The exporting process is known by its pid, which two PID namespaces may both have. */
-static pid_t told_pid(void) {
+/* The pid in a handle. Processes in two PID namespaces may have the same pid. */
+static pid_t handle_pid(void) {
     return fake_settings()->pid ? fake_settings()->pid : getpid();
 }
 
@@ -42,7 +43,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr addr) {
         return CUDA_ERROR_INVALID_VALUE;
     struct wire_handle h = {.magic = WIRE_MAGIC,
                             .pid = getpid(),
-                            .told = told_pid(),
+                            .shown_pid = handle_pid(),
                             .fd = m.fd,
                             .physical = fake_settings()->physical[m.device],
                             .size = m.block ? GRANULE : m.size,
@@ -77,8 +78,8 @@ static void sign_out(struct mem *m) {
     }
 }
 
-/* The owner may have freed the memory, or be gone: the inode tells whether the fd is still the
- * one. */
+/* The owner may have freed the memory or ended. The inode shows whether the descriptor is still the
+ * same. */
 static CUresult import(const struct wire_handle *h, struct mem *m) {
     char path[64];
     struct stat st;
@@ -110,13 +111,13 @@ static bool count_opening(uint64_t addr, int by) {
     return true;
 }
 
-/* The context's own device stands for one that is not visible here. */
+/* For a device that is not visible here, the context's own device. */
 static int ordinal_of(int physical, CUcontext ctx) {
     int i = fake_ordinal_of(physical);
     return i < 0 ? ctx->device : i;
 }
 
-/* Memory of another device needs peer access, which opening it enables. */
+/* Memory of another device needs peer access. Opening the handle enables it. */
 static CUresult reach(const struct wire_handle *h, CUcontext ctx) {
     int own = fake_settings()->physical[ctx->device];
     if (fake_settings()->absent && fake_ordinal_of(h->physical) < 0)
@@ -129,8 +130,8 @@ static CUresult reach(const struct wire_handle *h, CUcontext ctx) {
     return CUDA_SUCCESS;
 }
 
-/* FAKECUDA_ACS: what is read is nothing's, what is written goes nowhere. */
-static void lose_way(const struct mem *m) {
+/* FAKECUDA_ACS: reads return 0xff, and writes are lost. */
+static void lose_traffic(const struct mem *m) {
     void *at = mmap((void *)(uintptr_t)(m->lo + WINDOW), m->mapped, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (at != MAP_FAILED)
@@ -150,7 +151,7 @@ static CUresult open_locked(const struct wire_handle *h, CUcontext ctx, CUdevice
         if (r)
             return r;
         if (fake_settings()->acs && h->physical != fake_settings()->physical[ctx->device])
-            lose_way(&fresh);
+            lose_traffic(&fresh);
         m = fake_mem_add(&fresh);
         if (!m)
             return CUDA_ERROR_MAP_FAILED;
@@ -170,7 +171,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, uns
     memcpy(&h, &handle, sizeof h);
     if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || h.magic != WIRE_MAGIC)
         return CUDA_ERROR_INVALID_VALUE;
-    if (h.told == told_pid())
+    if (h.shown_pid == handle_pid())
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult r = reach(&h, fake_current());
     if (r)

@@ -80,7 +80,7 @@ static void *find(const char *name, int version, CUdriverProcAddressQueryResult 
     return NULL;
 }
 
-/* An unknown name is no error: the pointer is NULL and the status tells. */
+/* An unknown name is not an error: the pointer is NULL, and the status reports it. */
 CUresult CUDAAPI cuGetProcAddress(const char *name, void **out, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult *status) {
     CUdriverProcAddressQueryResult unused;
@@ -92,11 +92,11 @@ CUresult CUDAAPI cuGetProcAddress(const char *name, void **out, int version, cuu
         return CUDA_ERROR_INVALID_VALUE;
     *out = find(name, version, status ? status : &unused);
     if (!*out && fake_settings()->trace)
-        fake_say("cuGetProcAddress: no %s of version %d here", name, version);
+        fake_log("cuGetProcAddress: no %s of version %d here", name, version);
     return CUDA_SUCCESS;
 }
 
-/* Before CUDA 12 there was no status, and the code told. */
+/* Before CUDA 12 there was no status, and the return code reported it. */
 CUresult fake_proc_address_v1(const char *name, void **out, int version, cuuint64_t flags) {
     CUresult r = cuGetProcAddress(name, out, version, flags, NULL);
     return r || *out ? r : CUDA_ERROR_NOT_FOUND;

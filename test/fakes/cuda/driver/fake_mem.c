@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the stand-in driver. Device memory is a memfd mapped twice: the address that the API
- * hands out is reserved without access, so that a host that dereferences a device pointer dies as
- * it would with a GPU; the driver and kernels use the second mapping, WINDOW bytes higher. IPC
- * handles name the memfd of the owner and are opened through /proc/PID/fd.
+ * Memory of the emulated driver. Device memory is a memfd mapped twice. The address that the API
+ * returns is reserved without access, so a host that dereferences a device pointer gets SIGSEGV, as
+ * with a GPU. The driver and kernels use the second mapping, WINDOW bytes higher. IPC handles name
+ * the owner's memfd, which is opened through /proc/PID/fd.
  */
 #include "fake_count.h"
 #include <errno.h>
@@ -79,7 +79,7 @@ void fake_mem_remove(struct mem *m) {
     fake_mem_changed();
 }
 
-/* What of [addr, end) lies in the memory that addr lies in; out: that memory. 0: it lies in
+/* The length of [addr, end) within the memory that contains addr; out: that memory. 0: there is
  * none. */
 static uint64_t piece(uint64_t addr, uint64_t end, struct mem *out) {
     if (!fake_find(addr, out))
@@ -135,8 +135,7 @@ static bool reserve_window(void) {
     return true;
 }
 
-/* The lowest hole that fits is used first: freed addresses come back soon, as with the real
- * driver. */
+/* Uses the lowest hole that fits, so freed addresses are soon reused, as with the real driver. */
 uint64_t fake_take_addresses(uint64_t size) {
     if (!reserve_window())
         return 0;
@@ -191,7 +190,7 @@ bool fake_map_device(struct mem *m) {
     return p != MAP_FAILED && m->trailer != MAP_FAILED;
 }
 
-/* What another process had exported may be looked for at its address longer. */
+/* Addresses of closed imports are not reused soon, so that a late use of one is detected. */
 void fake_unmap_device(struct mem *m) {
     const uint64_t size = fake_round_up(m->size, GRANULE);
     if (m->kind == MEM_IMPORTED)
@@ -262,7 +261,7 @@ CUresult fake_free_device(uint64_t addr) {
         int n = living_importers(m);
         if (n) {
             fake_count_freed_imported();
-            fake_say("cuMemFree of memory that %d process%s still import: undefined with a GPU", n,
+            fake_log("cuMemFree of memory that %d process%s still import: undefined with a GPU", n,
                      n > 1 ? "es" : "");
         }
         fake_unmap_device(m);
@@ -302,7 +301,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t *free_bytes, size_t *total) {
     return CUDA_SUCCESS;
 }
 
-/* FAKECUDA_SUBALLOC=2: the driver knows only the block of a small allocation */
+/* FAKECUDA_SUBALLOC=2: the driver reports the block as the range of a small allocation */
 static bool fake_range_is_block(const struct mem *m) {
     return m->block && fake_settings()->suballoc == 2;
 }
@@ -332,8 +331,7 @@ void *fakecuda_view(uint64_t addr) {
     return (void *)(uintptr_t)(fake_find(addr, &m) ? addr + (uint64_t)m.shift : addr);
 }
 
-/* ---- what kernels see
- * ----------------------------------------------------------------------------------- */
+/* ---- accesses of kernels --------------------------------------------------------------------- */
 
 static bool reaches(CUcontext ctx, const struct mem *m) {
     switch (m->kind) {
@@ -363,7 +361,7 @@ static bool env_find(uint64_t addr, int device, struct ptx_range *out) {
     if (!fake_find(addr, &m))
         return false;
     if (!reaches(ctx, &m)) {
-        fake_say(
+        fake_log(
             "device %d has no access to memory of device %d at 0x%llx: cuCtxEnablePeerAccess or "
             "cuMemSetAccess is missing",
             ctx->device, m.device, (unsigned long long)addr);

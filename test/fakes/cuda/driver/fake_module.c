@@ -23,7 +23,7 @@ static CUresult load(CUmodule *out, const void *image) {
         ptx_module_load(text, len, &fake_env, fake_current()->device, why, sizeof why);
     free(text);
     if (!ptx) {
-        fake_say("%s", why);
+        fake_log("%s", why);
         return CUDA_ERROR_INVALID_PTX;
     }
     if (ptx_module_target(ptx) > fake_settings()->cc) {
@@ -83,13 +83,13 @@ CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *addr, size_t *size, CUmodule m, 
     return CUDA_SUCCESS;
 }
 
-/* NULL if f is, or if its PTX is wrong. */
+/* NULL if f is NULL or its PTX is wrong. */
 static const struct ptx_function *function(CUfunction f) {
     char why[500];
     struct ptx_function *fn = (struct ptx_function *)f;
     if (!fn || ptx_prepare(fn, why, sizeof why))
         return fn;
-    fake_say("%s", why);
+    fake_log("%s", why);
     return NULL;
 }
 

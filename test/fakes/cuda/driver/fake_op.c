@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations of streams: what is in them, and what runs them. */
+/* Operations of streams and their execution. */
 #include "fake_count.h"
 #include "fake_stream.h"
 #include <errno.h>
@@ -80,7 +80,7 @@ static void run_memop(CUcontext ctx, const CUstreamBatchMemOpParams *p) {
 }
 
 static void set_memory(const struct op *op) {
-    uint8_t *to = op->to; /* kernels may look at the same words */
+    uint8_t *to = op->to; /* kernels may poll the same words */
     for (size_t i = 0; i < op->bytes; i += op->width)
         if (op->width == 4)
             __atomic_store_n((uint32_t *)(to + i), op->value, __ATOMIC_RELAXED);
@@ -95,15 +95,17 @@ static CUresult fault_error(enum ptx_fault fault) {
                                         : CUDA_ERROR_LAUNCH_FAILED;
 }
 
-/* Processes of a session take turns on a device, one kernel at a time: a GPU without MPS at its
- * worst, for code that must not rely on two processes' kernels running at once. Kernels of one
- * process overlap. A session is a machine, for tests that run beside each other. */
+/* FAKECUDA_EXCLUSIVE: processes of a session use a device in turn, one kernel at a time. This is
+ * the worst case of a GPU without MPS, for code that must not rely on kernels of two processes
+ * running at the same time. Kernels of one process overlap. A session stands for a machine, so that
+ * tests can run at the same time. */
 static struct {
     pthread_mutex_t lock;
     int fd, running;
 } turns[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = {PTHREAD_MUTEX_INITIALIZER, -1, 0}};
 
-/* Waits. A child that was forked meanwhile does not keep it: it is unlocked before it is closed. */
+/* Blocks. The file is unlocked before it is closed, so a child forked meanwhile does not keep the
+ * lock. */
 static bool lock_turn(int fd, short type) {
     struct flock byte = {.l_type = type, .l_whence = SEEK_SET, .l_start = getsid(0), .l_len = 1};
     int status;
@@ -121,7 +123,7 @@ static void take_device(int device) {
                  fake_settings()->physical[device]);
         turns[device].fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (turns[device].fd < 0 || !lock_turn(turns[device].fd, F_WRLCK))
-            fake_say("cannot lock %s", path);
+            fake_log("cannot lock %s", path);
     }
     pthread_mutex_unlock(&turns[device].lock);
 }
@@ -148,11 +150,11 @@ static void run_kernel(CUcontext ctx, struct op *op) {
         give_device(ctx->device);
     fake_count_launch(moved);
     if (fake_settings()->trace)
-        fake_say("kernel %s done: %llu warp instructions", ptx_function_name(op->fn),
+        fake_log("kernel %s done: %llu warp instructions", ptx_function_name(op->fn),
                  (unsigned long long)insns);
     if (!fault || ctx->destroyed)
         return;
-    fake_say("kernel fault: %s", why);
+    fake_log("kernel fault: %s", why);
     if (fake_settings()->abort_on_fault)
         abort();
     int none = 0;

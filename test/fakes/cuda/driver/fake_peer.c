@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which device's memory a context reaches. Access is one-way and belongs to a context. */
+/* Peer access between devices. Access is one-way and belongs to a context. */
 #include "fake.h"
 
 bool fake_peer_possible(int a, int b) {

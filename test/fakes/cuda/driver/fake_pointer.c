@@ -55,7 +55,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdevi
     return attribute(data, a, &m, addr);
 }
 
-/* Unlike the single call, this one answers "unknown" with zeroes and success. */
+/* Unlike cuPointerGetAttribute, this call returns zeros and success for unknown addresses. */
 CUresult CUDAAPI cuPointerGetAttributes(unsigned n, CUpointer_attribute *a, void **data,
                                         CUdeviceptr addr) {
     ENTER(false);

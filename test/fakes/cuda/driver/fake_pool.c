@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of the devices' default pools: stream-ordered, and of no use to other processes. */
+/* Memory of the devices' default pools: stream-ordered, and not shareable with other processes. */
 #include "fake_table.h"
 
-/* The default pool of a device, which has nothing to say. */
+/* The default pool of a device. It has no state. */
 struct CUmemPoolHandle_st {
     int device;
 };
@@ -20,7 +20,7 @@ CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice d) {
     return CUDA_SUCCESS;
 }
 
-/* The memory is there at once, which is earlier than the stream gets there. */
+/* The memory is usable at once, earlier than the stream order requires. */
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream) {
     ENTER(true);
     if (!out || !size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queues of streams. Each stream has a thread that runs its operations in order; an operation
- * can wait for a (stream, sequence) pair, which is all that events and the legacy default stream
- * need.
+ * The queues of streams. Each stream has a thread that runs its operations in order. An operation
+ * can wait for a (stream, sequence) pair, which is sufficient for events and the legacy default
+ * stream.
  */
 #include "fake_stream.h"
 #include <stdio.h>
@@ -20,7 +20,8 @@ static void release_op(struct CUstream_st *s, struct op *op) {
         op->ticket = ++s->hw->queued;
 }
 
-/* FAKECUDA_LAZY: lets the stream's operations up to seq begin, and all that they wait for. */
+/* FAKECUDA_LAZY: releases the stream's operations up to seq, and all operations that they wait
+ * for. */
 void fake_flush_locked(struct CUstream_st *s, uint64_t seq) {
     if (s->released >= seq)
         return;
@@ -40,8 +41,8 @@ void fake_wait_locked(struct CUstream_st *s, uint64_t seq) {
         pthread_cond_wait(&fake_streams_changed, &fake_streams_lock);
 }
 
-/* May the stream's first operation begin? With hardware queues each is strictly first in, first
- * out: whatever entered the queue before must have ended, of whichever stream it was. */
+/* True if the stream's first operation may begin. Hardware queues are strictly first in, first out:
+ * earlier operations of the queue must have ended, whatever their stream. */
 static bool ready(const struct CUstream_st *s, const struct op *op) {
     if (s->released < op->seq || (s->hw && s->hw->done + 1 != op->ticket))
         return false;
@@ -112,7 +113,7 @@ void fake_end_stream_locked(struct CUstream_st *s) {
     pthread_detach(s->thread);
 }
 
-/* What its address belongs to. */
+/* Its address identifies the thread. */
 static _Thread_local char this_thread;
 static pthread_key_t thread_end;
 
@@ -128,7 +129,7 @@ static void watch_thread_ends(void) {
     pthread_key_create(&thread_end, thread_ends);
 }
 
-/* One for each thread and context. A blocking stream, as any other; it ends with its thread. */
+/* One stream per thread and context. It is a normal blocking stream and ends with its thread. */
 static struct CUstream_st *per_thread_locked(CUcontext ctx) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct CUstream_st *s = fake_streams;
@@ -165,8 +166,7 @@ struct CUstream_st *fake_resolve(CUstream stream) {
     return s;
 }
 
-/* ---- submission
- * ------------------------------------------------------------------------------------- */
+/* ---- submission ------------------------------------------------------------------------------ */
 
 void fake_add_wait(struct op *op, struct CUstream_st *s, uint64_t seq) {
     if (s->done >= seq)
@@ -179,7 +179,7 @@ void fake_add_wait(struct op *op, struct CUstream_st *s, uint64_t seq) {
     op->waits[op->nwaits++].seq = seq;
 }
 
-/* The legacy stream waits for all blocking streams of its context, and they wait for it. */
+/* The legacy stream and the blocking streams of its context wait for each other. */
 static void legacy_waits(struct CUstream_st *s, struct op *op) {
     for (struct CUstream_st *o = fake_streams; o; o = o->next)
         if (o != s && o->ctx == s->ctx && !o->non_blocking && (s->legacy || o->legacy) &&
@@ -204,8 +204,8 @@ void fake_append_graph(struct CUgraph_st *g, struct op *op) {
     g->count++;
 }
 
-/* The legacy stream would wait for blocking streams of its context that capture: use spoils these
- * captures, a question does not. */
+/* The legacy stream would wait for capturing streams of its context. Using it invalidates these
+ * captures, querying it does not. */
 bool fake_implicit_in_capture(const struct CUstream_st *legacy_stream, bool use) {
     bool found = false;
     for (struct CUstream_st *s = fake_streams; s; s = s->next) {

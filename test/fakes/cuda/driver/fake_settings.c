@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Settings of the stand-in driver, and its messages. */
+/* Settings and messages of the emulated driver. */
 #include "fake.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static long number(const char *name, long otherwise) {
 }
 
 static _Noreturn void bad_setting(const char *name, const char *value) {
-    fake_say("%s=%s is not understood", name, value);
+    fake_log("%s=%s is invalid", name, value);
     exit(99);
 }
 
@@ -106,7 +106,7 @@ const struct settings *fake_settings(void) {
     return &settings;
 }
 
-void fake_say(const char *format, ...) {
+void fake_log(const char *format, ...) {
     char text[1200];
     va_list args;
     va_start(args, format);

@@ -16,7 +16,7 @@ CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned flags) {
     return cuStreamCreateWithPriority(out, flags, 0);
 }
 
-/* Returns at once; the stream's thread ends when its queue is empty. The struct is never freed. */
+/* Returns at once. The stream's thread ends when its queue is empty. The struct is never freed. */
 CUresult CUDAAPI cuStreamDestroy(CUstream s) {
     ENTER(true);
     if (fake_is_default(s) || s->destroyed)
@@ -43,7 +43,7 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream stream) {
     UNSAFE_IN_CAPTURE;
     pthread_mutex_lock(&fake_streams_lock);
     struct CUstream_st *s = fake_resolve_locked(stream);
-    if (s->legacy) /* what blocking streams queued before counts too */
+    if (s->legacy) /* includes earlier operations of blocking streams */
         fake_queue_locked(s, fake_op(OP_NOP));
     fake_wait_locked(s, s->queued);
     pthread_mutex_unlock(&fake_streams_lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams, events and captures, for the files that work on them. One lock guards all queues: this
- * is for tests, not for speed. */
+/* Streams, events and captures, shared by the files that use them. One lock guards all queues,
+ * because the emulator need not be fast. */
 #ifndef FAKE_STREAM_H
 #define FAKE_STREAM_H
 #include "fake.h"
@@ -27,7 +27,7 @@ struct CUstream_st {
     pthread_t thread;
     struct capture *capture;
     bool unjoined;
-    const void *of_thread; /* whose per-thread default stream it is, NULL: none's */
+    const void *of_thread; /* the thread whose per-thread default stream it is; NULL: none */
     struct CUstream_st *next;
 };
 
@@ -37,7 +37,7 @@ struct CUevent_st {
     unsigned flags;
     struct timespec when;
     struct capture *capture;
-    int refs; /* the caller, and queued operations that stamp it */
+    int refs; /* held by the caller and by queued operations that record it */
 };
 
 struct CUgraph_st {
@@ -57,10 +57,10 @@ extern struct CUstream_st *fake_streams;
 struct CUstream_st *fake_new_stream(CUcontext ctx, bool non_blocking, int priority);
 /* The default streams, too. */
 struct CUstream_st *fake_resolve_locked(CUstream stream);
-/* It takes nothing more, and its thread ends when its queue is empty. */
+/* It accepts no more operations. Its thread ends when its queue is empty. */
 void fake_end_stream_locked(struct CUstream_st *s);
 void fake_queue_locked(struct CUstream_st *s, struct op *op);
-/* Queues it, or adds it to the capture; frees it if neither can be. */
+/* Queues the op, or adds it to the capture. On failure it frees the op. */
 CUresult fake_submit_locked(struct CUstream_st *s, struct op *op);
 void fake_flush_locked(struct CUstream_st *s, uint64_t seq);
 void fake_wait_locked(struct CUstream_st *s, uint64_t seq);

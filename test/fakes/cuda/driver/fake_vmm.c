@@ -29,8 +29,7 @@ static struct { uint64_t lo, size; } reserved[MAX_RESERVED];
 #define WRITE_LOCK pthread_rwlock_wrlock(&fake_mem_lock)
 #define UNLOCK     pthread_rwlock_unlock(&fake_mem_lock)
 
-/* ---- physical memory
- * ------------------------------------------------------------------------------------------- */
+/* ---- physical memory ------------------------------------------------------------------------- */
 
 static struct vmm_handle *find_handle(CUmemGenericAllocationHandle handle) {
     struct vmm_handle *h = handles;
@@ -113,7 +112,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
     return CUDA_SUCCESS;
 }
 
-/* The memory itself stays while it is mapped. */
+/* The memory stays as long as it is mapped. */
 CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
     ENTER(false);
     WRITE_LOCK;
@@ -141,8 +140,7 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p,
     return h && p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- file descriptors
- * ------------------------------------------------------------------------------------------ */
+/* ---- file descriptors ------------------------------------------------------------------------ */
 
 CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
                                               CUmemAllocationHandleType type,
@@ -163,7 +161,7 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationH
     return CUDA_SUCCESS;
 }
 
-/* What the owner wrote behind the data. */
+/* The facts that the owner wrote behind the data. */
 static bool read_trailer(int fd, struct trailer *t) {
     struct stat st;
     return fstat(fd, &st) == 0 && st.st_size > (off_t)PAGE &&
@@ -195,9 +193,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ou
     return CUDA_SUCCESS;
 }
 
-/* ---- addresses
- * -------------------------------------------------------------------------------------
- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static int find_reserved(uint64_t lo, uint64_t size) {
     for (int i = 0; i < MAX_RESERVED; i++)
@@ -262,9 +258,7 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr lo, size_t size) {
     return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- mappings
- * --------------------------------------------------------------------------------------
- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 static CUresult map_locked(struct span s, struct vmm_handle *h) {
     if (!h || s.size != h->size || find_reserved(s.lo, s.size) < 0 || fake_mem_any(overlaps, &s))
@@ -326,9 +320,7 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, 
     return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- access
- * ----------------------------------------------------------------------------------------
- */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 static CUresult check_access(const struct mem *m, const CUmemAccessDesc *d) {
     const int *physical = fake_settings()->physical;
@@ -358,7 +350,7 @@ static CUresult allow(struct mem *m, const CUmemAccessDesc *d, size_t count) {
     return CUDA_SUCCESS;
 }
 
-/* The range must be made of whole mappings. */
+/* The range must consist of whole mappings. */
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr lo, size_t size, const CUmemAccessDesc *d,
                                 size_t count) {
     ENTER(false);

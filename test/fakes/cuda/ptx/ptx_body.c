@@ -14,7 +14,7 @@ static void parse_guard(struct parser *ps, struct insn *in) {
     int index;
     struct symbol *s = ptx_find_symbol(ps, ps->tok, &index);
     if (!s || s->kind != S_PRED)
-        ptx_fail(ps, "guard '%s' is no predicate", ps->tok);
+        ptx_fail(ps, "guard '%s' is not a predicate", ps->tok);
     in->guard = s->first + index;
     ptx_next(ps);
 }
@@ -53,7 +53,7 @@ static void parse_operands(struct parser *ps, struct insn *in) {
     }
 }
 
-/* `ret` in an inlined body is a branch behind it. */
+/* `ret` in an inlined body is a branch to its end. */
 static void return_from_call(struct parser *ps, struct insn *in) {
     *PUSH(ps->fixups) =
         (struct fixup){ps->fn->ninsns, 0, ps->line, ps->instance, strdup(END_OF_CALL)};
@@ -219,7 +219,7 @@ static int call_arguments(struct parser *ps, uint64_t *value) {
     while (!ptx_accept(ps, ")")) {
         struct symbol *s = ptx_find_symbol(ps, ps->tok, &index);
         if (n == 32 || !s || s->kind != S_CONST)
-            ptx_fail(ps, "call argument '%s' is no parameter", ps->tok);
+            ptx_fail(ps, "call argument '%s' is not a parameter", ps->tok);
         value[n++] = s->value;
         ptx_next(ps);
         ptx_accept(ps, ",");
@@ -228,7 +228,7 @@ static int call_arguments(struct parser *ps, uint64_t *value) {
     return n;
 }
 
-/* Gives the formal parameters the places of the actual ones. */
+/* Binds the formal parameters to the actual ones. */
 static void bind_formals(struct parser *ps, const char *list, int line, const uint64_t *value,
                          int n) {
     if (!list)

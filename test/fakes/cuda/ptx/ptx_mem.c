@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Loads, stores, atomics and fences. Every access is checked (mapped, aligned) and made by C
- * atomics: relaxed for plain accesses, acquire and release where PTX says so.
+ * atomics: relaxed for plain accesses, acquire and release as PTX requires.
  *
- * Weak mode: plain and relaxed stores to global memory wait in a buffer of the CTA, leave it in any
- * order that keeps each address's own order, at the latest at a release, a fence or the kernel's
- * end. A missing release or __threadfence before a flag is thus seen by other CTAs and processes.
+ * Weak mode: plain and relaxed stores to global memory wait in a buffer of the CTA. They leave it
+ * in any order that keeps each address's own order, at the latest at a release, a fence or the
+ * kernel's end. So other CTAs and processes see the effect of a missing release or __threadfence
+ * before a flag.
  */
 #include "ptx_internal.h"
 #include "ptx_float.h"
@@ -126,7 +127,7 @@ static bool overlaps(const struct pending_store *s, const void *p, unsigned size
            (const uint8_t *)p < (uint8_t *)s->ptr + s->size;
 }
 
-/* Entry i may leave only after earlier entries that touch the same bytes. */
+/* Entry i may leave only after earlier entries for the same bytes. */
 static void drain_one(struct cta *cta, int i) {
     struct pending_store s = cta->wb[i];
     for (int k = 0; k < i; k++)
@@ -146,7 +147,7 @@ void ptx_drain(struct run *run, struct cta *cta) {
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Now and then one store becomes visible by itself. */
+/* Makes one store visible at random moments. */
 void ptx_leak(struct run *run, struct cta *cta) {
     if (ptx_random(run) % 8 == 0)
         drain_one(cta, (int)(ptx_random(run) % (unsigned)cta->nwb));
@@ -167,8 +168,7 @@ static void buffer_store(struct warp *w, void *p, unsigned size, uint64_t v) {
     cta->wb[cta->nwb++] = (struct pending_store){p, v, size};
 }
 
-/* ---- ld and st
- * ------------------------------------------------------------------------------------ */
+/* ---- ld and st ------------------------------------------------------------------------------- */
 
 static inline uint64_t extend(uint64_t v, enum type t) {
     switch (t) {
@@ -189,7 +189,7 @@ static void load_element(struct warp *w, const struct insn *in, int slot, int la
         w->regs[slot][lane] = extend(load_value(p, size), in->type);
 }
 
-/* A thread that only looks at a flag leaves the core to the one that will set it. */
+/* A thread that polls a flag yields to the one that will set it. */
 static void poll(struct warp *w) {
     if (++w->run->polls % 64 == 0)
         w->yield = true;
@@ -263,8 +263,7 @@ void ptx_exec_cvta(struct warp *w, const struct insn *in, uint32_t mask) {
     FOR_LANES(mask, to[l] = in->sub ? from[l] & ~window : from[l] | window);
 }
 
-/* ---- atom and red
- * ---------------------------------------------------------------------------------- */
+/* ---- atom and red ---------------------------------------------------------------------------- */
 
 enum { A_ADD, A_MIN, A_MAX, A_INC, A_DEC, A_AND, A_OR, A_XOR, A_EXCH, A_CAS };
 
@@ -332,7 +331,7 @@ CAS_LOOP(16)
 CAS_LOOP(32)
 CAS_LOOP(64)
 
-/* op: d, [a], b (, c) for atom; [a], b for red. Lanes take their turns from a random one on. */
+/* op: d, [a], b (, c) for atom; [a], b for red. Lanes run in turn from a random one on. */
 void ptx_exec_atom(struct warp *w, const struct insn *in, uint32_t mask) {
     int a = in->vec ? 0 : 1; /* vec marks red */
     const uint64_t *base = src(w, in, a), *pb = src(w, in, a + 1);

@@ -44,7 +44,7 @@ static void declare_extern_shared(struct parser *ps) {
             0xd15ea5e0000000ull + (unsigned)i;
 }
 
-/* The dynamic base is known only after the body: replace the placeholders by the real offset. */
+/* The dynamic base is known only after the body: replaces the placeholders by the real offset. */
 static void place_extern_shared(struct parser *ps) {
     struct ptx_function *fn = ps->fn;
     fn->dynamic_base = (fn->shared_size + 15) / 16 * 16;
@@ -70,7 +70,7 @@ static void parse_function(struct parser *ps, struct ptx_function *fn) {
     place_extern_shared(ps);
 }
 
-/* After a function, whole or not. */
+/* Called after a function, complete or not. */
 static void leave_function(struct parser *ps) {
     ptx_forget_labels(ps);
     ps->depth = ps->instance = ps->call_depth = 0;
@@ -78,15 +78,15 @@ static void leave_function(struct parser *ps) {
     ps->fn = NULL;
 }
 
-/* Where one or two characters come next, or the end. Not strstr: ASAN looks at the whole text then,
- * each time. */
+/* The position of a text of one or two characters, or the end. Not strstr: ASAN checks the whole
+ * text on each call. */
 static const char *find(const char *p, const char *end, const char *what) {
     while (p < end && (*p != what[0] || (what[1] && p[1] != what[1])))
         p++;
     return p;
 }
 
-/* The text behind a "{" that was read, up to its "}". */
+/* Skips the text after a "{" up to its "}". */
 static void skip_braces(struct parser *ps) {
     for (int depth = 1; depth && ps->p < ps->end; ps->p++) {
         const char *comment_end = ps->p[0] != '/'   ? NULL
@@ -113,7 +113,7 @@ static void skip_function(struct parser *ps) {
         ptx_next(ps);
 }
 
-/* .entry name (params) hints { body }, which is parsed when it is needed */
+/* .entry name (params) hints { body }, which is parsed later */
 static void note_entry(struct parser *ps) {
     struct ptx_function *fn = calloc(1, sizeof *fn);
     *PUSH(ps->module->functions) = fn;
@@ -280,7 +280,7 @@ static enum parsed parse_late(struct parser *ps, struct ptx_function *fn, char *
 bool ptx_prepare(struct ptx_function *fn, char *why, size_t why_len) {
     struct ptx_module *module = fn->module;
     pthread_mutex_lock(&module->lock);
-    snprintf(why, why_len, "PTX of %s was wrong before", fn->name);
+    snprintf(why, why_len, "PTX of %s was already rejected", fn->name);
     if (fn->parsed == PARSED_NOT) {
         fn->parsed = parse_late(module->parser, fn, why, why_len);
         leave_function(module->parser);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arithmetic, logic and bit instructions: one handler for each operation and type, made by macros
- * and found by name ("add.f32"). NaN results of f32, f16 and bf16 are canonical, as on a GPU.
+ * Arithmetic, logic and bit instructions. Macros define one handler for each operation and type,
+ * found by name ("add.f32"). NaN results of f32, f16 and bf16 are canonical, as on a GPU.
  */
 #include "ptx_internal.h"
 #include "ptx_float.h"
@@ -285,7 +285,8 @@ BINARY(copysign_f64, u64, (a & 0x8000000000000000ull) | (b & 0x7fffffffffffffffu
 #define F_MAX(a, b) ((float)max_f(a, b))
 #define F_MIN_NAN(a, b) ((float)min_nan(a, b))
 #define F_MAX_NAN(a, b) ((float)max_nan(a, b))
-/* float holds sums and products of two halves so well that rounding twice changes nothing */
+/* float represents sums and products of two halves so exactly that double rounding changes
+ * nothing */
 #define HALF_OPS(t)                                                                                \
     BINARY(add, t, a + b) BINARY(sub, t, a - b) BINARY(mul, t, a * b)                              \
     BINARY(min, t, F_MIN(a, b)) BINARY(max, t, F_MAX(a, b))                                        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files that parse PTX share: the parser's state, tokens and symbols. Not for others,
- * which see ptx.h, or what a module is made of, ptx_internal.h. */
+/* Shared by the files that parse PTX: the parser's state, tokens and symbols. Other files include
+ * ptx.h, or ptx_internal.h for the parts of a module. */
 #ifndef PTX_PARSE_H
 #define PTX_PARSE_H
 
@@ -29,7 +29,7 @@ struct global {
     size_t size;
 };
 
-/* Labels of a body that is inlined twice differ by their instance. */
+/* Labels of a body that is inlined several times differ by their instance. */
 struct fixup {
     int insn, operand, line, instance;
     char *name;
@@ -40,10 +40,10 @@ struct label {
     int pc, instance;
 };
 
-/* A device function: where its signature begins. Calls are inlined while parsing. */
+/* A device function and the start of its signature. Calls are inlined while parsing. */
 struct device_function {
     char *name;
-    const char *returns, *params; /* text behind the parentheses' "(", NULL if there is none */
+    const char *returns, *params; /* text after the "(", NULL if there is none */
     const char *body;
     int line, body_line;
 };
@@ -66,7 +66,7 @@ struct device_function {
 struct ptx_module {
     const struct ptx_env *env;
     int device, target;
-    pthread_mutex_t lock; /* of what is parsed late */
+    pthread_mutex_t lock; /* guards parts that are parsed late */
     struct parser *parser;
     LIST(struct ptx_function *, functions);
     LIST(struct global, globals);

@@ -2,9 +2,9 @@
 /*
  * Execution: fragments of warps, barriers, warp-wide operations, and the scheduler.
  *
- * A fragment is a set of lanes at one pc. Of the fragments that can run, the one with the smallest
- * pc usually runs first, so that lanes meet again behind a branch; now and then another one is
- * drawn, so that lanes of one warp that wait for each other get on (independent thread scheduling).
+ * A fragment is a set of lanes at one pc. Usually the runnable fragment with the smallest pc runs
+ * first, so that lanes reconverge after a branch. At random moments another one runs, so that lanes
+ * of one warp that wait for each other make progress (independent thread scheduling).
  */
 #include "ptx_internal.h"
 #include <sched.h>
@@ -21,8 +21,7 @@ uint64_t ptx_random(struct run *run) {
     return run->rng >> 11;
 }
 
-/* ---- faults
- * -------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 static void thread_of(const struct warp *w, int lane, unsigned tid[3]) {
     const unsigned *b = w->run->launch->block;
@@ -55,8 +54,7 @@ static _Noreturn void unsupported(struct warp *w, const struct insn *in) {
     abort();
 }
 
-/* ---- fragments
- * ------------------------------------------------------------------------------------ */
+/* ---- fragments ------------------------------------------------------------------------------- */
 
 static uint32_t live_lanes(const struct warp *w) {
     uint32_t m = 0;
@@ -69,7 +67,7 @@ static void remove_fragment(struct warp *w, int i) {
     w->frag[i] = w->frag[--w->nfrag];
 }
 
-/* Fragments at one pc become one again; one that waited there looks again. */
+/* Merges fragments at one pc. A fragment that waited there checks its condition again. */
 static void merge_fragments(struct warp *w) {
     for (int i = 0; i < w->nfrag; i++)
         for (int k = i + 1; k < w->nfrag; k++) {
@@ -113,8 +111,7 @@ void ptx_exec_bra(struct warp *w, const struct insn *in, uint32_t taken) {
     w->frag[w->nfrag++] = (struct fragment){in->op[0].slot, taken, F_RUN, 0};
 }
 
-/* ---- barriers
- * ------------------------------------------------------------------------------------- */
+/* ---- barriers -------------------------------------------------------------------------------- */
 
 struct vote_sum {
     int count, all;
@@ -194,15 +191,14 @@ void ptx_exec_exit(struct warp *w, const struct insn *in, uint32_t mask) {
     struct cta *cta = w->cta;
     cta->nthreads -= __builtin_popcount(mask);
     cta->live_warps -= w->nfrag == 0;
-    for (int id = 0; id < 16 && mask; id++) /* those that wait no longer wait for us */
+    for (int id = 0; id < 16 && mask; id++) /* waiting threads no longer wait for these */
         if (cta->nthreads && !cta->counted[id] && cta->arrived[id] == cta->nthreads)
             release_barrier(cta, id);
 }
 
-/* ---- warp-wide operations
- * -------------------------------------------------------------------------- */
+/* ---- warp-wide operations -------------------------------------------------------------------- */
 
-/* True when all lanes that the member mask names are here; else the fragment waits for them. */
+/* True when all lanes of the member mask have arrived. Otherwise the fragment waits for them. */
 static bool gathered(struct warp *w, const struct insn *in, uint32_t mask, uint32_t members) {
     struct fragment *f = &w->frag[w->cur];
     uint32_t need = members & live_lanes(w);
@@ -336,8 +332,7 @@ void ptx_exec_clock(struct warp *w, const struct insn *in, uint32_t mask) {
     FOR_LANES(mask, dst(w, in)[l] = v);
 }
 
-/* ---- the inner loop
- * ---------------------------------------------------------------------------------- */
+/* ---- the inner loop -------------------------------------------------------------------------- */
 
 static void step_control(struct warp *w, const struct insn *in, uint32_t mask) {
     if (mask || in->exec == ptx_exec_bra)
@@ -370,8 +365,7 @@ static void run_warp(struct warp *w, unsigned quantum) {
     }
 }
 
-/* ---- CTAs
- * --------------------------------------------------------------------------------------------- */
+/* ---- CTAs ------------------------------------------------------------------------------------ */
 
 static void set_special(struct warp *w, enum special sr, uint64_t value) {
     int slot = w->fn->special[sr];
@@ -422,7 +416,7 @@ static void set_specials(struct warp *w, unsigned slot) {
     set_lane_specials(w);
 }
 
-/* Registers and shared memory start as garbage, the same one on every run of a seed. */
+/* Registers and shared memory start with garbage, the same in every run with one seed. */
 static void start_cta(struct run *r, struct cta *cta) {
     const struct ptx_launch *la = r->launch;
     uint64_t n = r->next_cta++;
@@ -479,8 +473,7 @@ static void free_ctas(struct run *r) {
     free(r->ctas);
 }
 
-/* ---- the scheduler
- * -------------------------------------------------------------------------------------- */
+/* ---- the scheduler --------------------------------------------------------------------------- */
 
 static bool warp_ready(const struct warp *w) {
     for (int i = 0; i < w->nfrag; i++)
@@ -508,7 +501,7 @@ static _Noreturn void deadlock(struct cta *cta) {
     abort();
 }
 
-/* One turn of one CTA: a warp of it runs for a while. */
+/* One turn of a CTA: one of its warps runs for a while. */
 static bool turn(struct run *r, struct cta *cta, uint64_t round) {
     bool random = r->launch->seed != 0;
     struct warp *w = ready_warp(cta, random ? (unsigned)ptx_random(r) : (unsigned)round);
@@ -543,7 +536,7 @@ static void schedule(struct run *r) {
         }
         idle = turn(r, cta, round / r->nctas) ? idle + 1 : 0;
         active -= !cta->active;
-        if (idle > 2 * r->nctas) { /* all only wait: the other side may work */
+        if (idle > 2 * r->nctas) { /* all only wait: the host or a peer may continue */
             sched_yield();
             idle = 0;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of one process in another: what is refused, what is wrong and not refused, what is
- * counted. */
+/* Memory of one process in another: rejected uses, wrong uses that are not rejected, and
+ * counters. */
 #include "../fakecuda.h"
 #include "child.h"
 
@@ -23,7 +23,8 @@ static CUresult touch(CUmodule m, CUdeviceptr p) {
     return cuCtxSynchronize();
 }
 
-/* ---- one process exports 7s, and frees them when it is told to ------------------------------- */
+/* ---- one process exports 7s, and frees them on request ----------------------------------------
+ */
 
 static void give_sevens(int fd, CUdeviceptr p) {
     CUipcMemHandle h, unused;
@@ -34,7 +35,7 @@ static void give_sevens(int fd, CUdeviceptr p) {
 }
 
 static void exporter(int fd) {
-    setenv("FAKECUDA_VISIBLE", "0", 1); /* the importer may see others */
+    setenv("FAKECUDA_VISIBLE", "0", 1); /* the importer may see other devices */
     open_device(0);
     CUdeviceptr p = device_bytes(4 << 20);
     give_sevens(fd, p);
@@ -81,7 +82,7 @@ static void closed(void) {
     two_processes(exporter, closed_importer);
 }
 
-/* The exporter frees first: the emulator says so, and the import can still be closed. */
+/* The exporter frees first: the emulator reports it, and the import can still be closed. */
 static void late_importer(int fd) {
     CUdeviceptr p;
     open_device(0);
@@ -113,7 +114,7 @@ static void refused_importer(int fd) {
     meet(fd);
 }
 
-/* Two processes that are the first ones in their PID namespaces. */
+/* Two processes with pid 1 in their PID namespaces. */
 static void equal_pids(void) {
     wanted = CUDA_ERROR_INVALID_CONTEXT;
     two_processes(exporter, refused_importer);
@@ -125,7 +126,7 @@ static void absent(void) {
     two_processes(refused_importer, exporter);
 }
 
-/* Opened without complaint, and what is read was never written. */
+/* The handle opens without an error, but the memory was never written. */
 static void misled_importer(int fd) {
     CUdeviceptr p;
     setenv("FAKECUDA_VISIBLE", "1", 1);
@@ -155,7 +156,7 @@ static void acs_same_device(void) {
     two_processes(exporter, closed_importer);
 }
 
-/* Of a pool: not for other processes. */
+/* Pool memory is not shareable. */
 static void pool(void) {
     CUdeviceptr p;
     CUipcMemHandle h;
@@ -191,7 +192,8 @@ static void killed_exporter(int fd) {
     kill(getpid(), SIGKILL);
 }
 
-/* Its memory stays with those who opened it; others open it no more; and each use is counted. */
+/* Its memory stays with the processes that have it open, cannot be opened any more, and each use is
+ * counted. */
 static void killed(void) {
     int fds[2];
     CUdeviceptr p;
@@ -228,7 +230,7 @@ static void counting_importer(int fd) {
     CU(cuMemcpyDtoH(host, p, 64));
     CU(cuMemcpyDtoDAsync(own, p, 32, NULL));
     CU(cuMemcpyHtoDAsync(p, pinned, 8, NULL));
-    CU(touch(load_module(image), own)); /* 4 words are read and written */
+    CU(touch(load_module(image), own)); /* reads and writes 4 words */
     const struct fakecuda_counts c = counts();
     CHECK(c.launches == 1 && c.copies == 3 && c.sets == 0 && c.imports == 1 && c.dead == 0);
     CHECK(c.imported.read == 96 && c.imported.written == 8);

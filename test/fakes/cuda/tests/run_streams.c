@@ -14,7 +14,7 @@ static struct {
     CUresult query;
 } thread_of;
 
-/* Its per-thread stream is another one than that of the thread that waits. */
+/* Its per-thread stream differs from that of the waiting thread. */
 static void *query_own_stream(void *unused) {
     (void)unused;
     CU(cuCtxPushCurrent(thread_of.ctx));
@@ -46,7 +46,7 @@ static void per_thread_streams(void) {
     CHECK(got[0] == 1 && got[1] == 5);
 }
 
-/* A per-thread stream is a blocking one: it waits for the legacy stream, and that for it. */
+/* A per-thread stream is a blocking stream: it and the legacy stream wait for each other. */
 static void per_thread_and_legacy(void) {
     CUstream s;
     CUdeviceptr flag = device_bytes(4);
