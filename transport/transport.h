@@ -361,9 +361,11 @@ static inline enum rcmi_mem_kind rcmi_channel_kind(const struct rcmi_channel *ch
 /* RCM_OK when it can carry data, RCM_AGAIN while opening, else why it cannot (thread's error set,
  * origin = the peer). */
 rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
-/* It has failed, and for no other reason than that its only peer has left in order: nothing more
- * comes from there, and nothing is taken. */
+/* It has failed, and for no other reason than that its peer, or one of several readers, has left in
+ * order: nothing more comes from there, and nothing is taken. */
 bool rcmi_channel_peer_left(const struct rcmi_channel *channel);
+/* It is ready, or was before it failed. */
+bool rcmi_channel_was_ready(const struct rcmi_channel *channel);
 
 /*
  * The data operations of one end are for one thread at a time. They never block and never
@@ -412,6 +414,8 @@ static inline bool rcmi_channel_completed(struct rcmi_channel *channel, uint64_t
  * them, true also where that is not heard of promptly. */
 static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *channel);
 static inline bool rcmi_channel_taken(struct rcmi_channel *channel, uint64_t number);
+/* The same of one reader, counted as in rcmi_channel_open_writer. */
+static inline bool rcmi_channel_taken_by(struct rcmi_channel *channel, int reader, uint64_t number);
 
 /* Reader: the oldest message not yet released. It stays there until release. */
 struct rcmi_slot {
@@ -599,7 +603,7 @@ struct rcmi_transport {
     rcm_status (*send_zero_copy)(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                  uint64_t meta, bool may_get);
     bool (*completed)(struct rcmi_channel *channel, uint64_t number);
-    bool (*taken)(struct rcmi_channel *channel, uint64_t number);
+    bool (*taken)(struct rcmi_channel *channel, int reader, uint64_t number);
     rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
     void (*release)(struct rcmi_channel *channel);
     bool (*post_receive)(struct rcmi_channel *channel, const struct rcmi_posted *posted);
@@ -706,10 +710,17 @@ static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *c) {
     return c->sent;
 }
 
-static inline bool rcmi_channel_taken(struct rcmi_channel *c, uint64_t number) {
+static inline bool rcmi_channel_taken_by(struct rcmi_channel *c, int reader, uint64_t number) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return true;
-    return c->transport->taken(c, number);
+    return c->transport->taken(c, reader, number);
+}
+
+static inline bool rcmi_channel_taken(struct rcmi_channel *c, uint64_t number) {
+    int reader = 0;
+    while (reader < c->nreaders && rcmi_channel_taken_by(c, reader, number))
+        reader++;
+    return reader == c->nreaders;
 }
 
 static inline rcm_status rcmi_channel_peek(struct rcmi_channel *c, struct rcmi_slot *ret_slot) {

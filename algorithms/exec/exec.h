@@ -132,6 +132,7 @@ size_t rcmi_exec_memory(const struct rcmi_exec *exec);
 struct rcmi_run_wait {
     int peer;     /* rank; itself: for an operation on its own memory; -1 if none */
     bool to_send; /* waits for a free slot; else for a message */
+    bool queued;  /* an earlier run still uses the channel */
     size_t bytes; /* of this rank's output already done, roughly */
     uint32_t step, nsteps;
 };

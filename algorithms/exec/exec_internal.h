@@ -173,7 +173,7 @@ struct rcmi_lane_state {
     uint64_t meta;        /* of this slice's messages */
     void *reply;          /* where the step may leave its answer; NULL */
     struct rcmi_lane_operation *operation; /* NULL: the CPU does what steps compute */
-    const struct rcmi_end *waits_for;
+    const struct rcmi_port *waits_for;
 };
 
 struct rcmi_run {
@@ -291,10 +291,10 @@ rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane
 
 /* ---- exec_wait.c */
 /* The first channel that carries what the run sent and that it waits for at its end; NULL: none. */
-const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run);
+const struct rcmi_port *rcmi_ports_drain(const struct rcmi_run *run);
 /* The first channel that the run waits for at its end; NULL: none. Most runs wait for none, and
  * do not call anything to find that. */
-static inline const struct rcmi_end *rcmi_run_drains(const struct rcmi_run *run) {
+static inline const struct rcmi_port *rcmi_run_drains(const struct rcmi_run *run) {
     return run->zero_copy || run->drains ? rcmi_ports_drain(run) : NULL;
 }
 /* RCM_AGAIN, or why what was sent without a copy will not go out. A lane that waits for what comes

@@ -31,6 +31,7 @@ struct rcmi_channel_end {
     bool closing;       /* writer: closed here, waits for the readers' CLOSE */
     size_t slot_memory; /* counted at the node */
     struct rcmi_error why;
+    _Atomic bool was_ready; /* relaxed: read after the channel's state */
     int nreaders;
     int nup;                 /* writer: the links to so many, from the first on, have come up */
     int nplanes;             /* of so many, the plane of the channel's kind is decided on */
