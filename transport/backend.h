@@ -84,7 +84,7 @@ rcm_status rcmi_no_memory_take(void *domain, size_t bytes, void **ret_memory);
 void rcmi_no_memory_give(void *domain, void *memory);
 rcm_status rcmi_no_memory_register(void *domain, const struct rcmi_mem *mem, void **ret_own);
 bool rcmi_no_memory_unregister(void *domain, void *own, rcmi_deadline deadline);
-bool rcmi_always_taken(struct rcmi_channel *channel, uint64_t number);
+bool rcmi_always_taken(struct rcmi_channel *channel, int reader, uint64_t number);
 bool rcmi_no_post_receive(struct rcmi_channel *channel, const struct rcmi_posted *posted);
 rcm_status rcmi_no_get(struct rcmi_channel *channel, const struct rcmi_mem *dest, uint64_t remote,
                        bool helped, bool *moved);

@@ -368,9 +368,11 @@ static inline enum rcmi_mem_kind rcmi_channel_kind(const struct rcmi_channel *ch
 /* RCM_OK: can carry data. RCM_AGAIN: still opening. Otherwise the error (thread's error set, origin
  * = the peer). */
 rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
-/* Has the channel failed only because its single peer has left in order? Nothing more arrives from
- * the peer, and nothing is received there. */
+/* Has the channel failed only because its peer, or one of several readers, has left in order?
+ * Nothing more arrives from that rank, and it receives nothing. */
 bool rcmi_channel_peer_left(const struct rcmi_channel *channel);
+/* Is the channel ready, or was it before it failed? */
+bool rcmi_channel_was_ready(const struct rcmi_channel *channel);
 
 /*
  * The data operations of one end are for one thread at a time. They never block and never allocate.
@@ -420,6 +422,8 @@ static inline bool rcmi_channel_completed(struct rcmi_channel *channel, uint64_t
  * `number` of them. _taken also returns true if the transport is not informed promptly. */
 static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *channel);
 static inline bool rcmi_channel_taken(struct rcmi_channel *channel, uint64_t number);
+/* The same for one reader; readers are numbered as in rcmi_channel_open_writer. */
+static inline bool rcmi_channel_taken_by(struct rcmi_channel *channel, int reader, uint64_t number);
 
 /* Reader: the oldest message not yet released. It stays valid until release. */
 struct rcmi_slot {
@@ -614,7 +618,7 @@ struct rcmi_transport {
     rcm_status (*send_zero_copy)(struct rcmi_channel *channel, const struct rcmi_mem *mem,
                                  uint64_t meta, bool may_get);
     bool (*completed)(struct rcmi_channel *channel, uint64_t number);
-    bool (*taken)(struct rcmi_channel *channel, uint64_t number);
+    bool (*taken)(struct rcmi_channel *channel, int reader, uint64_t number);
     rcm_status (*peek)(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
     void (*release)(struct rcmi_channel *channel);
     bool (*post_receive)(struct rcmi_channel *channel, const struct rcmi_posted *posted);
@@ -721,10 +725,17 @@ static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *c) {
     return c->sent;
 }
 
-static inline bool rcmi_channel_taken(struct rcmi_channel *c, uint64_t number) {
+static inline bool rcmi_channel_taken_by(struct rcmi_channel *c, int reader, uint64_t number) {
     if (atomic_load_explicit(&c->state, memory_order_acquire) == RCM_AGAIN)
         return true;
-    return c->transport->taken(c, number);
+    return c->transport->taken(c, reader, number);
+}
+
+static inline bool rcmi_channel_taken(struct rcmi_channel *c, uint64_t number) {
+    int reader = 0;
+    while (reader < c->nreaders && rcmi_channel_taken_by(c, reader, number))
+        reader++;
+    return reader == c->nreaders;
 }
 
 static inline rcm_status rcmi_channel_peek(struct rcmi_channel *c, struct rcmi_slot *ret_slot) {

@@ -133,6 +133,7 @@ size_t rcmi_exec_memory(const struct rcmi_exec *exec);
 struct rcmi_run_wait {
     int peer;     /* rank; this rank: an operation on its own memory; -1: none */
     bool to_send; /* for a free slot; else for a message */
+    bool queued;  /* an earlier run still uses the channel */
     size_t bytes; /* of this rank's output done, approximate */
     uint32_t step, nsteps;
 };

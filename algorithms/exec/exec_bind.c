@@ -20,6 +20,15 @@ static enum rcmi_mem_kind channels_kind(bool by_step, enum rcmi_mem_kind kind) {
     return by_step ? RCMI_MEM_HOST : kind;
 }
 
+/* A peer that left after its channel was ready had prepared too. */
+static rcm_status end_is_prepared(const struct rcmi_end *end) {
+    const rcm_status status = rcmi_channel_state(end->channel);
+    return status < 0 && rcmi_channel_peer_left(end->channel) &&
+                   rcmi_channel_was_ready(end->channel)
+               ? RCM_OK
+               : status;
+}
+
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan,
                              enum rcmi_mem_kind kind, size_t bytes) {
     const bool by_step = rcmi_collective_at((int)plan->collective)->counts == RCMI_COUNTS_PAIR;
@@ -32,7 +41,7 @@ rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *pla
         rcm_status status = rcmi_exec_end(exec, &plan->channels[i % plan->nchannels],
                                           i / plan->nchannels, channels, &end);
         if (status == RCM_OK)
-            status = rcmi_channel_state(end->channel);
+            status = end_is_prepared(end);
         if (status == RCM_AGAIN)
             result = RCM_AGAIN;
         else if (status != RCM_OK)

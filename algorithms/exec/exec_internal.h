@@ -172,7 +172,7 @@ struct rcmi_lane_state {
     uint64_t meta;        /* of this slice's messages */
     void *reply;          /* the slot for the step's answer; NULL */
     struct rcmi_lane_operation *operation; /* NULL: the CPU computes */
-    const struct rcmi_end *waits_for;
+    const struct rcmi_port *waits_for;
 };
 
 struct rcmi_run {
@@ -288,9 +288,9 @@ rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane
 
 /* ---- exec_wait.c */
 /* The first outgoing channel that the run waits for at its end; NULL: none. */
-const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run);
+const struct rcmi_port *rcmi_ports_drain(const struct rcmi_run *run);
 /* The same. Most runs wait for none; for these it makes no call. */
-static inline const struct rcmi_end *rcmi_run_drains(const struct rcmi_run *run) {
+static inline const struct rcmi_port *rcmi_run_drains(const struct rcmi_run *run) {
     return run->zero_copy || run->drains ? rcmi_ports_drain(run) : NULL;
 }
 /* RCM_AGAIN, or the error of a channel with outstanding zero-copy messages. A lane that waits for

@@ -92,7 +92,7 @@ static inline void lane_blocked(struct rcmi_run *run, struct rcmi_lane_state *la
                                 const struct rcmi_bound_step *step, const struct rcmi_port *port,
                                 size_t offset) {
     struct rcmi_end *end = port->end;
-    lane->waits_for = end;
+    lane->waits_for = port;
     if (step->receives_into_dst && end->now_served == port->ticket && end_is_socket(end))
         lane_post(run, lane, step, end, offset, 1);
 }
@@ -233,7 +233,7 @@ static HOT rcm_status step_acquire(struct rcmi_run *run, struct rcmi_lane_state 
         return RCM_OK;
     status = step_reserve(run, lane, step, io);
     if (status == RCM_AGAIN)
-        lane->waits_for = lane->ports[step->out].end;
+        lane->waits_for = &lane->ports[step->out];
     return status;
 }
 

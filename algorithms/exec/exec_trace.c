@@ -121,7 +121,7 @@ void rcmi_trace_step(struct rcmi_run *run, const struct rcmi_lane_state *lane,
     const int64_t began = run->traced;
     if (status == RCM_AGAIN) { /* does not read the clock: the rank may be spinning */
         at->waited = at->waited != 0 ? at->waited : began;
-        at->waits_for = lane->waits_for;
+        at->waits_for = lane->waits_for ? lane->waits_for->end : NULL;
     }
     if (status != RCM_OK)
         return;

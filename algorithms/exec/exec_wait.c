@@ -13,10 +13,10 @@ static bool port_done(const struct rcmi_run *run, const struct rcmi_port *port) 
             (!run->drains || rcmi_channel_taken(port->end->channel, port->sent)));
 }
 
-const struct rcmi_end *rcmi_ports_drain(const struct rcmi_run *run) {
+const struct rcmi_port *rcmi_ports_drain(const struct rcmi_run *run) {
     for (uint32_t i = 0; i < run->bind.plan->nchannels * run->stripes; i++)
         if (!port_done(run, &run->ports[i]))
-            return run->ports[i].end;
+            return &run->ports[i];
     return NULL;
 }
 
@@ -34,7 +34,7 @@ rcm_status rcmi_run_waits(const struct rcmi_run *run) {
         if (!port->end->outgoing || port->zero_copy == 0)
             continue;
         const rcm_status status = rcmi_channel_state(port->data);
-        if (status != RCM_OK)
+        if (status != RCM_OK && !rcmi_channel_peer_left(port->data)) /* it may have taken all */
             return status;
     }
     return RCM_AGAIN;
@@ -50,6 +50,20 @@ static const struct rcmi_lane_state *run_computes(const struct rcmi_run *run) {
             return lane;
     }
     return NULL;
+}
+
+/* The rank that has not taken what the run sent, of several readers the first one. They are in the
+ * order of exec_host_peers. */
+static int port_taker(const struct rcmi_run *run, const struct rcmi_port *port) {
+    const struct rcmi_shape *shape = run->exec->config.shape;
+    const int me = run->exec->config.rank;
+    const uint64_t number = port->sent > port->zero_copy ? port->sent : port->zero_copy;
+    int reader = 0;
+    for (int r = 0; port->end->multicast && r < shape->nranks; r++)
+        if (r != me && shape->host_of[r] == shape->host_of[me] &&
+            !rcmi_channel_taken_by(port->end->channel, reader++, number))
+            return r;
+    return port->end->peer;
 }
 
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
@@ -69,13 +83,14 @@ void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wa
         ret_wait->bytes = lane->offset;
         if (!lane->waits_for)
             continue;
-        ret_wait->peer = lane->waits_for->peer;
-        ret_wait->to_send = lane->waits_for->outgoing;
+        ret_wait->peer = lane->waits_for->end->peer;
+        ret_wait->to_send = lane->waits_for->end->outgoing;
+        ret_wait->queued = lane->waits_for->end->now_served != lane->waits_for->ticket;
         return;
     }
-    const struct rcmi_end *end = rcmi_run_drains(run);
-    if (end) {
-        ret_wait->peer = end->peer;
+    const struct rcmi_port *port = rcmi_run_drains(run);
+    if (port) {
+        ret_wait->peer = port_taker(run, port);
         ret_wait->to_send = true;
         ret_wait->step = ret_wait->nsteps;
     }

@@ -70,6 +70,13 @@ static inline size_t eager_charge(size_t total) {
     return total + EAGER_OVERHEAD;
 }
 
+/* The state of a channel for unfinished sends. A peer that has left may have answered them before;
+ * its answers are read first (deadline.c). */
+static inline rcm_status tx_state(const struct rcmi_channel *tx) {
+    const rcm_status status = rcmi_channel_state(tx);
+    return status < 0 && rcmi_channel_peer_left(tx) ? RCM_OK : status;
+}
+
 /* Whether another core reads the slots where they are written. Unknown before the channel is
  * ready. */
 static inline bool shares_slots(const struct rcmi_channel *channel) {

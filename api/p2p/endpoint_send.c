@@ -256,7 +256,7 @@ rcm_status rcmi_endpoint_pump(struct rcmi_endpoint *e, bool *moved) {
             status = rcmi_flow_pump(e, &e->main, moved);
         /* A failed channel brings no answers. */
         if (status == RCM_OK && endpoint_waits(e))
-            status = rcmi_channel_state(e->main.tx);
+            status = tx_state(e->main.tx);
     }
     return status == RCM_AGAIN ? RCM_OK : status;
 }

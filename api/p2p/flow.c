@@ -193,6 +193,6 @@ rcm_status rcmi_flow_pump(struct rcmi_endpoint *e, struct rcmi_flow *flow, bool 
         flow_pump_drain(e, flow, moved);
     /* On a failed channel nothing completes. */
     if (status == RCM_OK && flow->draining.head)
-        status = rcmi_channel_state(flow->tx);
+        status = tx_state(flow->tx);
     return status == RCM_AGAIN ? RCM_OK : status;
 }

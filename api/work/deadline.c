@@ -303,8 +303,10 @@ static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_w
         return others_find_left(comm);
     if (work->kind != RCMI_WORK_COLLECTIVE)
         return peer_is_through(comm, peer) ? peer : -1;
+    if (wait.queued) /* what the earlier one waits for is looked at there */
+        return -1;
     if (peer < 0)
-        return work->run ? host_find_left(comm) : -1;
+        return wait.to_send ? host_find_left(comm) : -1;
     return peer != comm->rank && rcmi_comm_rank_left(comm, peer) ? peer : -1;
 }
 

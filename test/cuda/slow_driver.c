@@ -47,7 +47,7 @@ static int case_alloc(rcm_comm *comm) {
           "%s", rcm_last_error());
     return errors ? errors
                   : expect_late(rcm_mem_alloc_kind(comm, RCM_MEM_DEVICE, 4096, &memory),
-                                "were not there");
+                                "were not allocated");
 }
 
 static int case_free(rcm_comm *comm) {

@@ -313,18 +313,22 @@ static void near_channel_fini(struct rcmi_channel *channel) {
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-static bool near_taken(struct rcmi_channel *channel, uint64_t number) {
+static bool near_taken(struct rcmi_channel *channel, int reader, uint64_t number) {
     const struct near_queue *queue = near_of(channel)->queue;
-    for (uint32_t r = 0; r < queue->nreaders; r++)
-        if (atomic_load_explicit(&queue->released[r], memory_order_acquire) < number)
-            return false;
-    return true;
+    return atomic_load_explicit(&queue->released[reader], memory_order_acquire) >= number;
+}
+
+static bool near_all_taken(struct rcmi_channel *channel, uint64_t number) {
+    uint32_t reader = 0;
+    while (reader < near_of(channel)->queue->nreaders && near_taken(channel, (int)reader, number))
+        reader++;
+    return reader == near_of(channel)->queue->nreaders;
 }
 
 static bool queue_is_full(struct rcmi_channel *channel) {
     const struct near_queue *queue = near_of(channel)->queue;
     const uint64_t committed = atomic_load_explicit(&queue->committed, memory_order_relaxed);
-    return committed >= queue->slots && !near_taken(channel, committed - queue->slots + 1);
+    return committed >= queue->slots && !near_all_taken(channel, committed - queue->slots + 1);
 }
 
 static char *queue_slot(const struct near_queue *queue, uint64_t number) {
@@ -433,7 +437,7 @@ const struct rcmi_transport rcmi_transport_near = {
     .reserve = near_reserve,
     .commit = near_commit,
     .send_zero_copy = near_send_zero_copy,
-    .completed = near_taken,
+    .completed = near_all_taken,
     .taken = near_taken,
     .peek = near_peek,
     .release = near_release,

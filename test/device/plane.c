@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device plane of a link (transport/link/device_plane.c), with the backend near_backend.h. The plane
- * comes up and carries device memory only. If it is declined, at any step and either end, the
+ * The device plane of a link (transport/link/device_plane.c), with the backend near_backend.h. The
+ * plane comes up and carries device memory only. If it is declined, at any step and either end, the
  * host's plane is used. Calls with mixed memory kinds fail.
  *
  *     plane [CASE]

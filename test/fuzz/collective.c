@@ -138,11 +138,17 @@ static rcm_status fake_no_zero_copy(struct rcmi_channel *channel, const struct r
     return RCM_ERR_UNSUPPORTED; /* no error text: the caller uses slots */
 }
 
+static bool fake_completed(struct rcmi_channel *channel, uint64_t number) {
+    (void)channel;
+    (void)number;
+    return true;
+}
+
 #define FAKE_FUNCTIONS                                                                             \
     .shared_slots = true, .bulk_scale = 1, .reserve = fake_reserve, .commit = fake_commit,         \
-    .send_zero_copy = fake_no_zero_copy, .completed = rcmi_always_taken,                           \
-    .taken = rcmi_always_taken, .peek = fake_peek, .release = fake_release,                        \
-    .post_receive = rcmi_no_post_receive, .get = rcmi_no_get, .help = rcmi_no_help
+    .send_zero_copy = fake_no_zero_copy, .completed = fake_completed, .taken = rcmi_always_taken,  \
+    .peek = fake_peek, .release = fake_release, .post_receive = rcmi_no_post_receive,              \
+    .get = rcmi_no_get, .help = rcmi_no_help
 static const struct rcmi_transport fake_host = {.name = "fake", FAKE_FUNCTIONS};
 static const struct rcmi_transport fake_device = {
     .name = "fake_device", .kind = RCMI_MEM_DEVICE, FAKE_FUNCTIONS};
@@ -197,6 +203,13 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
     return (rcm_status)atomic_load(&channel->state);
 }
 
+bool rcmi_channel_peer_left(const struct rcmi_channel *channel) {
+    (void)channel;
+    return false;
+}
+bool rcmi_channel_was_ready(const struct rcmi_channel *channel) {
+    return rcmi_channel_state(channel) == RCM_OK;
+}
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
     return rcmi_channel_state(channel);
 }

@@ -13,8 +13,8 @@
 
 enum { BYTES_MAX = TEST_SANITIZED ? 100000 : 400000, TAGS_OF_A_STEP = 256 };
 
-/* No tag of a mixture, which are small: a receive from any source of this rank's last step may still
- * wait when a faster rank sends its first message of a mixture. */
+/* No tag of a mixture, which are small: a receive from any source of this rank's last step may
+ * still wait when a faster rank sends its first message of a mixture. */
 uint64_t tag_of(const struct job *job, unsigned i) {
     const uint64_t step = (uint64_t)job->driver->number << 32 | job->step;
     return (UINT64_C(1) << 62 | step * TAGS_OF_A_STEP) + i;

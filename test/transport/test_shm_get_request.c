@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invalid entries in the queue of a get, on both sides (transport/shm/get_help.c). The reader reports
- * them and writes nothing more; the writer ignores them; pieces that the writer cannot copy the
- * reader copies.
+ * Invalid entries in the queue of a get, on both sides (transport/shm/get_help.c). The reader
+ * reports them and writes nothing more; the writer ignores them; pieces that the writer cannot copy
+ * the reader copies.
  */
 #include <setjmp.h>
 #include <stdarg.h>

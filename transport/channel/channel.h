@@ -31,6 +31,7 @@ struct rcmi_channel_end {
     bool closing;       /* writer: closed here, waits for the readers' CLOSE */
     size_t slot_memory; /* counted in node->slot_memory */
     struct rcmi_error why;
+    _Atomic bool was_ready; /* relaxed: read after the channel's state */
     int nreaders;
     int nup;                 /* writer: the first nup readers' links have come up */
     int nplanes;             /* writer: likewise, the plane of its kind is up or declined */

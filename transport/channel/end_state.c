@@ -5,6 +5,7 @@
 void rcmi_end_ready(struct rcmi_channel_end *end) {
     if (atomic_load_explicit(&end->channel->state, memory_order_relaxed) != RCM_AGAIN)
         return;
+    atomic_store_explicit(&end->was_ready, true, memory_order_relaxed);
     /* Pairs with the acquire loads in the data operations, rcmi_channel_state and _not_ready. */
     atomic_store_explicit(&end->channel->state, RCM_OK, memory_order_release);
     if (!end->closing)
@@ -50,10 +51,20 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel) {
 
 bool rcmi_channel_peer_left(const struct rcmi_channel *channel) {
     const struct rcmi_channel_end *end = rcmi_end_of(channel);
-    const struct rcmi_link *link = rcmi_node_link(channel->node, end->readers[0].rank);
     /* Acquire as in rcmi_channel_state. */
-    return atomic_load_explicit(&channel->state, memory_order_acquire) == RCM_ERR_PEER &&
-           end->nreaders == 1 && link && rcmi_link_state(link) == RCMI_LINK_ENDED;
+    if (atomic_load_explicit(&channel->state, memory_order_acquire) != RCM_ERR_PEER)
+        return false;
+    const int peer = atomic_load_explicit(&channel->lost_peer, memory_order_relaxed);
+    for (int i = 0; i < end->nreaders; i++) {
+        const struct rcmi_link *link = rcmi_node_link(channel->node, end->readers[i].rank);
+        if (end->readers[i].rank == peer)
+            return link && rcmi_link_state(link) == RCMI_LINK_ENDED;
+    }
+    return false;
+}
+
+bool rcmi_channel_was_ready(const struct rcmi_channel *channel) {
+    return atomic_load_explicit(&rcmi_end_of(channel)->was_ready, memory_order_relaxed);
 }
 
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {

@@ -344,6 +344,6 @@ void ipc_release(struct rcmi_channel *channel) {
     unread_look(ipc);
 }
 
-bool ipc_taken(struct rcmi_channel *channel, uint64_t number) {
-    return rcmi_fifo_taken(&ipc_of(channel)->fifo.writer, number);
+bool ipc_taken(struct rcmi_channel *channel, int reader, uint64_t number) {
+    return rcmi_fifo_taken_by(&ipc_of(channel)->fifo.writer, reader, number);
 }

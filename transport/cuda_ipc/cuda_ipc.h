@@ -360,7 +360,7 @@ rcm_status ipc_reserve(struct rcmi_channel *channel, size_t len, struct rcmi_res
 void ipc_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 rcm_status ipc_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void ipc_release(struct rcmi_channel *channel);
-bool ipc_taken(struct rcmi_channel *channel, uint64_t number);
+bool ipc_taken(struct rcmi_channel *channel, int reader, uint64_t number);
 /* Publishes a message whose payload is at that location. The caller has checked ipc_room. */
 void ipc_publish(struct ipc_channel *ipc, const struct rcmi_device_handle *handle, uint64_t at,
                  uint64_t len, uint64_t meta);

@@ -210,8 +210,12 @@ static rcm_status self_send_zero_copy(struct rcmi_channel *channel, const struct
     return RCM_OK;
 }
 
-static bool self_taken(struct rcmi_channel *channel, uint64_t number) {
+static bool self_completed(struct rcmi_channel *channel, uint64_t number) {
     return rcmi_fifo_taken(&self_of(channel)->fifo.writer, number);
+}
+
+static bool self_taken(struct rcmi_channel *channel, int reader, uint64_t number) {
+    return rcmi_fifo_taken_by(&self_of(channel)->fifo.writer, reader, number);
 }
 
 static rcm_status self_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
@@ -273,7 +277,7 @@ const struct rcmi_transport rcmi_transport_self = {
     .reserve = self_reserve,
     .commit = self_commit,
     .send_zero_copy = self_send_zero_copy,
-    .completed = self_taken,
+    .completed = self_completed,
     .taken = self_taken,
     .peek = self_peek,
     .release = self_release,

@@ -220,8 +220,8 @@ rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
     return RCM_OK;
 }
 
-bool shm_taken(struct rcmi_channel *channel, uint64_t number) {
-    return rcmi_fifo_taken(&shm_of(channel)->fifo.writer, number);
+bool shm_taken(struct rcmi_channel *channel, int reader, uint64_t number) {
+    return rcmi_fifo_taken_by(&shm_of(channel)->fifo.writer, reader, number);
 }
 
 void shm_release(struct rcmi_channel *channel) {

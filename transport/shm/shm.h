@@ -295,7 +295,7 @@ void shm_channel_fini(struct rcmi_channel *channel);
 rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
                        struct rcmi_reserved *ret_reserved);
 void shm_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
-bool shm_taken(struct rcmi_channel *channel, uint64_t number);
+bool shm_taken(struct rcmi_channel *channel, int reader, uint64_t number);
 rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot);
 void shm_release(struct rcmi_channel *channel);
 
