@@ -16,14 +16,14 @@
  *
  * Each chunk is summed along one path, hence in one order, and every rank gets the same bits. A
  * step that receives, computes and sends keeps its input slot until an output slot is free. With
- * one slot per channel, all ranks would hold one slot and wait for another, so two are needed.
+ * one slot per channel, all ranks would hold one slot and wait for another: a channel needs two.
  *
  * Cost: 2(p-1) messages in a row; each rank sends 2(p-1) chunks, 2(p-1)/p of the vector, the
  * minimum for any algorithm. Good for large vectors; the ring visits the ranks host by host.
  */
 #include "algorithm.h"
 
-/* The chunk that a rank handles `back` messages after its own. */
+/* The chunk in a rank's message number `back`; message 0 has its own chunk. */
 static uint32_t ring_chunk(uint32_t index, uint32_t back, uint32_t p) {
     return (index + p - back) % p;
 }
@@ -54,6 +54,7 @@ static rcm_status ring_emit(const struct rcmi_algorithm *row, const struct rcmi_
                             int rank, int root, struct rcmi_plan **ret_plan) {
     const uint32_t p = (uint32_t)shape->nranks;
     struct rcmi_builder *b;
+    /* p chunks; channels of at least 2 slots */
     rcm_status status = rcmi_plan_begin(row->name, row->collective, shape, rank, root, p, 2, &b);
     if (status != RCM_OK)
         return status;
@@ -61,6 +62,7 @@ static rcm_status ring_emit(const struct rcmi_algorithm *row, const struct rcmi_
         rcmi_copy_chunk(b, 0, 0, rcmi_in(0), rcmi_out(0));
     } else {
         const struct rcmi_ring_position ring = rcmi_ring_position_of(shape, rank);
+        /* Phase 0 of the plan, and the first channel of each pair. */
         const struct rcmi_operand from = rcmi_from(b, 0, ring.prev, 0);
         const uint32_t to = rcmi_to(b, 0, ring.next, 0);
         ring_reduce_scatter(b, p, ring.index, from, to);

@@ -32,8 +32,8 @@ struct rcmi_operations {
 
 struct rcmi_operation {
     /* Each result becomes (srcs[0] op srcs[1]) op ..., with the context. A result may be one of the
-     * sources; no other overlap. At least one of each. Exception: an operation with none, of no
-     * bytes, ends when `after` has ended and touches nothing. */
+     * sources; no other overlap. An operation has results and sources, or neither of them: then it
+     * has no bytes, touches no memory, and ends when `after` has ended. */
     void *results[2];
     const void *srcs[RCMI_REDUCE_MAX];
     uint32_t nresults, nsrcs;
@@ -50,10 +50,12 @@ struct rcmi_operation {
     void *own;
     /* Result: */
     int code;           /* of the kind; written before status */
-    _Atomic int status; /* RCM_PENDING until the end; release store, acquire load */
+    _Atomic int status; /* RCM_PENDING until the end; read it with rcmi_operation_look */
 };
 
-/* Begins an operation that has ended or was zeroed. On an error it did not begin. */
+/* Begins an operation that has ended or was zeroed. RCM_OK: it has begun, the struct and its memory
+ * stay in use, and all->wake is called when it ends, perhaps before this function returns. An
+ * error: it did not begin, and nothing wakes the owner. */
 rcm_status rcmi_operation_begin(struct rcmi_operation *operation);
 /* Begins an operation of no bytes that ends when the work now enqueued on the stream is done
  * (mem_kind.h). */
@@ -64,13 +66,13 @@ rcm_status rcmi_operation_look(const struct rcmi_operation *operation);
  * kind does not access the operation. */
 void rcmi_operation_end(struct rcmi_operation *operation, rcm_status status, int code);
 
-/* Called by the kind for an operation with `after`. RCM_PENDING: it must not begin yet. RCM_OK: it
- * may. Else the error with which it ends without touching memory; *ret_code is the code, 0 if it
- * was given up. */
+/* Called by the kind before it runs a begun operation with `after`. RCM_PENDING: it must wait, and
+ * the kind calls again. RCM_OK: it may run. Else the error with which it ends without touching
+ * memory: that of `after` with its *ret_code, or RCM_ERR_CANCELED with 0 after a give_up. */
 rcm_status rcmi_operation_may_run(const struct rcmi_operation *operation, int *ret_code);
 
-/* Operations that wait for another operation no longer touch memory and end soon. No further
- * operation begins. Any thread. */
+/* From now on operations that still wait for their `after` end without touching memory. The caller
+ * begins no further operation. Any thread. */
 void rcmi_operations_give_up(struct rcmi_operations *all);
 /* Does no operation touch memory? Then none will before another one begins. */
 bool rcmi_operations_quiet(const struct rcmi_operations *all);

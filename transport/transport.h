@@ -43,19 +43,21 @@
  * Paths of a payload from the writer's to the reader's memory. Gains over a slot, where measured,
  * are in us with 2 ranks (algorithms/PERFORMANCE.md). Thresholds by size and CPU: protocol.h.
  *
- *   path            backends   sizes               what it saves; gain
- *   slot            all        up to a slot        (always works)
- *   header          shm, self  up to RCMI_TINY     all cache lines but one: 8 B all_reduce 0.60 to
- *                                                  0.42
- *   zero-copy send  tcp        from 2 KiB          the writer's copy: 1 MiB chain 788 to 564, with
- *   posted receive  tcp        from 2 KiB          the reader's copy
- *   the same two    verbs      from 2 KiB          both, for registered memory; not run on hardware
- *   zero-copy send  cuda_ipc   any                 a copy, for registered memory; not run on a GPU
- *   mapped send     shm, self  from 2 KiB          the writer's copy, from rcm_mem_alloc, and
- *   put             shm        from 2 KiB          the reader's, to it: 1 MiB all_reduce 43 to 26
- *   get             shm        `get`               a copy, by the kernel: 64 KiB message 14 to 7.5
- *   get and help    shm        `get`, from 32 KiB  the same by both ends: 1 MiB message 96 to 58
- *   answer          shm        over RCMI_TINY      a slot: 64 KiB all_reduce 10.5 to 3.3
+ *   path            backends   sizes            saves
+ *   slot            all        up to a slot     nothing; always works
+ *   header          shm, self  to RCMI_TINY     all cache lines but one (8 B 0.60 to 0.42)
+ *   zero-copy send  tcp        from 2 KiB       the writer's copy
+ *   posted receive  tcp        from 2 KiB       the reader's copy (both: 1 MiB chain 788 to 564)
+ *   the same two    verbs      from 2 KiB       both copies, registered memory; no hardware ran it
+ *   zero-copy send  cuda_ipc   any              a copy, registered memory; no GPU ran it
+ *   mapped send     shm, self  from 2 KiB       the writer's copy, source in rcm_mem_alloc memory
+ *   put             shm        from 2 KiB       the reader's copy, target in rcm_mem_alloc memory
+ *                                               (both: 1 MiB all_reduce 43 to 26)
+ *   get             shm        protocol.get     one copy: the kernel reads the writer's memory
+ *                                               (64 KiB message 14 to 7.5)
+ *   get with help   shm        get, 32 KiB up   the same, copied by both ends (1 MiB 96 to 58)
+ *   answer          shm        over RCMI_TINY   a slot: the reader stores its result in the slot of
+ *                                               the message, rcmi_slot.reply (64 KiB 10.5 to 3.3)
  */
 #ifndef RCMI_TRANSPORT_H
 #define RCMI_TRANSPORT_H
@@ -173,9 +175,9 @@ bool rcmi_node_oversubscribed(const struct rcmi_node *node);
  * on until the node's end. Any thread. */
 void rcmi_node_use_device(struct rcmi_node *node, struct rcmi_device *device);
 
-/* Starts the loop thread before rcmi_node_start. From then on unidentified connections are dropped,
- * and peers that already dial wait for their answer. Without it all connections wait, and a port
- * scanner can fill the queue. */
+/* Optional, before rcmi_node_start: starts the loop thread early. It drops connections that do not
+ * identify themselves, and keeps peers that do until rcmi_node_start answers them. Without this
+ * call no connection is accepted before rcmi_node_start, so a port scanner can fill the queue. */
 rcm_status rcmi_node_attend(struct rcmi_node *node);
 /* Starts the loop thread, or, if it already runs, starts to answer peers. lookup must work from
  * here on. */
@@ -278,14 +280,14 @@ const void *rcmi_node_peer_status_page(struct rcmi_node *node, int peer);
  * zeroed, page-aligned, and made of huge pages where possible. Messages sent from it, or into
  * receives posted in it, are not copied. It lives until rcmi_node_memory_free or the node's end. No
  * operation in flight may use it when it is freed; late writes of peers that gave up are harmless.
- * device: memory of that device, which must outlive the node, by the deadline; NULL: host memory.
- * Any thread.
+ * device: allocates memory of that device, until the deadline; the device must outlive the node.
+ * NULL: host memory. Any thread.
  */
 rcm_status rcmi_node_memory_alloc(struct rcmi_node *node, struct rcmi_device *device, size_t bytes,
                                   rcmi_deadline deadline, void **ret_memory);
 /* Waits for peers until the deadline, at most RINGCOMM_PEER_TIMEOUT. RCM_ERR_INVALID: memory is not
- * the start of such a block. RCM_ERR_TIMEOUT, for device memory: it is freed when the driver
- * returns. Other errors: the block stays, and can be freed later. */
+ * the start of such a block. RCM_ERR_TIMEOUT, for device memory: it is freed when the
+ * device driver returns. Other errors: the block stays, and can be freed later. */
 rcm_status rcmi_node_memory_free(struct rcmi_node *node, void *memory, rcmi_deadline deadline);
 /* The size of the block that starts at memory; 0 if no block does. */
 size_t rcmi_node_memory_size(struct rcmi_node *node, const void *memory);
@@ -380,8 +382,9 @@ bool rcmi_channel_was_ready(const struct rcmi_channel *channel);
  * channel (the peer died or sent invalid data, the node is closing).
  */
 
-/* Messages of up to this many bytes may travel outside the slots. Then more of them than there are
- * slots may be in flight, the next reserve returns the same slot, and the reader has no reply. */
+/* Messages of up to this many bytes may travel in their headers. Such a message leaves its slot
+ * free: the reserve after its commit returns that slot again, more messages than slots may be in
+ * flight, and the reader gets no rcmi_slot.reply. */
 #define RCMI_TINY 128
 
 /* Longest message whose payload the reader may have to get; may exceed a slot. */
@@ -394,8 +397,9 @@ struct rcmi_reserved {
     bool posted;             /* memory that the reader posted, instead of a slot */
 };
 
-/* Writer: returns memory for the next message of len bytes, at most the slot size: a slot, or what
- * the reader has posted for it. Repeated calls before commit return the same slot. */
+/* Writer: returns memory for the next message of len bytes, at most the slot size: a slot, or
+ * memory that the reader posted for it. RCM_AGAIN: no slot is free. A second call before commit
+ * replaces the first; it returns the same slot, or memory that the reader has posted since. */
 static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, size_t len,
                                               struct rcmi_reserved *ret_reserved);
 /* Writer: publishes the reserved memory with len bytes; if it was posted memory, len must be the
@@ -415,11 +419,13 @@ static inline rcm_status rcmi_channel_send_zero_copy(struct rcmi_channel *channe
  * the registration. */
 bool rcmi_channel_may_zero_copy(const struct rcmi_channel *channel, const struct rcmi_mem *mem);
 /* Writer: local completion: memory sent without a copy in the first `number` messages is no longer
- * needed. Transports that do not track messages individually return true once all are complete. */
+ * needed. A transport that does not track messages individually returns true once all messages
+ * sent so far are complete. Also true while the channel is opening. */
 static inline bool rcmi_channel_completed(struct rcmi_channel *channel, uint64_t number);
 
 /* Writer: the number of messages published; and whether the readers have released the first
- * `number` of them. _taken also returns true if the transport is not informed promptly. */
+ * `number` of them. Transports whose readers report releases late (tcp, verbs) always return true:
+ * wait for _taken only to let readers run, never for correctness. */
 static inline uint64_t rcmi_channel_sent(const struct rcmi_channel *channel);
 static inline bool rcmi_channel_taken(struct rcmi_channel *channel, uint64_t number);
 /* The same for one reader; readers are numbered as in rcmi_channel_open_writer. */
@@ -440,9 +446,9 @@ static inline rcm_status rcmi_channel_peek(struct rcmi_channel *channel,
 /* Reader: returns the slot of the last successful peek to the writer. */
 static inline void rcmi_channel_release(struct rcmi_channel *channel);
 
-/* Reader: a posted receive. The message after the next `ahead` unreleased ones may be written
- * directly to mem, if it fits, at any time from now on; peek then returns the same pointer. A hint.
- */
+/* Reader: a posted receive, a hint. ahead 0 is the oldest message not yet released, 1 the one after
+ * it. If that message fits, the writer may write it to mem at any time from now on, and peek then
+ * returns mem. */
 struct rcmi_posted {
     struct rcmi_mem mem;
     uint32_t ahead;
@@ -452,10 +458,10 @@ struct rcmi_posted {
     uint64_t meta, mask;
 };
 /* The channel owns the memory until that message was peeked. False: posting is useless here. NULL
- * withdraws all posts at once; from then on nothing is written there, with two exceptions. A writer
- * that has mapped memory of rcmi_node_memory_alloc may still finish one message. A writer to
- * registered memory may, for posts without a mask, continue until the withdrawal reaches it;
- * unregistering and freeing wait for that. Messages affected are peeked elsewhere. */
+ * withdraws all posts. After that, plain memory may be reused at once. Memory of
+ * rcmi_node_memory_alloc may still receive one message that a writer has begun, and registered
+ * memory posted without a mask more, until the withdrawal reaches the writer: free or unregister
+ * it, which waits. peek returns such messages elsewhere. */
 static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
                                              const struct rcmi_posted *posted);
 
@@ -467,14 +473,14 @@ static inline bool rcmi_channel_post_receive(struct rcmi_channel *channel,
  * is closed.
  *
  * RCM_AGAIN: incomplete; repeat the same call. Also returned once the writer has closed its end:
- * the copied bytes are then invalid, and the reason is reported elsewhere. RCM_ERR_UNSUPPORTED,
- * without a sentence: this process may not read the writer's memory. A peeked message arrives even
- * then: the writer's help copies it through the slot. After any other error the channel must be
- * closed.
+ * the copied bytes are then invalid, and the failure of the writer's operation ends this one.
+ * RCM_ERR_UNSUPPORTED, without a sentence: this process may not read the writer's memory. A peeked
+ * message arrives even then: the writer's help copies it through the slot. After any other error
+ * the channel must be closed.
  *
  * Once the get is complete or returned RCM_ERR_UNSUPPORTED, or the channel is closed, nothing is
- * written to dest any more. Exception: a writer whose process got no CPU for 1 s in the middle of a
- * piece.
+ * written to dest any more. Exception: a helping writer whose process got no CPU for 1 s in the
+ * middle of a piece may still write that piece.
  */
 static inline rcm_status rcmi_channel_get(struct rcmi_channel *channel, const struct rcmi_mem *dest,
                                           uint64_t remote, bool helped, bool *moved);
@@ -580,9 +586,9 @@ struct rcmi_transport {
      * link fails, as its state shows, except readers that were ready when the peer sent its
      * farewell. Legal at any time, idempotent. fini follows down, when no channel is left.
      *
-     * flushed, for a link that is ready: receives all that has arrived, also what another thread is
-     * about to receive. Returns whether committed messages arrive even if the link goes down now;
-     * called repeatedly until it does. Loop. */
+     * flushed, for a link that is ready: receives all data that the kernel holds, and waits for
+     * another thread that is receiving. Returns whether committed messages arrive even if the link
+     * goes down now; called repeatedly until it returns true. Loop. */
     rcm_status (*link_init)(void *link, void *domain, int peer);
     rcm_status (*link_offer)(void *link, struct rcmi_blob *ret_offer);
     rcm_status (*link_accept)(void *link, struct rcmi_blob *offer);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Inside the agreement on survivors: the ranks of a communicator agree on which of them are left
- * while any of them may die, over the control streams only. The result is a set of ranks, or an
- * error that is the same on all.
+ * while any of them may die, over the control streams only. A decision is a set of ranks, or an
+ * error that is the same on all. A caller that gets no decision fails with an error of its own.
  *
  * Source: agreement led by the lowest live rank, on top of a crash detector. It is the simplest
  * member of the family of the early-returning agreement of ULFM (Herault et al., "Practical
@@ -16,25 +16,26 @@
  *                                 those that it leaves out
  *   JOIN(gone) -->                to the next rank, if the coordinator is gone
  *
- * The members are the ranks that joined and that no other member has lost. The coordinator first
- * leaves out the ranks that most have lost. Then it goes through the rest in order and leaves out
- * each that does not fit. A rank that a joined rank has lost is most likely dead, even if it has
- * joined, and the coordinator will detect this too. It waits SUSPECT_NS for that, and no longer. If
- * a rank is still missing at the first deadline of those that joined, the decision is an error that
- * names it. If the coordinator does not answer, each caller's own error names it, GRACE_NS after
- * the caller's deadline. The caller's last message is then LEAVE.
+ * The members are ranks that have joined, none of which has lost another member. (A rank has lost a
+ * peer when its link to the peer has ended without a farewell.) The coordinator first leaves out
+ * each rank that the majority has lost. Then it goes through the other ranks in ascending order,
+ * and leaves out each one that has lost, or is lost by, a member so far. A rank that a joined rank
+ * has lost is most likely dead, even if it has joined, and the coordinator will detect this too. It
+ * waits SUSPECT_NS for that, and no longer. If a rank is still missing at the first deadline of
+ * those that joined, the decision is an error that names it. If the coordinator does not answer,
+ * each caller fails GRACE_NS after its deadline with an error that names the coordinator, and sends
+ * LEAVE: it does not wait any more.
  *
  * Exclusion. A call may exclude ranks, whatever they do. The call treats them as lost, but they get
  * the CALL of all members, and the decision. Each JOIN and CALL contains the excluded ranks of its
- * sender. If a coordinator finds another list at a rank that it does not exclude, the decision is
- * an error with both lists (RCM_ERR_MISMATCH). It accepts no decision from a rank that it excludes.
- * A coordinator needs the JOIN of each member that its list leaves, with the same list. So two
- * decisions of one agreement can only come from groups that exclude each other.
+ * sender. If a rank that the coordinator does not exclude has a different list, the decision is an
+ * error with both lists (RCM_ERR_MISMATCH). A caller ignores decisions of ranks that it excludes. A
+ * coordinator decides only with a JOIN, with the same list, of each rank that it does not exclude.
+ * So two decisions of one agreement can only come from groups that exclude each other.
  *
  * Cancel. A canceled caller sends CANCEL to its coordinator, and to every later one that calls it.
  * The coordinator's decision is then an error that names the caller. The caller waits ANSWER_NS for
- * the decision. So the n-th calls of all ranks belong to one agreement, even if others are ahead by
- * a cancel.
+ * the decision. A canceled call counts: the n-th calls of all ranks belong to one agreement.
  *
  * Why every survivor gets the same answer when coordinators die in the middle:
  *   - A rank joins c only when its links to all ranks below c have ended. The end of a link is
@@ -46,14 +47,16 @@
  *   - Let p have got a decision from a coordinator that died, and let c be a later coordinator. c
  *     decides only after every rank whose link has not ended has answered, so after p has. Case 1:
  *     p had the decision by then. p sends it, and c passes it on. Case 2: p had joined c. Then p
- *     cannot have got the decision afterwards. By induction there is one decision among survivors.
- *     It may include a rank that died meanwhile: then the new communicator fails and is shrunk.
+ *     gets no decision of a lower rank any more, by the first rule. By induction there is one
+ *     decision among survivors. It may include a rank that died meanwhile: then the new
+ *     communicator fails and is shrunk.
  *   - A rank that died may have had another decision. Its epoch was different, so its messages are
  *     dropped.
  *
  * A rank that has left the communicator (rcm_leave) counts like one whose link has ended. It took
  * part in no earlier agreement, because an agreement first fails the communicator, which then
- * cannot be left. It takes part in no later one. It has no decision, and is no other side either.
+ * cannot be left. It takes part in no later one. It has no decision, and does not count as a rank
+ * of another side of a partition (below).
  *
  * Partition. A link can end although both processes live. A rank that can still reach a rank of the
  * other side waits for that side's coordinator, whose decision leaves it out. If no rank reaches

@@ -23,8 +23,8 @@ struct rcmi_run;
 
 /* Interval at which a sleeping driver checks deadlines. */
 #define RCMI_LOOK_EVERY_NS INT64_C(500000000)
-/* Interval of a thread that could not drive because another thread did: a call on its fast path
- * (collective.c, message.c) wakes no thread when it ends. */
+/* The same for a thread that found another one driving. It must look again by itself: a call on its
+ * fast path (collective.c, message.c) wakes no thread when it stops driving. */
 #define RCMI_LOOK_AGAIN_NS INT64_C(1000000)
 
 /* One pass over all unfinished works. True: there was progress. Driver. */
@@ -33,7 +33,8 @@ bool rcmi_comm_drive(struct rcm_comm *comm);
 void rcmi_comm_submit(struct rcm_comm *comm, struct rcm_work *work);
 /* Issues the work of a call that waits, and drives until it is final, or the deadline. */
 void rcmi_comm_run(struct rcm_comm *comm, struct rcm_work *work, rcmi_deadline until);
-/* After submitting an asynchronous work: one attempt at once, then the loop thread continues. */
+/* After submitting an asynchronous work: one attempt at once, then the loop thread continues: it
+ * drives a communicator as long as works are unfinished and no thread waits on it (engine.c). */
 void rcmi_comm_kick(struct rcm_comm *comm);
 /* The same for one collective or message of the given size. Up to 64 KiB the caller drives it for
  * some microseconds, as long as there is progress: waking the loop thread takes longer. */
@@ -46,11 +47,11 @@ void rcmi_comm_go_on(struct rcm_comm *comm, struct rcm_work *work, struct rcmi_r
                      rcmi_deadline until);
 /* Drives until work is final, or the deadline (RCM_PENDING). */
 rcm_status rcmi_comm_wait(struct rcm_comm *comm, struct rcm_work *work, rcmi_deadline deadline);
-/* The same until check(arg) is no longer RCM_AGAIN. Any thread may run check, which reads works of
- * any communicators of comm's engine. */
+/* The same until check(arg) is no longer RCM_AGAIN. For a check that only reads the status of
+ * works: this thread also runs it while another thread drives. */
 void rcmi_comm_wait_until(struct rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
                           rcmi_deadline deadline);
-/* Drives until check(arg) is no longer RCM_AGAIN. check runs as the driver. */
+/* The same for a check that uses what belongs to the driver: only the driver runs it. */
 rcm_status rcmi_comm_wait_for(struct rcm_comm *comm, rcm_status (*check)(void *arg), void *arg,
                               rcmi_deadline deadline);
 /* Yields the CPU once, at the end of a blocking call for which rcmi_run_yields returned true.
@@ -61,9 +62,9 @@ void rcmi_comm_yield_once(struct rcm_comm *comm);
 bool rcmi_comm_visit(struct rcm_comm *comm, bool (*visit)(void *arg, struct rcm_work *work),
                      void *arg);
 
-/* Pause between two looks of a blocking call that has no work yet. False: it is time for one. With
- * shared cores spinning is useless, but the first yield mostly brings the awaited event. budget:
- * the communicator's. */
+/* Pause between two looks of a blocking call on its fast path, which has no work yet. False: create
+ * the work and wait for it. With shared cores spinning is useless, but the first yield mostly
+ * brings the awaited event. budget: the communicator's. */
 enum { RCMI_CALLER_YIELDS = 4 };
 static inline bool rcmi_caller_pauses(const struct rcmi_pause *budget, struct rcmi_pause *pause) {
     if (pause->spin_ns > 0)

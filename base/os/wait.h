@@ -15,9 +15,10 @@
  *     rcmi_doorbell_sleep(doorbell, seen, deadline)
  *     rcmi_doorbell_disarm(doorbell, BIT)
  *
- * Pairing: arm writes sequentially consistently before the sleeper's re-check. ring has a
- * sequentially consistent fence between the published change and its read of the armed bits. So one
- * of the two sees the other.
+ * Pairing: arm ends with a sequentially consistent fence, before the sleeper's re-check. ring has
+ * one between the published change and its read of the armed bits. So one of the two sees the
+ * other. A ring between arm and sleep changes the word, so that a sleep with the older `seen`
+ * returns.
  */
 #ifndef RCMI_WAIT_H
 #define RCMI_WAIT_H
@@ -68,7 +69,7 @@ struct rcmi_pause {
     int64_t spin_ns;    /* how long to spin, checks included; 0: not, or no longer */
     int64_t spin_until; /* 0: clock not read yet */
     uint32_t spins;     /* made so far, each a cpu pause instruction */
-    uint32_t yields;    /* sched_yields left; skipped while yields rest (yield.h) */
+    uint32_t yields;    /* sched_yields left; none while yields are suspended (yield.h) */
 };
 
 /* How long to spin before sleeping. Generous if every rank of this host can have its own CPU (CPUs
@@ -82,8 +83,8 @@ struct rcmi_pause rcmi_pause_budget(int local_ranks);
  * extended. */
 struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes, bool by_sockets);
 
-/* Pauses once; false when the caller should sleep: the budget is spent, or yields rest
- * (yield.h). */
+/* Pauses once; false when the caller should sleep: the budget is spent, or yields are
+ * suspended (yield.h). */
 bool rcmi_pause(struct rcmi_pause *pause);
 
 #endif

@@ -66,7 +66,8 @@ struct rcmi_store_ops {
     /* The number of keys set by users; the store's internal keys are not counted. */
     rcm_status (*count)(rcm_store *store, size_t *ret_count);
 
-    /* RCM_ERR_INVALID if the value would become longer than RCMI_STORE_VALUE_MAX. */
+    /* Atomic; creates the key if it does not exist; wakes waiters. RCM_ERR_INVALID if the value
+     * would become longer than RCMI_STORE_VALUE_MAX. */
     rcm_status (*append)(rcm_store *store, struct rcmi_bytes key, struct rcmi_bytes value);
 
     /* Frees what the kind owns, but not the rcm_store. `forked`: this is a child of the process
@@ -103,11 +104,12 @@ rcm_status rcmi_prefix_open(rcm_store *inner, const char *prefix, rcm_store **re
 /* The deadline of calls without a timeout argument; see rcmi_store_patience. */
 rcmi_deadline rcmi_call_deadline(void);
 
-/* Adds a finished store call to the thread's budget. */
+/* A thread in rcm_init has a budget: the time until its deadline, and the store calls that used it,
+ * so that an error can name a slow store (store_budget.h). Adds a finished call. */
 void rcmi_store_counted(const char *name, int64_t began);
 
 /* Brackets a call of one of the program's functions. begin fails after the deadline of the thread's
- * budget. Between begin and end the thread has no budget, because the program's function may use
+ * budget. Between begin and end calls are not counted, because the program's function may use
  * stores itself. */
 struct rcmi_store_call {
     const char *name;
