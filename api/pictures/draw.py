@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.join(ROOT, 'test', 'abi'))
 import arrows  # noqa: E402 pylint: disable=wrong-import-position
 
 COLUMN, GAP, HEIGHT, STEP = 204, 14, 58, 84
+WIDTH_OF_11 = 5.2  # of a character of size 11, on average
 INK, GREY, LINE = '#1b2733', '#5b6770', '#7a8894'
 FILL = {'api': '#e8f1fb', 'algorithms': '#e9f6ec', 'transport': '#fdf1e2', 'rendezvous': '#f6ecf8',
         'kernels': '#fbeaea', 'base': '#eef0f2'}
@@ -68,7 +69,8 @@ def box(x, y, width, lines, fill, title):
     """A rectangle with a bold line and smaller ones; title: shown by a browser."""
     name, *rest = lines
     shown = [text(x + 10, y + 19, name, 13, INK, ' font-weight="bold"')]
-    shown += [text(x + 10, y + 35 + 15 * i, line, 11, INK if i == 0 else GREY) for i, line in enumerate(rest)]
+    shown += [text(x + 10, y + 35 + 15 * i, line, 11 if len(line) * WIDTH_OF_11 <= width - 20 else 8.5,
+                   INK if i == 0 else GREY) for i, line in enumerate(rest)]
     return [f'<g><title>{html.escape(title)}</title>',
             f'<rect x="{x}" y="{y}" width="{width}" height="{HEIGHT}" rx="5" fill="{fill}" stroke="{LINE}"/>',
             *shown, '</g>']
