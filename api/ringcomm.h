@@ -41,11 +41,12 @@
  * BLOCKING AND ASYNCHRONOUS
  *   Every operation ends in (const struct rcm_call *call, rcm_work **ret_work). If ret_work is
  *   NULL, the call returns when this rank's part is complete: its buffers may be reused and its
- *   results are available. Otherwise the call returns at once and the operation runs in the
- *   background, without further calls. The program then tests *ret_work with rcm_work_test, waits
- *   for it with rcm_work_wait and frees it with rcm_work_free. Waiting does not free. Freeing an
- *   unfinished work detaches it: the operation still runs, but its result is not reported. A call
- *   that fails makes no work.
+ *   results are available. Otherwise the call does not wait, and the operation runs in the
+ *   background, without further calls. An operation of up to 64 KiB may begin in the call: for at
+ *   most 10 us, or for 4 yields of the CPU where ranks share CPUs. The program then tests *ret_work
+ *   with rcm_work_test, waits for it with rcm_work_wait and frees it with rcm_work_free. Waiting
+ *   does not free. Freeing an unfinished work detaches it: the operation still runs, but its result
+ *   is not reported. A call that fails makes no work.
  *   A program can wait for several works at once, register a callback, poll a descriptor in an
  *   event loop, or use a completion queue. The work of a persistent call can be started repeatedly.
  *

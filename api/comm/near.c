@@ -21,26 +21,25 @@ static bool is_subset(const uint8_t *cpus, const uint8_t *of) {
     return any;
 }
 
-/* What to do with the ranks of the host, and why. *ret_sharers: the CPUs of a near rank. */
+/* Which ranks of the host are near, and why. BY_CPUS: those that run on *ret_sharers. */
 enum verdict { ALL_NEAR, ALL_FAR, BY_CPUS };
-static enum verdict near_judge(const struct rcmi_engine *engine, uint8_t *ret_sharers,
-                               const char **ret_why) {
-    const char *setting = rcmi_setting("RINGCOMM_NEAR");
-    *ret_why = "set by RINGCOMM_NEAR";
-    if (strcmp(setting, "1") == 0)
-        return ALL_NEAR;
-    if (strcmp(setting, "0") == 0)
-        return ALL_FAR;
+static enum verdict near_judge(const struct rcmi_engine *engine, const char *setting,
+                               uint8_t *ret_sharers, const char **ret_why) {
     const uint8_t *own = engine->cpus[engine->rank].bytes;
+    *ret_why = "set by RINGCOMM_NEAR";
+    if (strcmp(setting, "auto") != 0)
+        return strcmp(setting, "1") == 0 ? ALL_NEAR : ALL_FAR;
+    *ret_why = "a virtual machine does not show which cache a CPU uses";
     if (rcmi_cpu_is_virtual())
-        *ret_why = "a virtual machine does not show which cache a CPU uses";
-    else if (!rcmi_cache_sharers(own, RCMI_CPU_BYTES, ret_sharers))
-        *ret_why = "the system describes no caches";
-    else if (!is_subset(own, ret_sharers))
-        *ret_why = "this rank's CPUs use several last-level caches";
-    else
-        return *ret_why = "by the last-level cache of their CPUs", BY_CPUS;
-    return ALL_FAR;
+        return ALL_FAR;
+    *ret_why = "the system describes no caches";
+    if (!rcmi_cache_sharers(own, RCMI_CPU_BYTES, ret_sharers))
+        return ALL_FAR;
+    *ret_why = "this rank's CPUs use several last-level caches";
+    if (!is_subset(own, ret_sharers))
+        return ALL_FAR;
+    *ret_why = "by the last-level cache of their CPUs";
+    return BY_CPUS;
 }
 
 rcm_status rcmi_engine_find_near(const struct rcmi_engine *engine) {
@@ -52,7 +51,7 @@ rcm_status rcmi_engine_find_near(const struct rcmi_engine *engine) {
     bool *near = calloc((size_t)engine->nranks, sizeof *near);
     if (!near)
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", engine->nranks);
-    const enum verdict verdict = near_judge(engine, sharers, &why);
+    const enum verdict verdict = near_judge(engine, setting, sharers, &why);
     for (int r = 0; r < engine->nranks; r++) {
         if (r == engine->rank || !rcmi_book_one_host(engine->book, engine->rank, r))
             continue;
