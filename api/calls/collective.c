@@ -58,9 +58,15 @@ request_record(rcm_comm *comm, const struct rcmi_request *r, const struct rcmi_c
 
 /* ---- The fast path --------------------------------------------------------------------------- */
 
-static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
+static bool run_shares_cpu(rcm_comm *comm, const struct rcmi_run *run) {
+    struct rcmi_run_wait wait;
+    rcmi_run_waits_for(run, &wait);
+    return rcmi_comm_shares_cpu(comm, wait.peer);
+}
+
+static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run, struct rcmi_pause *pause) {
     const struct rcmi_pause budget = rcmi_comm_budget(comm);
-    struct rcmi_pause pause = budget;
+    *pause = budget;
     for (int looks = 0; looks < LOOKS_MAX; looks++) {
         bool moved = false;
         if (rcmi_run_progress(run, &moved) == RCM_OK)
@@ -69,7 +75,8 @@ static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
         if (atomic_load_explicit(&comm->failed, memory_order_acquire) != RCM_OK)
             return RCM_AGAIN;
         if (!moved && !rcmi_node_progress(comm->engine->node) &&
-            (rcmi_run_opens(run) || !rcmi_caller_pauses(&budget, &pause)))
+            (rcmi_run_opens(run) || !rcmi_caller_pauses(&budget, pause) ||
+             (pause->spins == RCMI_SPINS_BEFORE_CPU && run_shares_cpu(comm, run))))
             return RCM_AGAIN;
     }
     return RCM_AGAIN;
@@ -77,10 +84,11 @@ static rcm_status run_for_a_while(rcm_comm *comm, struct rcmi_run *run) {
 
 /* A blocking call, as long as its caller would spin anyway. RCM_OK: it is complete. RCM_AGAIN:
  * with NULL in *ret_run nothing was begun; else the caller is the driver and must call
- * rcmi_comm_go_on. */
+ * rcmi_comm_go_on. *ret_began: as in struct rcmi_pause. */
 static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct rcmi_bind *bind,
-                                 struct rcmi_run **ret_run) {
+                                 struct rcmi_run **ret_run, int64_t *ret_began) {
     struct rcmi_run *run;
+    struct rcmi_pause pause;
     if (!rcmi_comm_take(comm))
         return RCM_AGAIN;
     if (rcmi_run_start(comm->exec, bind, &run) != RCM_OK) {
@@ -89,8 +97,9 @@ static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct
     }
     rcmi_page_called(comm->page, sequence, bind->collective);
     rcmi_page_oldest(comm->page, sequence, bind);
-    if (run_for_a_while(comm, run) != RCM_OK) {
+    if (run_for_a_while(comm, run, &pause) != RCM_OK) {
         *ret_run = run;
+        *ret_began = pause.began;
         return RCM_AGAIN;
     }
     comm->yield_due = rcmi_run_yields(run);
@@ -145,6 +154,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
                                 const struct rcmi_called *called, rcm_work **ret_work) {
     struct rcmi_called now;
     struct rcmi_run *run = NULL;
+    int64_t began = 0;
     struct rcm_call room; /* of r->call */
     rcm_status status = rcmi_call_in(&r->call, &room);
     if (status == RCM_OK && !called) {
@@ -163,12 +173,13 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     if (status != RCM_OK)
         return rcmi_request_decline(comm, r, status);
     if (rcmi_call_waits(r->call, ret_work) != 0 && !r->stages &&
-        collective_now(comm, comm->sequence, &bind, &run) == RCM_OK)
+        collective_now(comm, comm->sequence, &bind, &run, &began) == RCM_OK)
         return request_done(r, &bind, ret_work);
     struct rcm_work *work = rcmi_work_take(&comm->spare);
     rcmi_work_begin(comm, RCMI_WORK_COLLECTIVE, !ret_work, r->call, work);
     rcmi_work_bind(work, &bind);
     work->fence = bind.after;
+    work->spin_began = began;
     return request_work(comm, r, work, run, ret_work);
 }
 

@@ -30,40 +30,46 @@ static rcm_status send_now(rcm_comm *comm, const struct rcmi_message_call *m, si
     return status;
 }
 
-/* Polls for a while, if the message arrives without actions of this rank. */
-static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint, uint64_t *tag,
-                               const struct rcmi_mem *mem, size_t *ret_total) {
-    rcm_status status = rcmi_endpoint_receive_now(endpoint, tag, mem, ret_total);
+/* Polls for a while, if the message arrives without actions of this rank. came: in, peer and tag.
+ * *ret_began: as in struct rcmi_pause. */
+static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint,
+                               const struct rcmi_mem *mem, struct rcm_message *came,
+                               int64_t *ret_began) {
+    rcm_status status = rcmi_endpoint_receive_now(endpoint, &came->tag, mem, &came->bytes);
     if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint))
         return status == RCM_PENDING ? RCM_AGAIN : status;
     const struct rcmi_pause budget = rcmi_comm_budget(comm);
     struct rcmi_pause pause = budget;
     for (int looks = 0; looks < LOOKS_MAX && status == RCM_PENDING; looks++) {
-        if (!rcmi_caller_pauses(&budget, &pause))
+        if (!rcmi_caller_pauses(&budget, &pause) ||
+            (pause.spins == RCMI_SPINS_BEFORE_CPU && rcmi_comm_shares_cpu(comm, came->source)))
             break;
-        status = rcmi_endpoint_receive_now(endpoint, tag, mem, ret_total);
+        status = rcmi_endpoint_receive_now(endpoint, &came->tag, mem, &came->bytes);
     }
+    *ret_began = pause.began;
     return status == RCM_PENDING ? RCM_AGAIN : status;
 }
 
-static rcm_status receive_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t capacity) {
+static rcm_status receive_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t capacity,
+                              int64_t *ret_began) {
     const struct rcmi_mem mem = rcmi_mem_host(m->buffer, capacity);
     struct rcm_message came = {.size = sizeof came, .source = m->peer, .tag = m->tag};
     if (m->peer == RCM_ANY_SOURCE || m->matched || !rcmi_comm_take(comm))
         return RCM_AGAIN;
     struct rcmi_endpoint *endpoint = rcmi_p2p_endpoint_for_receive(comm->p2p, m->peer);
     const rcm_status status =
-        endpoint ? receive_soon(comm, endpoint, &came.tag, &mem, &came.bytes) : RCM_AGAIN;
+        endpoint ? receive_soon(comm, endpoint, &mem, &came, ret_began) : RCM_AGAIN;
     rcmi_comm_give(comm);
     if (status == RCM_OK && m->message)
         rcmi_message_out(&came, m->message);
     return status;
 }
 
-static bool message_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t bytes) {
+static bool message_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t bytes,
+                        int64_t *ret_began) {
     if (m->kind == RCMI_WORK_SEND)
         return send_now(comm, m, bytes) == RCM_OK;
-    return m->kind == RCMI_WORK_RECV && receive_now(comm, m, bytes) == RCM_OK;
+    return m->kind == RCMI_WORK_RECV && receive_now(comm, m, bytes, ret_began) == RCM_OK;
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -164,8 +170,9 @@ static inline bool message_is_host(rcm_comm *comm, const struct rcmi_message_cal
 
 /* Whether the fast path completed it. */
 static inline bool message_short_way(rcm_comm *comm, const struct rcmi_message_call *m,
-                                     rcm_work **ret_work) {
-    if (!message_is_host(comm, m) || !message_now(comm, m, m->count * rcm_dtype_size(m->dtype)))
+                                     int64_t *ret_began, rcm_work **ret_work) {
+    if (!message_is_host(comm, m) ||
+        !message_now(comm, m, m->count * rcm_dtype_size(m->dtype), ret_began))
         return false;
     if (ret_work)
         *ret_work = NULL;
@@ -173,7 +180,7 @@ static inline bool message_short_way(rcm_comm *comm, const struct rcmi_message_c
 }
 
 static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_call *m,
-                                   const struct rcm_call *call, int64_t wait_ms,
+                                   const struct rcm_call *call, int64_t began,
                                    rcm_work **ret_work) {
     const struct rcmi_stream stream = rcmi_stream_of(call, rcm_comm_timeout(comm));
     struct rcmi_transfer transfer;
@@ -189,8 +196,9 @@ static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_cal
         return rcmi_comm_decline(comm, status);
     }
     transfer.after = work->fence = fence;
+    work->spin_began = began;
     message_fill(m, &transfer, work);
-    return rcmi_work_issue(comm, work, wait_ms, ret_work);
+    return rcmi_work_issue(comm, work, rcmi_call_waits(call, ret_work), ret_work);
 }
 
 /* Issues a checked message, with a converted call. */
@@ -202,9 +210,10 @@ static inline rcm_status message_issue(rcm_comm *comm, const struct rcmi_message
     const rcm_status status = rcmi_work_may_wait(wait_ms);
     if (status != RCM_OK)
         return status;
-    if (wait_ms != 0 && !(call && call->stream) && message_short_way(comm, m, ret_work))
+    int64_t began = 0;
+    if (wait_ms != 0 && !(call && call->stream) && message_short_way(comm, m, &began, ret_work))
         return RCM_OK;
-    return message_long_way(comm, m, call, wait_ms, ret_work);
+    return message_long_way(comm, m, call, began, ret_work);
 }
 
 static inline rcm_status message_take(rcm_comm *comm, struct rcmi_message_call m,

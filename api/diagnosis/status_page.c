@@ -5,6 +5,7 @@
 #include "operator.h"
 #include "error.h"
 #include "process.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -146,6 +147,12 @@ void rcmi_page_linked(struct rcmi_status_page *page, const char *transport) {
             atomic_fetch_or_explicit(&page->rows, (uint64_t)1 << i, memory_order_relaxed);
 }
 
+void rcmi_page_drives_here(struct rcmi_status_page *page) {
+    const int32_t cpu = 1 + sched_getcpu();
+    if (GET(cpu) != cpu) /* read by peers, which keep the line as long as it does not change */
+        PUT(cpu, cpu);
+}
+
 void rcmi_page_part(struct rcmi_page_comm *page) {
     PUT(parting, 1);
 }
@@ -209,6 +216,12 @@ static void page_read_protocol(const struct rcmi_status_page *page, struct rcmi_
     RCMI_PROTOCOL_MAP(GET_RANGE)
 #undef GET_RANGE
     owner->sharing = GET(sharing) == RCMI_OVERSUBSCRIBED ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY;
+}
+
+bool rcmi_page_drove_here(const void *bytes) {
+    const struct rcmi_status_page *page = bytes;
+    const int32_t cpu = GET(cpu);
+    return cpu > 0 && cpu == 1 + sched_getcpu();
 }
 
 bool rcmi_page_read(const void *bytes, struct rcmi_page_owner *ret_owner) {

@@ -75,6 +75,8 @@ struct rcmi_status_page {
      * it. */
     _Atomic uint64_t time_ns;
     _Atomic int64_t ahead_ns;
+    /* Where a thread of the rank last drove a communicator: 1 + CPU; 0: unknown. */
+    _Atomic int32_t cpu;
 
     /* From byte 512 on. If no entry is free, a communicator is not shown. */
     _Alignas(512) struct rcmi_page_comm comms[RCMI_PAGE_COMMS];
@@ -92,6 +94,8 @@ struct rcmi_page_settings {
 void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_page_settings *settings);
 /* This rank has a link by that transport. Loop thread. */
 void rcmi_page_linked(struct rcmi_status_page *page, const char *transport);
+/* A thread of this rank drives a communicator, on the CPU on which it runs now. */
+void rcmi_page_drives_here(struct rcmi_status_page *page);
 /* Takes an entry for a communicator: one of the page, or separate memory if the page is full. NULL:
  * no memory (thread's error). give: with the same page; NULL is a no-op. One thread at a time. */
 struct rcmi_page_comm *rcmi_page_take(struct rcmi_status_page *page,
@@ -133,6 +137,10 @@ struct rcmi_page_owner {
 /* Reads a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False: it has another version,
  * or invalid content. */
 bool rcmi_page_read(const void *bytes, struct rcmi_page_owner *ret_owner);
+
+/* Did that rank last drive a communicator on the CPU of the calling thread? A hint: either may have
+ * moved since. */
+bool rcmi_page_drove_here(const void *bytes);
 
 /* A communicator of that rank. */
 struct rcmi_page_label {

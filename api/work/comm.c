@@ -465,6 +465,15 @@ rcm_status rcm_comm_set_spin(rcm_comm *comm, int64_t us) {
     return status;
 }
 
+bool rcmi_comm_shares_cpu(rcm_comm *comm, int rank) {
+    struct rcmi_node *node = comm->engine->node;
+    rcmi_page_drives_here(rcmi_node_status_page(node));
+    if (rank < 0 || rank == comm->rank)
+        return false;
+    const void *page = rcmi_node_peer_status_page(node, comm->world_rank[rank]);
+    return page && rcmi_page_drove_here(page);
+}
+
 rcmi_deadline rcmi_comm_deadline(const rcm_comm *comm, const struct rcm_call *call) {
     return rcmi_deadline_in(call && call->timeout_ms ? call->timeout_ms : rcm_comm_timeout(comm));
 }

@@ -207,4 +207,10 @@ static inline struct rcmi_pause rcmi_comm_budget(const struct rcm_comm *comm) {
     return budget;
 }
 
+/* After that many spins a wait checks once whether the rank that it waits for runs on the CPU of
+ * this thread. Then spinning only keeps that rank from running. False for ranks without a shared
+ * status page, which other hosts have. rank: -1 for none. */
+#define RCMI_SPINS_BEFORE_CPU 32
+bool rcmi_comm_shares_cpu(rcm_comm *comm, int rank);
+
 #endif

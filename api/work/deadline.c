@@ -42,6 +42,11 @@ static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wai
     return wait->peer;
 }
 
+int rcmi_work_waits_for(const struct rcm_work *work) {
+    struct rcmi_run_wait wait;
+    return work_waits_for(work, &wait);
+}
+
 /* Writes "all_reduce number 12 (4000 bytes)", "recv from rank 3 (tag 5, 4 bytes)". */
 static void work_describe(const struct rcm_work *work, char *text, size_t cap) {
     const struct rcmi_transfer *t = &work->transfer;

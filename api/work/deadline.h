@@ -12,6 +12,8 @@
 #include "diagnosis_wire.h"
 #include "ringcomm.h"
 
+/* The rank that an unfinished work waits for, or -1. Driver. */
+int rcmi_work_waits_for(const struct rcm_work *work);
 /* Starts the clocks of works that were not looked at yet. Driver. */
 void rcmi_comm_start_clocks(struct rcm_comm *comm);
 /* Shows progress, sends call records and, at a deadline, inquires and fails. Returns the time of

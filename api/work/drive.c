@@ -328,10 +328,13 @@ static bool clock_ticked(int64_t *at) {
 }
 
 /* Drives until check is satisfied, the budget is spent, or the deadline has passed. Deadlines are
- * also checked during constant progress, when a pass may take long. */
-static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting) {
+ * also checked during constant progress, when a pass may take long. began: when the budget began,
+ * as in struct rcmi_pause. */
+static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waiting, int64_t began) {
+    const struct rcm_work *work = waiting->work;
     const struct rcmi_pause full = waiting_budget(comm, waiting);
     struct rcmi_pause pause = full;
+    pause.began = began;
     int64_t tick = 0;
     bool started = false;
     for (uint32_t pass = 1;; pass++) {
@@ -345,6 +348,9 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         if (moved || rcmi_node_progress(comm->engine->node)) {
             pause = full;
         } else {
+            if (pause.spins == RCMI_SPINS_BEFORE_CPU && work &&
+                rcmi_comm_shares_cpu(comm, rcmi_work_waits_for(work)))
+                pause.spin_ns = 0;
             if (!started && pause.spin_ns == 0) /* others get the CPU now, for an unknown time */
                 rcmi_comm_start_clocks(comm);
             started = started || pause.spin_ns == 0;
@@ -367,7 +373,7 @@ static rcm_status comm_spin(rcm_comm *comm, const struct waiting *waiting) {
         if (status != RCM_AGAIN || !rcmi_pause(&pause))
             return status;
     }
-    const rcm_status status = comm->closing ? RCM_OK : comm_spin_driving(comm, waiting);
+    const rcm_status status = comm->closing ? RCM_OK : comm_spin_driving(comm, waiting, 0);
     rcmi_comm_stop_driving(comm);
     return status;
 }
@@ -401,15 +407,15 @@ static void comm_sleep(rcm_comm *comm, const struct waiting *waiting) {
     rcmi_node_sleep_end(comm->engine->node, &sleep);
 }
 
-static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting) {
+/* spun: the caller has spent the budget, so sleep first. */
+static rcm_status comm_wait_for(rcm_comm *comm, const struct waiting *waiting, bool spun) {
     RCMI_ENTRY;
-    rcm_status status;
     /* Seen by the loop thread's tick, which then leaves driving to this thread. */
     atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
-    while ((status = comm_spin(comm, waiting)) == RCM_AGAIN) {
-        if (rcmi_deadline_passed(waiting->deadline))
-            break;
+    rcm_status status = spun ? RCM_AGAIN : comm_spin(comm, waiting);
+    while (status == RCM_AGAIN && !rcmi_deadline_passed(waiting->deadline)) {
         comm_sleep(comm, waiting);
+        status = comm_spin(comm, waiting);
     }
     /* Another waiter, which may sleep because this one drove, or the loop thread continues
      * driving. */
@@ -424,12 +430,12 @@ rcm_status rcmi_comm_wait_for(rcm_comm *comm, rcm_status (*check)(void *arg), vo
                               rcmi_deadline deadline) {
     const struct waiting waiting = {
         .check = check, .arg = arg, .drivers = true, .deadline = deadline};
-    return comm_wait_for(comm, &waiting);
+    return comm_wait_for(comm, &waiting, false);
 }
 
 static void comm_enter_and_wait(rcm_comm *comm, const struct waiting *waiting) {
     if (waiting->check(waiting->arg) == RCM_AGAIN && rcmi_comm_enter(comm)) {
-        comm_wait_for(comm, waiting);
+        comm_wait_for(comm, waiting, false);
         rcmi_comm_exit(comm);
     }
 }
@@ -479,14 +485,14 @@ static void comm_attend(rcm_comm *comm, struct rcm_work *work) {
 static void comm_run_attended(rcm_comm *comm, struct rcm_work *work, rcmi_deadline until) {
     const struct waiting waiting = {
         .check = work_check, .arg = work, .work = work, .deadline = until};
-    const rcm_status status = comm_spin_driving(comm, &waiting);
+    const rcm_status status = comm_spin_driving(comm, &waiting, work->spin_began);
     if (status == RCM_AGAIN)
         work->attended = false;
     rcmi_comm_stop_driving(comm);
     /* Before the loop thread is woken for other unfinished works. */
     atomic_store_explicit(&comm->attended, false, memory_order_relaxed);
     if (status == RCM_AGAIN)
-        comm_wait_for(comm, &waiting);
+        comm_wait_for(comm, &waiting, true);
     else
         comm_hand_over(comm);
 }
@@ -496,7 +502,7 @@ void rcmi_comm_run(rcm_comm *comm, struct rcm_work *work, rcmi_deadline until) {
         .check = work_check, .arg = work, .work = work, .deadline = until};
     if (!rcmi_comm_try_drive(comm)) {
         rcmi_comm_submit(comm, work);
-        comm_wait_for(comm, &waiting);
+        comm_wait_for(comm, &waiting, false);
         return;
     }
     comm_attend(comm, work);

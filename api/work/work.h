@@ -84,7 +84,8 @@ struct rcm_work {
     /* For a blocking call, not known to any other thread: refs do not count, and comm is not
      * referenced. After its completion only the call touches it. */
     bool blocking;
-    bool attended; /* the driver's: the waiting thread drives, and needs no wake-up */
+    bool attended;      /* the driver's: the waiting thread drives, and needs no wake-up */
+    int64_t spin_began; /* of the call's fast path, as in struct rcmi_pause; 0: it did not spin */
     enum rcmi_work_kind kind;
     enum rcm_collective collective; /* for that kind */
     struct rcm_comm *comm;          /* holds a reference; see rcmi_comm_enter */

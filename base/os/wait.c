@@ -89,7 +89,9 @@ enum {
     SPIN_US_ROOMY = 50,   /* longer than a wake-up through the kernel */
     YIELDS_ROOMY = 32,    /* another thread may need this CPU after all */
     YIELDS_CROWDED = 64,  /* each gives the CPU to another rank: faster than any sleep */
-    SPINS_PER_CLOCK = 16, /* few: the check between two spins may take microseconds */
+    SPINS_PER_CLOCK = 16, /* of short spins */
+    SPINS_PER_YIELD = 8,  /* of long ones */
+    SPIN_NS_LONG = 500,   /* a check between spins that makes system calls takes longer */
     BYTES_MANY = 65536,
     BYTES_PER_YIELD = 4096,
     YIELDS_MOVED = 4000, /* maximum additional yields while bytes are moved */
@@ -169,21 +171,33 @@ struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes, b
     return budget;
 }
 
-/* Reads the clock from time to time instead of counting pauses: between two pauses the caller
- * checks its condition, and checking sockets takes many times as long as a pause. */
+/* Reads the clock instead of counting pauses: between two pauses the caller checks its condition,
+ * and checking sockets takes many times as long as a pause. The first two pauses show how long. */
 static void pause_check_clock(struct rcmi_pause *pause) {
     const int64_t now = rcmi_now_ns();
-    if (pause->spin_until == 0)
-        pause->spin_until = now + pause->spin_ns;
-    else if (now >= pause->spin_until)
+    if (pause->began == 0)
+        pause->began = now;
+    if (now - pause->began >= pause->spin_ns)
+        pause->spin_ns = 0;
+    if (pause->spins == 2)
+        pause->slow = now - pause->seen >= SPIN_NS_LONG;
+    pause->seen = now;
+}
+
+static void pause_spin(struct rcmi_pause *pause) {
+    cpu_pause();
+    pause->spins++;
+    if (pause->spins <= 2 || pause->slow || pause->spins % SPINS_PER_CLOCK == 0)
+        pause_check_clock(pause);
+    /* A yield takes as long as a slow check, and the awaited rank may need this CPU. While yields
+     * are suspended, computing threads need it: a spin would use up this process's share. */
+    if (pause->slow && pause->spins % SPINS_PER_YIELD == 0 && !rcmi_yield())
         pause->spin_ns = 0;
 }
 
 bool rcmi_pause(struct rcmi_pause *pause) {
     if (pause->spin_ns > 0) {
-        cpu_pause();
-        if (++pause->spins % SPINS_PER_CLOCK == 0)
-            pause_check_clock(pause);
+        pause_spin(pause);
         return true;
     }
     if (pause->yields > 0 && rcmi_yield()) {

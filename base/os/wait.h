@@ -66,10 +66,13 @@ static inline void rcmi_doorbell_ring(struct rcmi_doorbell *doorbell, int eventf
 
 /* Budgeted pause between two checks of a condition. */
 struct rcmi_pause {
-    int64_t spin_ns;    /* how long to spin, checks included; 0: not, or no longer */
-    int64_t spin_until; /* 0: clock not read yet */
-    uint32_t spins;     /* made so far, each a cpu pause instruction */
-    uint32_t yields;    /* sched_yields left; none while yields are suspended (yield.h) */
+    int64_t spin_ns; /* how long to spin, checks included; 0: not, or no longer */
+    int64_t began;   /* on the clock; 0: at the first pause. A wait that continues another one, on
+                        the same budget, begins when that began */
+    int64_t seen;    /* the clock when it was last read */
+    uint32_t spins;  /* made so far, each a cpu pause instruction */
+    uint32_t yields; /* sched_yields left; none while yields are suspended (yield.h) */
+    bool slow;       /* a check takes long: the clock is read at each pause */
 };
 
 /* How long to spin before sleeping. Generous if every rank of this host can have its own CPU (CPUs

@@ -413,15 +413,28 @@ static int check_spins_more(void) {
     return paused > 1000 && took >= 20000000 && took < 2000000000;
 }
 
-/* A slow check, such as one of sockets, counts as part of the spin. */
-static int check_slow_looks(void) {
-    enum { LOOK_NS = 100000, LOOKS_MAX = 400 }; /* 20 ms are 200 checks; 40 ms are too long */
+/* A slow check, such as one of sockets, counts as part of the spin. began: as in struct
+ * rcmi_pause. */
+static int slow_looks(int64_t began) {
+    enum { LOOK_NS = 100000 };
     struct rcmi_pause pause = rcmi_pause_budget(2);
     int looks = 0;
+    pause.began = began;
     for (; pause.spin_ns > 0 && rcmi_pause(&pause); looks++)
         for (const int64_t end = rcmi_now_ns() + LOOK_NS; rcmi_now_ns() < end;)
             ;
-    return looks > 0 && looks < LOOKS_MAX;
+    return looks;
+}
+
+static int check_slow_looks(void) {
+    const int looks = slow_looks(0); /* 1 ms is 10 checks, or fewer if others use the CPU */
+    return looks > 1 && looks <= 12;
+}
+
+/* The rest of a budget that another wait has begun to use, and of one that it has used up. */
+static int check_began(void) {
+    const int64_t now = rcmi_now_ns();
+    return slow_looks(now - 700000) <= 5 && slow_looks(now - 2000000) == 1;
 }
 
 static int check_ends(void) {
@@ -501,7 +514,8 @@ static void test_pause_budget(void **state) {
 static void test_pause_setting(void **state) {
     (void)state;
     assert_int_equal(pause_check("20000", true, check_spins_more), 1);
-    assert_int_equal(pause_check("20000", true, check_slow_looks), 1);
+    assert_int_equal(pause_check("1000", true, check_slow_looks), 1);
+    assert_int_equal(pause_check("1000", true, check_began), 1);
     assert_int_equal(pause_check("0", true, check_roomy), 0);
     assert_int_equal(pause_check("nonsense", true, check_roomy), 1); /* auto, with a warning */
 }
