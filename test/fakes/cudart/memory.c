@@ -31,7 +31,8 @@ static CUresult ipc_open(void **ret, cudaIpcMemHandle_t handle, unsigned flags) 
 /* clang-format off */
 API(cudaMalloc, (void **ret, size_t size), allocate(ret, size))
 API(cudaFree, (void *p), cuMemFree(ADDRESS(p)))
-API(cudaMallocManaged, (void **ret, size_t size, unsigned flags), allocate_managed(ret, size, flags))
+API(cudaMallocManaged, (void **ret, size_t size, unsigned flags),
+    allocate_managed(ret, size, flags))
 API(cudaMallocHost, (void **ret, size_t size), allocate_host(ret, size, 0))
 API(cudaHostAlloc, (void **ret, size_t size, unsigned flags), allocate_host(ret, size, flags))
 API(cudaFreeHost, (void *p), free_host(p))
@@ -41,7 +42,8 @@ API(cudaHostGetDevicePointer, (void **ret, void *p, unsigned flags),
     cuMemHostGetDevicePointer((CUdeviceptr *)ret, p, flags))
 API(cudaHostGetFlags, (unsigned *ret, void *p), cuMemHostGetFlags(ret, p))
 API(cudaMemGetInfo, (size_t *unused, size_t *total), cuMemGetInfo(unused, total))
-API_INIT(cudaDeviceGetDefaultMemPool, (cudaMemPool_t *ret, int device), cuDeviceGetDefaultMemPool(ret, device))
+API_INIT(cudaDeviceGetDefaultMemPool, (cudaMemPool_t *ret, int device),
+    cuDeviceGetDefaultMemPool(ret, device))
 API(cudaIpcGetMemHandle, (cudaIpcMemHandle_t *ret, void *p),
     cuIpcGetMemHandle((CUipcMemHandle *)ret, ADDRESS(p)))
 API(cudaIpcOpenMemHandle, (void **ret, cudaIpcMemHandle_t handle, unsigned flags),

@@ -128,6 +128,17 @@ static void watch_exit(void) {
     (void)atexit(begin_exit);
 }
 
+/* A capture allows the runtime to load modules. */
+static CUresult load(const void *image, CUmodule *ret) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUresult r = cuThreadExchangeStreamCaptureMode(&mode);
+    if (r)
+        return r;
+    r = cuModuleLoadData(ret, image);
+    (void)cuThreadExchangeStreamCaptureMode(&mode);
+    return r;
+}
+
 static CUresult module_locked(struct fatbin *fatbin, CUmodule *ret) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int device;
@@ -137,7 +148,7 @@ static CUresult module_locked(struct fatbin *fatbin, CUmodule *ret) {
     pthread_once(&once, watch_exit);
     if (!fatbin->on[device].tried) {
         fatbin->on[device].tried = true;
-        fatbin->on[device].error = cuModuleLoadData(&fatbin->on[device].module, fatbin->image);
+        fatbin->on[device].error = load(fatbin->image, &fatbin->on[device].module);
     }
     *ret = fatbin->on[device].module;
     return fatbin->on[device].error;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A library with device code, for dlopen and dlclose. */
+#include "test.h"
+
+__device__ int calls;
+
+__global__ void count_call() {
+    calls++;
+}
+
+extern "C" int plugin_count() {
+    int n;
+    count_call<<<1, 1>>>();
+    OK(cudaMemcpyFromSymbol(&n, calls, sizeof n));
+    return n;
+}
