@@ -68,7 +68,7 @@ static CUresult pointer(struct cudaPointerAttributes *ret, const void *p) {
                 : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost
                 : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
                                                : cudaMemoryTypeUnregistered,
-        .device = type ? device : cudaInvalidDeviceId,
+        .device = device,
         .devicePointer = type ? (void *)(uintptr_t)on_device : NULL,
         .hostPointer = type ? on_host : (void *)(uintptr_t)p};
     return r;

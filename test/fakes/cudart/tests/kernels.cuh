@@ -16,7 +16,7 @@ __global__ void add_one(int *value) {
 }
 
 __global__ void write_out_of_bounds(int *value) {
-    value[1 << 20] = 1;
+    value[1 << 28] = 1;
 }
 
 /* Waits for a flag, which only the host sets. */

@@ -8,6 +8,16 @@ __global__ void count_call() {
     calls++;
 }
 
+extern "C" const void *plugin_kernel() {
+    return (const void *)count_call;
+}
+
+extern "C" void *plugin_variable() {
+    void *address;
+    OK(cudaGetSymbolAddress(&address, calls));
+    return address;
+}
+
 extern "C" int plugin_count() {
     int n;
     count_call<<<1, 1>>>();

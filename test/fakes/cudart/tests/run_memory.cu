@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies, memory, pointers and devices: run_memory CASE. Two devices. */
 #include "kernels.cuh"
+#include <pthread.h>
+#include <unistd.h>
 
 static void copies(void) {
     int host[64], back[64], *p = device_array(64, 0), *q = device_array(64, 0), *pinned;
@@ -26,6 +28,29 @@ static void copies(void) {
     OK(cudaMemcpy(p, q, 0, cudaMemcpyDefault));
     OK(cudaFreeHost(pinned));
     OK(cudaStreamDestroy(s));
+}
+
+static void *raise_later(void *flag) {
+    usleep(20000);
+    *(volatile int *)flag = 1;
+    return NULL;
+}
+
+/* cudaMemcpy waits for the default stream, but not for copies inside a device. */
+static void blocking_copies(void) {
+    volatile int *flag = host_flag();
+    int *p = device_array(1, 1), *q = device_array(1, 2), *pinned;
+    pthread_t thread;
+    OK(cudaMallocHost(&pinned, sizeof *pinned));
+    wait_for<<<1, 1>>>(flag);
+    OK(cudaMemcpy(p, q, sizeof *p, cudaMemcpyDeviceToDevice));
+    OK(cudaMemset(q, 0, sizeof *q));
+    EXPECT(cudaErrorNotReady, cudaStreamQuery(0));
+    CHECK(pthread_create(&thread, NULL, raise_later, (void *)flag) == 0);
+    OK(cudaMemcpy(q, pinned, sizeof *q, cudaMemcpyHostToDevice));
+    CHECK(*flag == 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(value_at(p) == 2);
 }
 
 static void memory(void) {
@@ -127,7 +152,8 @@ static void devices(void) {
     EXPECT(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(1));
 }
 
-static const struct test_case cases[] = {CASE(copies), CASE(memory), CASE(pointers), CASE(devices)};
+static const struct test_case cases[] = {CASE(copies), CASE(blocking_copies), CASE(memory),
+                                         CASE(pointers), CASE(devices)};
 
 int main(int argc, char **argv) {
     return run_case(cases, sizeof cases / sizeof *cases, argc, argv);

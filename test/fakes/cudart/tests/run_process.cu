@@ -60,14 +60,24 @@ static void unsupported(void) {
     EXPECT(cudaErrorNotSupported, cudaGetLastError());
 }
 
-/* $PLUGIN: a library with a kernel and a variable of its own. */
+/* $PLUGIN: a library with a kernel and a variable of its own, which end with it. */
 static void plugin(void) {
+    struct cudaFuncAttributes f;
+    struct cudaPointerAttributes a;
     for (int i = 0; i < 3; i++) {
         void *library = dlopen(getenv("PLUGIN"), RTLD_NOW | RTLD_LOCAL);
         CHECK(library);
         int (*count)(void) = (int (*)(void))dlsym(library, "plugin_count");
-        CHECK(count && count() == 1 && count() == 2);
+        const void *kernel = ((const void *(*)(void))dlsym(library, "plugin_kernel"))();
+        const void *variable = ((const void *(*)(void))dlsym(library, "plugin_variable"))();
+        CHECK(count() == 1 && count() == 2);
+        OK(cudaFuncGetAttributes(&f, kernel));
+        OK(cudaPointerGetAttributes(&a, variable));
+        CHECK(a.type == cudaMemoryTypeDevice);
         CHECK(dlclose(library) == 0);
+        EXPECT(cudaErrorInvalidDeviceFunction, cudaFuncGetAttributes(&f, kernel));
+        OK(cudaPointerGetAttributes(&a, variable));
+        CHECK(a.type == cudaMemoryTypeUnregistered);
     }
 }
 

@@ -109,6 +109,7 @@ static void events(void) {
     wait_for<<<1, 1>>>(flag);
     OK(cudaEventRecord(end));
     EXPECT(cudaErrorNotReady, cudaEventElapsedTime(&ms, begin, end));
+    OK(cudaEventSynchronize(begin));
     usleep(20000);
     *flag = 1;
     OK(cudaEventSynchronize(end));
