@@ -78,8 +78,7 @@ API(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest),
     cuCtxGetStreamPriorityRange(least, greatest))
 /* clang-format on */
 
-/* ---- peers -------------------------------------------------------------------------------------
- */
+/* ---- peers ---------------------------------------------------------------------------------- */
 
 static CUresult peer_access(bool enable, int peer, unsigned flags) {
     CUcontext context;
@@ -99,8 +98,7 @@ API(cudaDeviceEnablePeerAccess, (int peer, unsigned flags),
 API(cudaDeviceDisablePeerAccess, (int peer), peer_access(false, peer, 0))
 /* clang-format on */
 
-/* ---- versions and the driver -------------------------------------------------------------------
- */
+/* ---- versions and the driver ---------------------------------------------------------------- */
 
 cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *ret) {
     return *ret = CUDART_VERSION, cudaSuccess;

@@ -28,7 +28,7 @@ struct symbol {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct symbol *buckets[BUCKETS];
-static bool exiting;
+static _Atomic bool exiting;
 
 static struct symbol **bucket(const void *host) {
     return &buckets[((uintptr_t)host * 0x9e3779b97f4a7c15u) >> 48];
@@ -58,8 +58,7 @@ static void remove_locked(struct symbol *s) {
     free(s);
 }
 
-/* ---- called by nvcc's code before main, in dlopen, in dlclose, and at exit --------------------
- */
+/* ---- called by nvcc's code before main, in dlopen, in dlclose, and at exit ------------------ */
 
 void **CUDARTAPI __cudaRegisterFatBinary(void *image) {
     struct fatbin *fatbin = calloc(1, sizeof *fatbin);
@@ -89,10 +88,8 @@ char CUDARTAPI __cudaInitModule(void **handle) {
     return 1;
 }
 
-/* Unloads the modules if their library is closed. At exit they stay: cuModuleUnload waits for the
- * device's work, which may never end. */
 static void unload_locked(struct fatbin *fatbin) {
-    for (int d = 0; d < RT_DEVICES && !exiting; d++) {
+    for (int d = 0; d < RT_DEVICES; d++) {
         CUcontext context;
         if (!fatbin->on[d].module || rt_primary(d, &context) || cuCtxPushCurrent(context))
             continue;
@@ -101,8 +98,12 @@ static void unload_locked(struct fatbin *fatbin) {
     }
 }
 
+/* Unloads the modules of a library that is closed. At exit all stay: cuModuleUnload waits for the
+ * device's work, and a thread that holds the lock may wait for it too. It may never end. */
 void CUDARTAPI __cudaUnregisterFatBinary(void **handle) {
     struct fatbin *fatbin = (struct fatbin *)handle;
+    if (exiting)
+        return;
     pthread_mutex_lock(&lock);
     for (struct symbol *s = fatbin->symbols, *next; s; s = next) {
         next = s->sibling;
@@ -110,17 +111,13 @@ void CUDARTAPI __cudaUnregisterFatBinary(void **handle) {
     }
     unload_locked(fatbin);
     pthread_mutex_unlock(&lock);
-    if (!exiting)
-        free(fatbin);
+    free(fatbin);
 }
 
-/* ---- look-up -----------------------------------------------------------------------------------
- */
+/* ---- look-up --------------------------------------------------------------------------------- */
 
 static void begin_exit(void) {
-    pthread_mutex_lock(&lock);
     exiting = true;
-    pthread_mutex_unlock(&lock);
 }
 
 /* nvcc's code unregisters at exit by functions that it registered before this one, so later. */
