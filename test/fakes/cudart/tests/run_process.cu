@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Last errors of threads, unsupported calls, dlclose, fork and exit: run_process CASE. Two devices.
- */
+/* Errors of threads, unsupported calls, dlclose, fork and exit: run_process CASE. Two devices. */
 #include "kernels.cuh"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -98,6 +97,35 @@ static void forked(void) {
     CHECK(wait(&status) > 0 && status == 0);
 }
 
+static void export_array(int to, int until) {
+    cudaIpcMemHandle_t handle;
+    char end;
+    OK(cudaIpcGetMemHandle(&handle, device_array(4, 50)));
+    CHECK(write(to, &handle, sizeof handle) == sizeof handle);
+    CHECK(read(until, &end, 1) == 0);
+    _exit(0);
+}
+
+/* Memory of another process. */
+static void ipc(void) {
+    cudaIpcMemHandle_t handle;
+    int handles[2], end[2], status;
+    void *p;
+    CHECK(pipe(handles) == 0 && pipe(end) == 0);
+    if (fork() == 0) {
+        close(end[1]);
+        export_array(handles[1], end[0]);
+    }
+    close(handles[1]);
+    CHECK(read(handles[0], &handle, sizeof handle) == sizeof handle);
+    OK(cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess));
+    CHECK(value_at((int *)p + 1) == 51);
+    OK(cudaIpcCloseMemHandle(p));
+    EXPECT(cudaErrorInvalidValue, cudaIpcCloseMemHandle(p));
+    close(end[1]);
+    CHECK(wait(&status) > 0 && status == 0);
+}
+
 /* Returns from main while a kernel never ends. */
 static void exit_while_running(void) {
     cudaStream_t s;
@@ -114,8 +142,8 @@ static void no_device(void) {
 }
 
 static const struct test_case cases[] = {
-    CASE(last_error), CASE(unsupported),        CASE(plugin),
-    CASE(forked),     CASE(exit_while_running), CASE(no_device)};
+    CASE(last_error), CASE(unsupported),        CASE(plugin),   CASE(forked),
+    CASE(ipc),        CASE(exit_while_running), CASE(no_device)};
 
 int main(int argc, char **argv) {
     return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
