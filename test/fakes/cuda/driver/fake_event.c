@@ -112,11 +112,21 @@ CUresult CUDAAPI cuEventSynchronize(CUevent e) {
     return (CUresult)fake_current()->error;
 }
 
+static bool timed(CUevent e) {
+    return e && e->stream && !(e->flags & CU_EVENT_DISABLE_TIMING);
+}
+
 CUresult CUDAAPI cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
     ENTER(true);
-    *ms = (float)((double)(b->when.tv_sec - a->when.tv_sec) * 1e3 +
-                  (double)(b->when.tv_nsec - a->when.tv_nsec) / 1e6);
-    return CUDA_SUCCESS;
+    if (!timed(a) || !timed(b))
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&fake_streams_lock);
+    bool busy = a->stream->done < a->seq || b->stream->done < b->seq;
+    if (!busy)
+        *ms = (float)((double)(b->when.tv_sec - a->when.tv_sec) * 1e3 +
+                      (double)(b->when.tv_nsec - a->when.tv_nsec) / 1e6);
+    pthread_mutex_unlock(&fake_streams_lock);
+    return busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 /* Waiting for a captured event adds the stream to that capture. */

@@ -33,6 +33,10 @@ static CUresult drop_host(void *p, enum mem_kind kind, CUresult absent) {
     return ok ? CUDA_SUCCESS : absent;
 }
 
+CUresult fake_free_managed(uint64_t addr) {
+    return drop_host((void *)(uintptr_t)addr, MEM_MANAGED, CUDA_ERROR_INVALID_VALUE);
+}
+
 static CUresult alloc_host(void **out, size_t size, enum mem_kind kind, unsigned flags) {
     if (!out || !size)
         return CUDA_ERROR_INVALID_VALUE;

@@ -291,7 +291,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr addr) {
     if (!addr)
         return CUDA_SUCCESS;
     fake_sync_context(fake_current()); /* cuMemFree waits for the device */
-    return fake_free_device(addr);
+    return fake_free_device(addr) ? fake_free_managed(addr) : CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemGetInfo(size_t *free_bytes, size_t *total) {

@@ -108,6 +108,12 @@ CUresult CUDAAPI cuFuncGetAttribute(int *out, CUfunction_attribute a, CUfunction
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *out = 32;
         return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+        *out = ptx_function_target(fn);
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        *out = fake_settings()->cc; /* a driver compiles PTX for its device */
+        return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }

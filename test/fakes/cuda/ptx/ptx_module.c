@@ -337,6 +337,10 @@ int ptx_module_target(const struct ptx_module *module) {
     return module->target;
 }
 
+int ptx_function_target(const struct ptx_function *fn) {
+    return ptx_module_target(fn->module);
+}
+
 const char *ptx_function_name(const struct ptx_function *fn) {
     return fn->name;
 }

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fatbins, kernels and variables that nvcc's code registers. A module is loaded on a device at the
+ * first use of one of its kernels or variables there. */
+#include "cudart.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 65536
+
+struct fatbin {
+    const void *image;
+    struct {
+        bool tried;
+        CUresult error;
+        CUmodule module;
+    } on[RT_DEVICES];
+    struct symbol *symbols;
+};
+
+/* A kernel or a variable: its host address stands for it. */
+struct symbol {
+    const void *host;
+    const char *name;
+    struct fatbin *fatbin;
+    struct symbol *next, *sibling; /* in its bucket, of its fatbin */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct symbol *buckets[BUCKETS];
+static _Atomic bool exiting;
+
+static struct symbol **bucket(const void *host) {
+    return &buckets[((uintptr_t)host * 0x9e3779b97f4a7c15u) >> 48];
+}
+
+static struct symbol *find_locked(const void *host) {
+    struct symbol *s = *bucket(host);
+    while (s && s->host != host)
+        s = s->next;
+    return s;
+}
+
+static void add(void **handle, const void *host, const char *name) {
+    struct fatbin *fatbin = (struct fatbin *)handle;
+    struct symbol *s = malloc(sizeof *s);
+    pthread_mutex_lock(&lock);
+    *s = (struct symbol){host, name, fatbin, *bucket(host), fatbin->symbols};
+    *bucket(host) = fatbin->symbols = s;
+    pthread_mutex_unlock(&lock);
+}
+
+static void remove_locked(struct symbol *s) {
+    struct symbol **at = bucket(s->host);
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    free(s);
+}
+
+/* ---- called by nvcc's code before main, in dlopen, in dlclose, and at exit ------------------ */
+
+void **CUDARTAPI __cudaRegisterFatBinary(void *image) {
+    struct fatbin *fatbin = calloc(1, sizeof *fatbin);
+    fatbin->image = image;
+    return (void **)fatbin;
+}
+
+void CUDARTAPI __cudaRegisterFatBinaryEnd(void **handle) {
+    (void)handle;
+}
+
+void CUDARTAPI __cudaRegisterFunction(void **handle, const char *host, char *device,
+                                      const char *name, int threads, uint3 *tid, uint3 *bid,
+                                      dim3 *block, dim3 *grid, int *warp) {
+    (void)device, (void)threads, (void)tid, (void)bid, (void)block, (void)grid, (void)warp;
+    add(handle, host, name);
+}
+
+void CUDARTAPI __cudaRegisterVar(void **handle, char *host, char *address, const char *name,
+                                 int external, size_t size, int constant, int global) {
+    (void)address, (void)external, (void)size, (void)constant, (void)global;
+    add(handle, host, name);
+}
+
+char CUDARTAPI __cudaInitModule(void **handle) {
+    (void)handle;
+    return 1;
+}
+
+static void unload_locked(struct fatbin *fatbin) {
+    for (int d = 0; d < RT_DEVICES; d++) {
+        CUcontext context;
+        if (!fatbin->on[d].module || rt_primary(d, &context) || cuCtxPushCurrent(context))
+            continue;
+        (void)cuModuleUnload(fatbin->on[d].module);
+        (void)cuCtxPopCurrent(&context);
+    }
+}
+
+/* Unloads the modules of a library that is closed. At exit all stay: cuModuleUnload waits for the
+ * device's work, and a thread that holds the lock may wait for it too. It may never end. */
+void CUDARTAPI __cudaUnregisterFatBinary(void **handle) {
+    struct fatbin *fatbin = (struct fatbin *)handle;
+    if (exiting)
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct symbol *s = fatbin->symbols, *next; s; s = next) {
+        next = s->sibling;
+        remove_locked(s);
+    }
+    unload_locked(fatbin);
+    pthread_mutex_unlock(&lock);
+    free(fatbin);
+}
+
+/* ---- look-up --------------------------------------------------------------------------------- */
+
+static void begin_exit(void) {
+    exiting = true;
+}
+
+/* nvcc's code unregisters at exit by functions that it registered before this one, so later. */
+static void watch_exit(void) {
+    (void)atexit(begin_exit);
+}
+
+/* A capture allows the runtime to load modules. */
+static CUresult load(const void *image, CUmodule *ret) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUresult r = cuThreadExchangeStreamCaptureMode(&mode);
+    if (r)
+        return r;
+    r = cuModuleLoadData(ret, image);
+    (void)cuThreadExchangeStreamCaptureMode(&mode);
+    return r;
+}
+
+static CUresult module_locked(struct fatbin *fatbin, CUmodule *ret) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int device;
+    CUresult r = rt_device(&device);
+    if (r)
+        return r;
+    pthread_once(&once, watch_exit);
+    if (!fatbin->on[device].tried) {
+        fatbin->on[device].tried = true;
+        fatbin->on[device].error = load(fatbin->image, &fatbin->on[device].module);
+    }
+    *ret = fatbin->on[device].module;
+    return fatbin->on[device].error;
+}
+
+const char *rt_kernel_name(const void *kernel) {
+    pthread_mutex_lock(&lock);
+    const struct symbol *s = find_locked(kernel);
+    pthread_mutex_unlock(&lock);
+    return s ? s->name : NULL;
+}
+
+/* NOT_FOUND if the host address is not registered. */
+static CUresult locate(const void *host, CUmodule *ret, const char **ret_name) {
+    pthread_mutex_lock(&lock);
+    const struct symbol *s = find_locked(host);
+    CUresult r = s ? module_locked(s->fatbin, ret) : CUDA_ERROR_NOT_FOUND;
+    *ret_name = s ? s->name : NULL;
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+CUresult rt_function(const void *kernel, CUfunction *ret) {
+    CUmodule module;
+    const char *name;
+    CUresult r = locate(kernel, &module, &name);
+    if (!r)
+        r = cuModuleGetFunction(ret, module, name);
+    return r == CUDA_ERROR_NOT_FOUND ? (CUresult)cudaErrorInvalidDeviceFunction : r;
+}
+
+CUresult rt_variable(const void *symbol, CUdeviceptr *ret_address, size_t *ret_size) {
+    CUmodule module;
+    const char *name;
+    CUresult r = locate(symbol, &module, &name);
+    if (!r)
+        r = cuModuleGetGlobal(ret_address, ret_size, module, name);
+    return r == CUDA_ERROR_NOT_FOUND ? (CUresult)cudaErrorInvalidSymbol : r;
+}
+
+API(cudaGetSymbolAddress, (void **ret, const void *symbol),
+    rt_variable(symbol, (CUdeviceptr *)ret, NULL))
+API(cudaGetSymbolSize, (size_t * ret, const void *symbol), rt_variable(symbol, NULL, ret))
