@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 import xml.etree.ElementTree
@@ -571,6 +572,29 @@ class Runs(unittest.TestCase):
                 file.write('{}')
             done = self.compare(1, folder, '--ranks', '2', '--rounds', '1')
             self.assertIn('another libringcomm', done.stderr)
+
+    def test_nothing_is_left_after_a_termination(self):
+        def left(mark):
+            for path in glob.glob('/proc/[0-9]*/environ'):
+                with contextlib.suppress(OSError), open(path, 'rb') as file:
+                    if mark.encode() in file.read():
+                        yield path
+        with tempfile.TemporaryDirectory() as folder:
+            env = dict(os.environ, COMPARE_TEST_MARK=folder)
+            argv = [sys.executable, os.path.join(FOLDER, 'run'), '--build', BUILD, '--no-build',
+                    '--no-floor', '--out', os.path.join(folder, 'out'), '--peers', 'none',
+                    '--patience', '0', '--transports', 'shm', '--ranks', '2', '--rounds', '99',
+                    '--begin', 'barrier']
+            with subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) as run:
+                until = time.monotonic() + 60
+                while len(list(left(folder))) < 3 and time.monotonic() < until:
+                    time.sleep(0.02)  # it has started ranks, or not yet
+                run.terminate()
+                self.assertEqual(run.wait(30), 1)
+            while list(left(folder)) and time.monotonic() < until:
+                time.sleep(0.02)
+            self.assertEqual(list(left(folder)), [])
 
     def test_two_builds(self):
         with tempfile.TemporaryDirectory() as folder:
