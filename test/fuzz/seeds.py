@@ -629,7 +629,7 @@ def location():
 JOB = 0x1122334455667788
 
 
-VERSION = 15  # RCMI_WIRE_VERSION
+VERSION = 16  # RCMI_WIRE_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
