@@ -31,16 +31,35 @@ static enum rcmi_locality_source caches_judge(const struct rcmi_locality_facts *
     return is_subset(facts->cpus, ret_sharers) ? RCMI_LOCALITY_CACHE : RCMI_LOCALITY_SEVERAL_CACHES;
 }
 
+static const char *const choices[] = {
+    [RCMI_NEAR_AUTO] = "auto", [RCMI_NEAR_NONE] = "0", [RCMI_NEAR_ALL] = "1"};
+
+bool rcmi_near_choice_read(const char *text, size_t len, enum rcmi_near_choice *ret_choice) {
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++)
+        if (strlen(choices[i]) == len && memcmp(choices[i], text, len) == 0) {
+            *ret_choice = (enum rcmi_near_choice)i;
+            return true;
+        }
+    return false;
+}
+
+const char *rcmi_near_choice_text(enum rcmi_near_choice choice) {
+    return choices[choice];
+}
+
 rcm_status rcmi_locality_find(const struct rcmi_locality_facts *facts,
                               struct rcmi_locality *ret_locality) {
-    const char *setting = facts->setting;
     struct rcmi_locality locality = {.source = RCMI_LOCALITY_SETTING, .cache_cpu = -1};
-    if (strcmp(setting, "auto") != 0 && strcmp(setting, "0") != 0 && strcmp(setting, "1") != 0)
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_NEAR=%s is not auto, 0 or 1", setting);
-    if (strcmp(setting, "auto") == 0)
+    enum rcmi_near_choice choice;
+    if (!rcmi_near_choice_read(facts->setting, strlen(facts->setting), &choice))
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_NEAR=%s is not auto, 0 or 1", facts->setting);
+    if (choice == RCMI_NEAR_AUTO) {
+        choice = facts->tuned;
+        locality.source = RCMI_LOCALITY_TUNING;
+    }
+    if (choice == RCMI_NEAR_AUTO)
         locality.source = caches_judge(facts, locality.sharers);
-    else
-        locality.near_all = strcmp(setting, "1") == 0;
+    locality.near_all = choice == RCMI_NEAR_ALL;
     if (locality.source == RCMI_LOCALITY_CACHE)
         locality.cache_cpu = cpu_first(locality.sharers);
     else

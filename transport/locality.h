@@ -4,9 +4,9 @@
  * of the rank. Slots that only near ranks read are written by temporal stores, as the data stay in
  * that cache (protocol.h).
  *
- * A setting decides first, then the caches that the system describes. No CPU of a virtual machine
- * is near: it moves between caches that the machine does not show. A wrong "near" costs a factor of
- * 3, a wrong "far" a factor of 2.
+ * A setting decides first, then rank 0's tuning file, then the caches that the system describes. No
+ * CPU of a virtual machine is near: it moves between caches that the machine does not show. A wrong
+ * "near" costs a factor of 3, a wrong "far" a factor of 2.
  */
 #ifndef RCMI_LOCALITY_H
 #define RCMI_LOCALITY_H
@@ -19,6 +19,7 @@
 /* Name, text: what decides. */
 #define RCMI_LOCALITY_MAP(X)                                                                       \
     X(SETTING, "set by RINGCOMM_NEAR")                                                             \
+    X(TUNING, "set by rank 0's tuning file")                                                       \
     X(GUEST, "a virtual machine does not show which cache a CPU uses")                             \
     X(NO_CACHES, "the system describes no caches")                                                 \
     X(SEVERAL_CACHES, "this rank's CPUs use several last-level caches")                            \
@@ -30,11 +31,18 @@ enum rcmi_locality_source {
         RCMI_LOCALITY_SOURCES
 };
 
+/* What a setting can select: by caches, no rank, all ranks of the host. */
+enum rcmi_near_choice { RCMI_NEAR_AUTO, RCMI_NEAR_NONE, RCMI_NEAR_ALL };
+/* Parses "auto", "0" or "1". */
+bool rcmi_near_choice_read(const char *text, size_t len, enum rcmi_near_choice *ret_choice);
+const char *rcmi_near_choice_text(enum rcmi_near_choice choice);
+
 /* Facts about a rank. */
 struct rcmi_locality_facts {
-    const char *setting; /* RINGCOMM_NEAR */
-    bool is_virtual;     /* rcmi_cpu_is_virtual */
-    const uint8_t *cpus; /* RCMI_CPU_BYTES: those that it may use */
+    const char *setting;         /* RINGCOMM_NEAR */
+    enum rcmi_near_choice tuned; /* of the tuning file */
+    bool is_virtual;             /* rcmi_cpu_is_virtual */
+    const uint8_t *cpus;         /* RCMI_CPU_BYTES: those that it may use */
 };
 
 struct rcmi_locality {

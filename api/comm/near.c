@@ -28,6 +28,7 @@ static int near_mark(const struct rcmi_engine *engine, const struct rcmi_localit
 rcm_status rcmi_engine_find_near(const struct rcmi_engine *engine,
                                  struct rcmi_page_near *ret_near) {
     const struct rcmi_locality_facts facts = {.setting = rcmi_setting("RINGCOMM_NEAR"),
+                                              .tuned = engine->tuning.near,
                                               .is_virtual = rcmi_cpu_is_virtual(),
                                               .cpus = engine->cpus[engine->rank].bytes};
     struct rcmi_locality locality;

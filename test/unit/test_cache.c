@@ -124,7 +124,8 @@ static void no_cpu(void **state) {
 /* CPUs 0 to 3 share a cache, 4 to 7 another. */
 static struct rcmi_locality locality(const char *setting, bool is_virtual, uint8_t own) {
     const uint8_t cpus[RCMI_CPU_BYTES] = {own};
-    const struct rcmi_locality_facts facts = {setting, is_virtual, cpus};
+    const struct rcmi_locality_facts facts = {
+        .setting = setting, .is_virtual = is_virtual, .cpus = cpus};
     struct rcmi_locality found;
     for (int cpu = 0; cpu < 8; cpu++)
         put_cache(cpu, 0, "3", "Unified", cpu < 4 ? "0-3" : "4-7");

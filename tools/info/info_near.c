@@ -10,6 +10,7 @@
 #include "locality.h"
 #include "ringcomm.h"
 #include "settings.h"
+#include "tuning.h"
 
 #define LISTED_MAX 8 /* caches whose CPUs are printed */
 
@@ -61,17 +62,25 @@ static void stores_describe(char *text, size_t cap) {
 /* Which ranks would be near a rank with the CPUs of this process. */
 static bool near_describe(struct info_near *near, char *ret_why, size_t cap) {
     uint8_t own[RCMI_CPU_BYTES];
-    const struct rcmi_locality_facts facts = {
-        .setting = rcmi_setting("RINGCOMM_NEAR"), .is_virtual = rcmi_cpu_is_virtual(), .cpus = own};
+    struct rcmi_tuning tuning;
+    if (rcmi_tuning_local(&tuning) != RCM_OK)
+        return false;
+    const struct rcmi_locality_facts facts = {.setting = rcmi_setting("RINGCOMM_NEAR"),
+                                              .tuned = tuning.near,
+                                              .is_virtual = rcmi_cpu_is_virtual(),
+                                              .cpus = own};
     struct rcmi_locality locality;
     char list[128];
+    rcmi_tuning_end(&tuning);
     tool_cpu_mask(own, sizeof(own));
     if (rcmi_locality_find(&facts, &locality) != RCM_OK)
         return false;
     const bool by_cache = locality.source == RCMI_LOCALITY_CACHE;
     tool_list_bits(locality.sharers, sizeof(locality.sharers), list, sizeof(list));
     near->value = locality.near_all ? "all" : by_cache ? "cache" : "none";
-    near->origin = locality.source == RCMI_LOCALITY_SETTING ? "environment" : "machine";
+    near->origin = locality.source == RCMI_LOCALITY_SETTING  ? "environment"
+                   : locality.source == RCMI_LOCALITY_TUNING ? "RINGCOMM_TUNING"
+                                                             : "machine";
     snprintf(ret_why, cap, "%s%s%s", rcmi_locality_text(locality.source), by_cache ? ", " : "",
              list);
     return true;
