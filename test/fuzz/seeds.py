@@ -295,7 +295,7 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453037, page_bytes=65536, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453038, page_bytes=65536, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
               algorithm=b'ring', op_name=b'premul_sum', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
               rows=2, sharing=0, epoch=7, name=b'world', ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
