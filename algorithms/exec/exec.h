@@ -131,10 +131,11 @@ size_t rcmi_exec_memory(const struct rcmi_exec *exec);
 
 /* What an unfinished run waits for, for reports. */
 struct rcmi_run_wait {
-    int peer;     /* rank; this rank: an operation on its own memory; -1: none */
-    bool to_send; /* for a free slot; else for a message */
-    bool queued;  /* an earlier run still uses the channel */
-    size_t bytes; /* of this rank's output done, approximate */
+    int peer;            /* rank; this rank: an operation on its own memory; -1: none */
+    bool to_send;        /* for a free slot; else for a message */
+    bool queued;         /* an earlier run still uses the channel */
+    enum rcmi_rest rest; /* of the channels of the message that it waits for */
+    size_t bytes;        /* of this rank's output done, approximate */
     uint32_t step, nsteps;
 };
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait);
