@@ -1752,7 +1752,7 @@ RCM_CHECKED rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t b
 /*
  * Makes all connections that the given collective needs where the larger buffer of a rank has
  * `bytes`, so that the first call is as fast as later ones. Collective. algorithm NULL: the one
- * that would be chosen.
+ * that would be chosen. RCM_ERR_PEER: a rank that the connections need has left without this call.
  */
 RCM_CHECKED rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective,
                                         size_t bytes, int root, const char *algorithm);
