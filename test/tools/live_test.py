@@ -279,7 +279,7 @@ class InvalidPages(unittest.TestCase):
 
     def test_near_groups(self):
         """Ranks 0 to 3 share one cache, 5 and 6 another, and 4 and 7 none."""
-        cache, guest, far = 4, 1, 77  # enum rcmi_locality_source
+        cache, guest, far = 5, 2, 77  # enum rcmi_locality_source
         for rank, near in enumerate([(cache, 0, 3)] * 4 + [(guest, -1, 0)] +
                                     [(cache, 1000, 1)] * 2 + [(far, -5, 0)]):
             self.file(self.page(rank=rank, ranks=8, near=near))
