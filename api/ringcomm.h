@@ -1778,7 +1778,8 @@ struct rcm_setting {
 RCM_CHECKED rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting);
 
 /* A threshold that selects the protocol between ranks of one host or, after these, a constant that
- * predicts an algorithm's time. Rank 0's values apply to the whole job. */
+ * predicts an algorithm's time; the last one, "near", is 1 if the ranks of a host share a cache, 0
+ * if not, or auto. Rank 0's values apply to the whole job. */
 struct rcm_protocol_info {
     uint32_t size;
     const char *name;          /* "get.roomy": each rank of a host has its own CPU;
