@@ -1754,7 +1754,7 @@ RCM_CHECKED rcm_status rcm_mem_deregister(rcm_comm *comm, void *memory, size_t b
 /*
  * Makes all connections that the given collective needs where the larger buffer of a rank has
  * `bytes`, so that the first call is as fast as later ones. Collective. algorithm NULL: the one
- * that would be chosen.
+ * that would be chosen. RCM_ERR_PEER: a rank that the connections need has left without this call.
  */
 RCM_CHECKED rcm_status rcm_comm_prepare(rcm_comm *comm, enum rcm_collective collective,
                                         size_t bytes, int root, const char *algorithm);
@@ -1780,7 +1780,8 @@ struct rcm_setting {
 RCM_CHECKED rcm_status rcm_setting_at(size_t i, struct rcm_setting *ret_setting);
 
 /* A threshold that selects the protocol between ranks of one host or, after these, a constant that
- * predicts an algorithm's time. Rank 0's values apply to the whole job. */
+ * predicts an algorithm's time; the last one, "near", is 1 if the ranks of a host share a cache, 0
+ * if not, or auto. Rank 0's values apply to the whole job. */
 struct rcm_protocol_info {
     uint32_t size;
     const char *name;          /* "get.roomy": each rank of a host has its own CPU;

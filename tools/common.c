@@ -97,8 +97,30 @@ static void list_append(char *list, size_t len, size_t *used, int first, int las
         *used = *used + (size_t)n < len ? *used + (size_t)n : len - 1;
 }
 
-int tool_cpus(char *ret_list, size_t len) {
+static bool bits_has(const uint8_t *bits, size_t i) {
+    return bits[i / 8] >> i % 8 & 1;
+}
+
+void tool_list_bits(const uint8_t *bits, size_t bytes, char *ret_list, size_t len) {
+    const size_t n = bytes * 8;
     size_t used = 0;
+    ret_list[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        const size_t first = i;
+        if (!bits_has(bits, i))
+            continue;
+        while (i + 1 < n && bits_has(bits, i + 1))
+            i++;
+        list_append(ret_list, len, &used, (int)first, (int)i);
+    }
+}
+
+void tool_cpu_mask(uint8_t *ret_bits, size_t bytes) {
+    memset(ret_bits, 0, bytes);
+    (void)sched_getaffinity(0, bytes, (cpu_set_t *)(void *)ret_bits);
+}
+
+int tool_cpus(char *ret_list, size_t len) {
     ret_list[0] = '\0';
     const int max_cpus = 8192;
     const size_t bytes = CPU_ALLOC_SIZE(max_cpus);
@@ -107,14 +129,7 @@ int tool_cpus(char *ret_list, size_t len) {
         CPU_FREE(set);
         return (int)sysconf(_SC_NPROCESSORS_ONLN);
     }
-    for (int cpu = 0; cpu < max_cpus; cpu++) {
-        if (!CPU_ISSET_S(cpu, bytes, set))
-            continue;
-        int first = cpu;
-        while (cpu + 1 < max_cpus && CPU_ISSET_S(cpu + 1, bytes, set))
-            cpu++;
-        list_append(ret_list, len, &used, first, cpu);
-    }
+    tool_list_bits((const uint8_t *)set, bytes, ret_list, len);
     int count = CPU_COUNT_S(bytes, set);
     CPU_FREE(set);
     return count;

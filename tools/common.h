@@ -30,6 +30,12 @@ bool tool_is_device(const char *text);
 /* CLOCK_MONOTONIC. */
 int64_t tool_now_ns(void);
 
+/* Writes the numbers of the bits that are set, "0-3,8", cut to fit; bit i of byte i / 8 is i. */
+void tool_list_bits(const uint8_t *bits, size_t bytes, char *ret_list, size_t len);
+
+/* The CPUs of this process's affinity mask as bits; none if the mask has more bytes. */
+void tool_cpu_mask(uint8_t *ret_bits, size_t bytes);
+
 /* The number of CPUs in this process's affinity mask, and their list, "0-3,8", cut to fit. */
 int tool_cpus(char *ret_list, size_t len);
 

@@ -375,6 +375,23 @@ rcm_status rcmi_channel_state(const struct rcmi_channel *channel);
 bool rcmi_channel_peer_left(const struct rcmi_channel *channel);
 /* Is the channel ready, or was it before it failed? */
 bool rcmi_channel_was_ready(const struct rcmi_channel *channel);
+/* Reader: what is still to come from the writer. The end of a writer sends the number of its
+ * messages, so late ones are known. Like the data operations, for one thread at a time. */
+enum rcmi_rest {
+    RCMI_REST_UNKNOWN, /* it was never ready, or its rank is gone; or the next message is here */
+    RCMI_REST_OPEN,    /* it is open */
+    RCMI_REST_COMING,  /* it is closed, and messages have not arrived */
+    RCMI_REST_NONE,    /* it is closed, and all its messages were released */
+};
+enum rcmi_rest rcmi_channel_rest(struct rcmi_channel *channel);
+/* Of two channels from one rank. */
+static inline enum rcmi_rest rcmi_rest_add(enum rcmi_rest a, enum rcmi_rest b) {
+    if (a == RCMI_REST_COMING || b == RCMI_REST_COMING)
+        return RCMI_REST_COMING;
+    if (a == RCMI_REST_OPEN || b == RCMI_REST_OPEN)
+        return RCMI_REST_OPEN;
+    return a == b ? a : RCMI_REST_UNKNOWN;
+}
 
 /*
  * The data operations of one end are for one thread at a time. They never block and never allocate.
@@ -657,6 +674,7 @@ struct rcmi_channel {
     _Atomic int state;
     _Atomic int lost_peer;        /* rank that made it fail, -1: none; written before state */
     uint64_t sent;                /* messages published; the writer's */
+    uint64_t released;            /* messages released; the reader's */
     size_t payload;               /* bytes of the last peeked message; the reader's */
     struct rcmi_traffic *traffic; /* see rcmi_channel_count; NULL: not counted */
     uint32_t transport_number;    /* rcmi_transport_number of `transport` */
@@ -758,6 +776,7 @@ static inline void rcmi_channel_release(struct rcmi_channel *c) {
         rcmi_count(&c->traffic[c->transport_number].received, 1);
         rcmi_count(&c->traffic[c->transport_number].received_bytes, c->payload);
     }
+    c->released++;
     c->transport->release(c);
 }
 

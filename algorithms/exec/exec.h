@@ -53,9 +53,10 @@ bool rcmi_exec_quiesce(struct rcmi_exec *exec);
  * progress after this call. */
 void rcmi_exec_close_channels(struct rcmi_exec *exec);
 /* Opens in advance the channels that a run needs whose larger buffer has `bytes` in memory of
- * `kind`. RCM_OK when all are ready, RCM_AGAIN before. */
+ * `kind`. RCM_OK when all are ready. RCM_AGAIN before; *ret_peer: a rank that has not opened one of
+ * them, -1: it is one of several readers on this host. */
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan,
-                             enum rcmi_mem_kind kind, size_t bytes);
+                             enum rcmi_mem_kind kind, size_t bytes, int *ret_peer);
 
 /* One block of a buffer whose blocks have separate lengths and addresses. */
 struct rcmi_block {
@@ -131,10 +132,11 @@ size_t rcmi_exec_memory(const struct rcmi_exec *exec);
 
 /* What an unfinished run waits for, for reports. */
 struct rcmi_run_wait {
-    int peer;     /* rank; this rank: an operation on its own memory; -1: none */
-    bool to_send; /* for a free slot; else for a message */
-    bool queued;  /* an earlier run still uses the channel */
-    size_t bytes; /* of this rank's output done, approximate */
+    int peer;            /* rank; this rank: an operation on its own memory; -1: none */
+    bool to_send;        /* for a free slot; else for a message */
+    bool queued;         /* an earlier run still uses the channel */
+    enum rcmi_rest rest; /* of the channels of the message that it waits for */
+    size_t bytes;        /* of this rank's output done, approximate */
     uint32_t step, nsteps;
 };
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait);

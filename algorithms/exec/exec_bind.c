@@ -30,7 +30,7 @@ static rcm_status end_is_prepared(const struct rcmi_end *end) {
 }
 
 rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *plan,
-                             enum rcmi_mem_kind kind, size_t bytes) {
+                             enum rcmi_mem_kind kind, size_t bytes, int *ret_peer) {
     const bool by_step = rcmi_collective_at((int)plan->collective)->counts == RCMI_COUNTS_PAIR;
     const enum rcmi_mem_kind channels = channels_kind(by_step, kind);
     const struct rcmi_slicing slicing =
@@ -42,6 +42,8 @@ rcm_status rcmi_exec_prepare(struct rcmi_exec *exec, const struct rcmi_plan *pla
                                           i / plan->nchannels, channels, &end);
         if (status == RCM_OK)
             status = end_is_prepared(end);
+        if (status == RCM_AGAIN)
+            *ret_peer = end->peer;
         if (status == RCM_AGAIN)
             result = RCM_AGAIN;
         else if (status != RCM_OK)

@@ -66,6 +66,15 @@ static int port_taker(const struct rcmi_run *run, const struct rcmi_port *port) 
     return port->end->peer;
 }
 
+/* What is still to come for a lane that waits for a message. */
+static enum rcmi_rest port_rest(const struct rcmi_port *port) {
+    if (port->end->outgoing)
+        return RCMI_REST_UNKNOWN;
+    const enum rcmi_rest rest = rcmi_channel_rest(port->end->channel);
+    return port->data == port->end->channel ? rest
+                                            : rcmi_rest_add(rest, rcmi_channel_rest(port->data));
+}
+
 void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wait) {
     const struct rcmi_lane_state *computes = run_computes(run);
     *ret_wait = (struct rcmi_run_wait){.peer = -1, .nsteps = run->bind.plan->nsteps};
@@ -85,6 +94,7 @@ void rcmi_run_waits_for(const struct rcmi_run *run, struct rcmi_run_wait *ret_wa
             continue;
         ret_wait->peer = lane->waits_for->end->peer;
         ret_wait->to_send = lane->waits_for->end->outgoing;
+        ret_wait->rest = port_rest(lane->waits_for);
         ret_wait->queued = lane->waits_for->end->now_served != lane->waits_for->ticket;
         return;
     }

@@ -8,20 +8,52 @@
 #include "comm.h"
 #include "drive.h"
 #include "entry.h"
+#include "failure.h"
+#include "members.h"
 
 struct prepare {
     rcm_comm *comm;
     const struct rcmi_plan *plan;
+    enum rcm_collective collective;
     enum rcmi_mem_kind kind;
     size_t bytes;
 };
 
+static rcm_status prepare_look(const struct prepare *prepare, int *ret_peer) {
+    return rcmi_exec_prepare(prepare->comm->exec, prepare->plan, prepare->kind, prepare->bytes,
+                             ret_peer);
+}
+
+/* Whether this rank waits for rank: *ret_peer of rcmi_exec_prepare, or one of the host. */
+static bool prepare_waits_for(const rcm_comm *comm, int peer, int rank) {
+    return peer < 0 ? comm->host_of[rank] == comm->host_of[comm->rank] : rank == peer;
+}
+
+/* A rank that has left before it opened a channel never will. */
+static rcm_status prepare_check_left(const struct prepare *prepare, int peer) {
+    const rcm_comm *comm = prepare->comm;
+    char who[RCMI_WHO_TEXT];
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && prepare_waits_for(comm, peer, r) && rcmi_comm_rank_left(comm, r))
+            return rcmi_fail_origin(RCM_ERR_PEER, r,
+                                    "%s has left without preparing %s, which rank %d waits for",
+                                    rcmi_members_describe(&comm->members, r, who),
+                                    rcmi_collective_name(prepare->collective), comm->rank);
+    return RCM_AGAIN;
+}
+
+/* Looks twice: a rank may have opened the channel and left between the first two looks. */
 static rcm_status prepare_check(void *arg) {
     const struct prepare *prepare = arg;
-    rcm_status failed = rcmi_comm_failure(prepare->comm);
-    return failed != RCM_OK ? failed
-                            : rcmi_exec_prepare(prepare->comm->exec, prepare->plan, prepare->kind,
-                                                prepare->bytes);
+    rcm_status status = rcmi_comm_failure(prepare->comm);
+    int peer = -1;
+    if (status == RCM_OK)
+        status = prepare_look(prepare, &peer);
+    if (status != RCM_AGAIN)
+        return status;
+    const rcm_status left = prepare_check_left(prepare, peer);
+    status = left == RCM_AGAIN ? RCM_AGAIN : prepare_look(prepare, &peer);
+    return status == RCM_AGAIN ? left : status;
 }
 
 /* bytes: of the larger buffer. */
@@ -59,7 +91,7 @@ static rcm_status prepare_call(rcm_comm *comm, enum rcm_mem_kind kind,
     RCMI_ENTRY;
     struct rcm_call call = RCM_CALL_INIT;
     struct rcmi_request request = {0};
-    struct prepare prepare = {.comm = comm, .bytes = bytes};
+    struct prepare prepare = {.comm = comm, .collective = collective, .bytes = bytes};
     const struct rcmi_algorithm *chosen;
     const rcmi_deadline deadline = rcmi_deadline_in(comm->timeout_ms);
     call.algorithm = algorithm;

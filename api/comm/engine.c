@@ -223,8 +223,8 @@ static bool engine_receive_left(struct rcmi_engine *engine, int peer, const void
         return true;
     pthread_mutex_lock(&engine->lock);
     const rcm_comm *comm = engine_find(engine, left.epoch, peer, &rank);
-    if (comm) /* relaxed: drivers poll it */
-        atomic_store_explicit(&comm->left_ns[rank], rcmi_now_ns(), memory_order_relaxed);
+    if (comm) /* release pairs with rcmi_comm_rank_left */
+        atomic_store_explicit(&comm->left_ns[rank], rcmi_now_ns(), memory_order_release);
     pthread_mutex_unlock(&engine->lock);
     rcmi_node_ring(engine->node);
     return true;

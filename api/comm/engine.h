@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "clock.h"
+#include "cpu.h"
 #include "rank_device.h"
 #include "error.h"
 #include "log.h"
@@ -34,7 +35,6 @@ struct rcmi_trace_file;
 
 /* The CPUs that a rank may use: an affinity mask, and the quota of its control group
  * (base/os/cgroup.h). */
-#define RCMI_CPU_BYTES 128 /* 1024 CPUs */
 #define CPU_MILLIONTHS 1e6
 struct rcmi_cpus {
     uint8_t bytes[RCMI_CPU_BYTES];

@@ -259,13 +259,14 @@ static void world_share_cpus(const rcm_comm *comm) {
                             engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY);
 }
 
-static void world_init_page(struct rcmi_engine *engine) {
+static void world_init_page(struct rcmi_engine *engine, const struct rcmi_page_near *near) {
     const struct rcmi_page_settings settings = {
         .rank = engine->rank,
         .size = engine->nranks,
         .job = engine->join.job,
         .sharing = engine->cpu_sharers > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY,
-        .protocol = rcmi_node_protocol(engine->node)};
+        .protocol = rcmi_node_protocol(engine->node),
+        .near = *near};
     rcmi_page_init(rcmi_node_status_page(engine->node), &settings);
 }
 
@@ -294,15 +295,16 @@ rcm_status rcmi_comm_make_world(struct rcmi_engine *engine,
     comm->warn_after_ns = settings->warn_after_ns;
     comm->slot_bytes = settings->slot_bytes;
     comm->slots = settings->slots;
+    struct rcmi_page_near near;
     rcm_status status = world_members(comm);
     if (status == RCM_OK)
         status = comm_shape(comm);
     if (status == RCM_OK) {
         world_share_cpus(comm);
-        status = rcmi_engine_find_near(engine);
+        status = rcmi_engine_find_near(engine, &near);
     }
     if (status == RCM_OK) {
-        world_init_page(engine);
+        world_init_page(engine, &near);
         status = world_choices(comm, settings->algorithm);
     }
     if (status != RCM_OK) {

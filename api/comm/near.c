@@ -2,68 +2,50 @@
 /* See near.h. */
 #include "near.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include "cpu.h"
 #include "engine.h"
 #include "error.h"
+#include "locality.h"
 #include "log.h"
 #include "settings.h"
+#include "status_page.h"
 
-static bool is_subset(const uint8_t *cpus, const uint8_t *of) {
-    bool any = false;
-    for (int byte = 0; byte < RCMI_CPU_BYTES; byte++) {
-        if (cpus[byte] & ~of[byte])
-            return false;
-        any = any || cpus[byte];
-    }
-    return any;
-}
-
-/* Which ranks of the host are near, and why. BY_CPUS: those that run on *ret_sharers. */
-enum verdict { ALL_NEAR, ALL_FAR, BY_CPUS };
-static enum verdict near_judge(const struct rcmi_engine *engine, const char *setting,
-                               uint8_t *ret_sharers, const char **ret_why) {
-    const uint8_t *own = engine->cpus[engine->rank].bytes;
-    *ret_why = "set by RINGCOMM_NEAR";
-    if (strcmp(setting, "auto") != 0)
-        return strcmp(setting, "1") == 0 ? ALL_NEAR : ALL_FAR;
-    *ret_why = "a virtual machine does not show which cache a CPU uses";
-    if (rcmi_cpu_is_virtual())
-        return ALL_FAR;
-    *ret_why = "the system describes no caches";
-    if (!rcmi_cache_sharers(own, RCMI_CPU_BYTES, ret_sharers))
-        return ALL_FAR;
-    *ret_why = "this rank's CPUs use several last-level caches";
-    if (!is_subset(own, ret_sharers))
-        return ALL_FAR;
-    *ret_why = "by the last-level cache of their CPUs";
-    return BY_CPUS;
-}
-
-rcm_status rcmi_engine_find_near(const struct rcmi_engine *engine) {
-    const char *setting = rcmi_setting("RINGCOMM_NEAR"), *why;
-    uint8_t sharers[RCMI_CPU_BYTES];
-    int local = 0, found = 0;
-    if (strcmp(setting, "auto") != 0 && strcmp(setting, "0") != 0 && strcmp(setting, "1") != 0)
-        return rcmi_fail(RCM_ERR_CONFIG, 0, "RINGCOMM_NEAR=%s is not auto, 0 or 1", setting);
-    bool *near = calloc((size_t)engine->nranks, sizeof *near);
-    if (!near)
-        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", engine->nranks);
-    const enum verdict verdict = near_judge(engine, setting, sharers, &why);
+/* Marks the near ranks; returns the number of other ranks of this host. */
+static int near_mark(const struct rcmi_engine *engine, const struct rcmi_locality *locality,
+                     bool *near, int *ret_found) {
+    int local = 0;
+    *ret_found = 0;
     for (int r = 0; r < engine->nranks; r++) {
         if (r == engine->rank || !rcmi_book_one_host(engine->book, engine->rank, r))
             continue;
         local++;
-        near[r] = verdict == ALL_NEAR ||
-                  (verdict == BY_CPUS && is_subset(engine->cpus[r].bytes, sharers));
-        found += near[r];
+        near[r] = rcmi_locality_is_near(locality, engine->cpus[r].bytes);
+        *ret_found += near[r];
     }
+    return local;
+}
+
+rcm_status rcmi_engine_find_near(const struct rcmi_engine *engine,
+                                 struct rcmi_page_near *ret_near) {
+    const struct rcmi_locality_facts facts = {.setting = rcmi_setting("RINGCOMM_NEAR"),
+                                              .tuned = engine->tuning.near,
+                                              .is_virtual = rcmi_cpu_is_virtual(),
+                                              .cpus = engine->cpus[engine->rank].bytes};
+    struct rcmi_locality locality;
+    int found;
+    rcm_status status = rcmi_locality_find(&facts, &locality);
+    if (status != RCM_OK)
+        return status;
+    bool *near = calloc((size_t)engine->nranks, sizeof *near);
+    if (!near)
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for %d ranks", engine->nranks);
+    const int local = near_mark(engine, &locality, near, &found);
     if (local > 0)
         rcmi_log(RCMI_LOG_INFO, "%d of %d other ranks of this host are near (%s)", found, local,
-                 why);
-    const rcm_status status = rcmi_node_set_near(engine->node, near);
+                 rcmi_locality_text(locality.source));
+    *ret_near = (struct rcmi_page_near){
+        .source = locality.source, .cache_cpu = locality.cache_cpu, .ranks = found};
+    status = rcmi_node_set_near(engine->node, near);
     free(near);
     return status;
 }

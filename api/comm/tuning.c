@@ -22,11 +22,25 @@ static rcm_status choices_add(struct rcmi_tuning *tuning, const struct rcmi_item
     return RCM_OK;
 }
 
+static rcm_status near_take(const struct rcmi_item *item, const char *origin,
+                            enum rcmi_near_choice *near) {
+    const char *suffix;
+    size_t len;
+    if (!rcmi_item_is(item, "near", &suffix, &len) || suffix)
+        return RCM_ERR_NOT_FOUND;
+    if (!item->value || !rcmi_near_choice_read(item->value, item->value_len, near))
+        return rcmi_fail(RCM_ERR_CONFIG, 0, "%s: '%.*s' is not near=auto, near=0 or near=1", origin,
+                         (int)(item->len < 80 ? item->len : 80), item->text);
+    return RCM_OK;
+}
+
 static rcm_status item_take(const struct rcmi_item *item, const char *origin,
                             struct rcmi_tuning *tuning) {
     rcm_status status = rcmi_protocols_take(item, origin, &tuning->protocols);
     if (status == RCM_ERR_NOT_FOUND)
         status = rcmi_prices_take(item, origin, &tuning->prices);
+    if (status == RCM_ERR_NOT_FOUND)
+        status = near_take(item, origin, &tuning->near);
     if (status == RCM_ERR_NOT_FOUND)
         status =
             rcmi_choice_known(item) ? choices_add(tuning, item) : rcmi_item_unknown(item, origin);
@@ -65,7 +79,8 @@ rcm_status rcmi_tuning_local(struct rcmi_tuning *ret_tuning) {
 
 rcm_status rcmi_tuning_write(const struct rcmi_tuning *tuning, char **ret_text) {
     const char *choices = tuning->choices ? tuning->choices : "";
-    const size_t size = RCMI_PROTOCOLS_TEXT + RCMI_PRICES_TEXT + strlen(choices) + 2;
+    const size_t size =
+        RCMI_PROTOCOLS_TEXT + RCMI_PRICES_TEXT + strlen(choices) + sizeof(" near=auto") + 2;
     char *text = malloc(size), *prices = malloc(RCMI_PRICES_TEXT);
     if (!text || !prices) {
         free(text);
@@ -75,7 +90,8 @@ rcm_status rcmi_tuning_write(const struct rcmi_tuning *tuning, char **ret_text) 
     rcmi_protocols_write(&tuning->protocols, text);
     rcmi_prices_write(&tuning->prices, prices);
     const size_t used = strlen(text);
-    snprintf(text + used, size - used, " %s%s", prices, choices);
+    snprintf(text + used, size - used, " %s near=%s%s", prices, rcmi_near_choice_text(tuning->near),
+             choices);
     free(prices);
     *ret_text = text;
     return RCM_OK;
@@ -123,6 +139,17 @@ static rcm_status price_item(const struct rcmi_prices *prices, size_t i,
     return status;
 }
 
+static rcm_status near_item(const struct rcmi_tuning *tuning, struct rcmi_protocol_item *ret_item) {
+    const bool set = tuning->near != RCMI_NEAR_AUTO;
+    snprintf(ret_item->name, sizeof(ret_item->name), "near");
+    snprintf(ret_item->built_in, sizeof(ret_item->built_in), "auto");
+    snprintf(ret_item->value, sizeof(ret_item->value), "%s", rcmi_near_choice_text(tuning->near));
+    snprintf(ret_item->origin, sizeof(ret_item->origin), "%s",
+             set ? "RINGCOMM_TUNING" : "built in for all CPUs");
+    ret_item->help = RCMI_TUNING_NEAR_HELP;
+    return RCM_OK;
+}
+
 rcm_status rcmi_tuning_item(size_t i, struct rcmi_protocol_item *ret_item) {
     struct rcmi_tuning tuning;
     rcm_status status = rcmi_tuning_local(&tuning); /* all items are valid, or none is returned */
@@ -132,6 +159,9 @@ rcm_status rcmi_tuning_item(size_t i, struct rcmi_protocol_item *ret_item) {
         status = rcmi_protocols_item(i, ret_item);
     else
         status = price_item(&tuning.prices, i - RCMI_PROTOCOL_ITEMS, ret_item);
+    if (status == RCM_ERR_NOT_FOUND &&
+        i == RCMI_PROTOCOL_ITEMS + (size_t)RCMI_PRICES * RCMI_SHARINGS)
+        status = near_item(&tuning, ret_item);
     rcmi_tuning_end(&tuning);
     return status;
 }

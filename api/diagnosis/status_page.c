@@ -35,6 +35,9 @@ void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_page_settin
     PUT(sharing, settings->sharing);
     PUT(time_ns, rcmi_process_time_ns());
     PUT(ahead_ns, rcmi_clock_day_ns() - rcmi_now_ns());
+    PUT(near_source, (uint32_t)settings->near.source);
+    PUT(near_cache_cpu, settings->near.cache_cpu);
+    PUT(near_ranks, settings->near.ranks);
     page_init_protocol(page, settings->protocol);
     PUT(magic, RCMI_PAGE_MAGIC);
 }
@@ -232,6 +235,8 @@ bool rcmi_page_read(const void *bytes, struct rcmi_page_owner *ret_owner) {
         owner.rank < 0 || owner.rank >= owner.size)
         return false;
     *ret_owner = owner;
+    ret_owner->near = (struct rcmi_page_near){
+        .source = GET(near_source), .cache_cpu = GET(near_cache_cpu), .ranks = GET(near_ranks)};
     page_read_protocol(page, ret_owner);
     return true;
 }

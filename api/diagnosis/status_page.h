@@ -16,11 +16,12 @@
 #include <stdint.h>
 #include "activity.h"
 #include "exec.h"
+#include "locality.h"
 #include "members.h"
 #include "protocol.h"
 
 #define RCMI_PAGE_MAGIC                                                                            \
-    0x5243504147453037u /* "RCPAGE07": the number is the version of the layout */
+    0x5243504147453038u /* "RCPAGE08": the number is the version of the layout */
 
 /* What a rank is doing on one communicator. */
 struct rcmi_page_comm {
@@ -75,11 +76,21 @@ struct rcmi_status_page {
      * it. */
     _Atomic uint64_t time_ns;
     _Atomic int64_t ahead_ns;
+    /* Which ranks of this host are near, as struct rcmi_page_near. */
+    _Atomic uint32_t near_source;
+    _Atomic int32_t near_cache_cpu, near_ranks;
     /* Where a thread of the rank last drove a communicator: 1 + CPU; 0: unknown. */
     _Atomic int32_t cpu;
 
     /* From byte 512 on. If no entry is free, a communicator is not shown. */
     _Alignas(512) struct rcmi_page_comm comms[RCMI_PAGE_COMMS];
+};
+
+/* Which ranks of its host are near a rank. */
+struct rcmi_page_near {
+    enum rcmi_locality_source source; /* what decides */
+    int cache_cpu; /* the first CPU of the last-level cache that decides, or -1 */
+    int ranks;     /* the number of near ranks */
 };
 
 /* ---- Writing a rank's page */
@@ -89,6 +100,7 @@ struct rcmi_page_settings {
     uint64_t job;
     enum rcmi_sharing sharing;
     const struct rcmi_protocol *protocol;
+    struct rcmi_page_near near;
 };
 /* Called once, first. */
 void rcmi_page_init(struct rcmi_status_page *page, const struct rcmi_page_settings *settings);
@@ -133,6 +145,7 @@ struct rcmi_page_owner {
     uint64_t rows; /* any bits */
     enum rcmi_sharing sharing;
     struct rcmi_protocol protocol; /* ranges are any numbers */
+    struct rcmi_page_near near;    /* any numbers */
 };
 /* Reads a page (RCMI_STATUS_PAGE_BYTES, aligned), mapped or copied. False: it has another version,
  * or invalid content. */

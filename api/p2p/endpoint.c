@@ -110,6 +110,14 @@ static void flow_cancel(const struct rcmi_endpoint *e, struct rcmi_flow *flow, r
     transfers_cancel(e, &flow->draining, status);
 }
 
+enum rcmi_rest rcmi_endpoint_rest(const struct rcmi_endpoint *e) {
+    enum rcmi_rest rest = e->main.rx ? rcmi_channel_rest(e->main.rx) : RCMI_REST_UNKNOWN;
+    for (int kind = 0; kind < RCMI_MEM_KINDS; kind++)
+        if (&e->flows[kind] != &e->main && e->flows[kind].rx)
+            rest = rcmi_rest_add(rest, rcmi_channel_rest(e->flows[kind].rx));
+    return rest;
+}
+
 void rcmi_endpoint_withdraw(struct rcmi_endpoint *e) {
     if (e->posted)
         (void)rcmi_channel_post_receive(e->main.rx, NULL);

@@ -138,6 +138,8 @@ rcm_status rcmi_endpoint_progress(struct rcmi_endpoint *endpoint, bool *moved);
 /* Whether one of its copies is in progress. It may come after a stream; later messages then wait
  * for no peer. */
 bool rcmi_endpoint_copies(const struct rcmi_endpoint *endpoint);
+/* What is still to come from the peer. */
+enum rcmi_rest rcmi_endpoint_rest(const struct rcmi_endpoint *endpoint);
 /* Withdraws what is posted in the channel for receives that have no message yet. */
 void rcmi_endpoint_withdraw(struct rcmi_endpoint *endpoint);
 /* Completes all begun transfers with status, and closes the channels: memory is no longer

@@ -412,7 +412,8 @@ int rcm_world_rank(const rcm_comm *comm, int rank) {
 }
 
 bool rcmi_comm_rank_left(const rcm_comm *comm, int rank) {
-    return atomic_load_explicit(&comm->left_ns[rank], memory_order_relaxed) != 0 ||
+    /* Acquire pairs with the release in engine.c: what arrived before is visible. */
+    return atomic_load_explicit(&comm->left_ns[rank], memory_order_acquire) != 0 ||
            rcmi_node_gone(comm->engine->node, comm->world_rank[rank]);
 }
 

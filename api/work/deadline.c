@@ -22,9 +22,10 @@
 /* A look at many works takes long: the pause before the next look, for each work. */
 #define LOOK_NS_EACH INT64_C(1000)
 
-/* Messages that a rank sent before it left may arrive after its farewell. A work waits this long
- * for them, and is driven several times meanwhile. Between two looks this process may not have run,
- * so the time between them counts at most as one step. */
+/* Messages that a rank sent before it left may arrive after its farewell. Where it has closed its
+ * channel, their number is known (rcmi_channel_rest). Elsewhere a work waits this long for them,
+ * and is driven several times meanwhile. Between two looks this process may not have run, so the
+ * time between them counts at most as one step. */
 #define LEFT_AFTER_NS INT64_C(100000000)
 #define LEFT_STEP_NS  INT64_C(20000000)
 
@@ -288,26 +289,47 @@ static bool peer_is_through(const rcm_comm *comm, int rank) {
            !rcmi_endpoint_copies(rcmi_p2p_endpoint(comm->p2p, rank));
 }
 
+static enum rcmi_rest peer_rest(const rcm_comm *comm, int rank) {
+    return rcmi_endpoint_rest(rcmi_p2p_endpoint(comm->p2p, rank));
+}
+
 /* A receive from any source waits for all others. Returns the last one if all have left, else
  * -1. */
-static int others_find_left(const rcm_comm *comm) {
+static int others_find_left(const rcm_comm *comm, enum rcmi_rest *ret_rest) {
     int last = -1;
     for (int r = 0; r < comm->size; r++) {
-        if (r != comm->rank && !peer_is_through(comm, r))
+        if (r == comm->rank)
+            continue;
+        if (!peer_is_through(comm, r))
             return -1;
-        last = r != comm->rank ? r : last;
+        *ret_rest = last < 0 ? peer_rest(comm, r) : rcmi_rest_add(*ret_rest, peer_rest(comm, r));
+        last = r;
     }
     return last;
 }
 
-/* A rank that has left and for which work waits, or -1. */
-static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_work *work) {
+/* The same for one peer. The answer to a send may come, but a send that the peer does not answer is
+ * complete at other times. */
+static int peer_find_left(const rcm_comm *comm, const struct rcm_work *work, int peer,
+                          enum rcmi_rest *ret_rest) {
+    if (!peer_is_through(comm, peer))
+        return -1;
+    const enum rcmi_rest rest = peer_rest(comm, peer);
+    *ret_rest = work->kind == RCMI_WORK_SEND && rest == RCMI_REST_NONE ? RCMI_REST_UNKNOWN : rest;
+    return peer;
+}
+
+/* A rank that has left and for which work waits, or -1. *ret_rest: what is still to come from
+ * it. */
+static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_work *work,
+                                        enum rcmi_rest *ret_rest) {
     struct rcmi_run_wait wait;
     const int peer = work_waits_for(work, &wait);
+    *ret_rest = wait.rest;
     if (work->kind != RCMI_WORK_COLLECTIVE && peer == RCM_ANY_SOURCE)
-        return others_find_left(comm);
+        return others_find_left(comm, ret_rest);
     if (work->kind != RCMI_WORK_COLLECTIVE)
-        return peer_is_through(comm, peer) ? peer : -1;
+        return peer_find_left(comm, work, peer, ret_rest);
     if (wait.queued) /* what the earlier one waits for is looked at there */
         return -1;
     if (peer < 0)
@@ -330,15 +352,25 @@ static void work_fail_left(rcm_comm *comm, const struct rcm_work *work, int rank
     rcmi_comm_fail(comm, work);
 }
 
+/* Whether messages or the end of a channel will arrive. A rank that leaves a communicator closes
+ * its channels after its message that it leaves. */
+static bool rest_comes(const rcm_comm *comm, int rank, enum rcmi_rest rest) {
+    return rest == RCMI_REST_COMING ||
+           (rest == RCMI_REST_OPEN &&
+            atomic_load_explicit(&comm->left_ns[rank], memory_order_relaxed) != 0);
+}
+
 /* True: work has failed, because a rank that it waits for has left. */
 static bool work_check_left(struct deadline_check *check, struct rcm_work *work) {
-    const int rank = work_waits_for_one_that_left(check->comm, work);
+    enum rcmi_rest rest;
+    const int rank = work_waits_for_one_that_left(check->comm, work, &rest);
     if (rank < 0)
         return false;
     const int64_t step = work->left_look_ns > 0 ? check->now - work->left_look_ns : 0;
     work->left_for_ns += step < LEFT_STEP_NS ? step : LEFT_STEP_NS;
     work->left_look_ns = check->now;
-    if (work->left_for_ns < LEFT_AFTER_NS) {
+    if (rest_comes(check->comm, rank, rest) ||
+        (rest != RCMI_REST_NONE && work->left_for_ns < LEFT_AFTER_NS)) {
         if (check->now + LEFT_STEP_NS < check->earliest)
             check->earliest = check->now + LEFT_STEP_NS;
         return false;

@@ -3,7 +3,7 @@
  * Properties of this CPU: its family, which selects protocol thresholds (transport/protocol.c), its
  * vector instructions, whether the string instruction copies faster, and which CPUs share its
  * last-level cache. Not here: which kernels need which instructions (kernels/), and which ranks
- * share a cache (api/comm/near.c).
+ * share a cache (transport/locality.h).
  */
 #ifndef RCMI_CPU_H
 #define RCMI_CPU_H
@@ -42,6 +42,8 @@ bool rcmi_cpu_copies_strings(void);
 #define RCMI_STRING_MIN ((size_t)2048)
 
 /* ---- Caches: cache.c */
+
+#define RCMI_CPU_BYTES 128 /* a mask of 1024 CPUs */
 
 /* The CPUs that share the last-level cache of the first CPU in `cpus`, from
  * /sys/devices/system/cpu; bit i of byte i / 8 is CPU i, in both masks. False, with an empty mask:

@@ -75,8 +75,9 @@ static const struct setting_row table[] = {
      "protocol thresholds by size within a host, as get=64K-,eager=0-32K; ringcomm-info lists the "
      "names; rank 0's value applies; empty: by CPU family"},
     {"RINGCOMM_NEAR", "auto",
-     "1: all ranks of this host share a last-level cache, 0: none do; auto: by affinity masks, "
-     "and 0 in a virtual machine"},
+     "1: all ranks of this host share a last-level cache, 0: none do; auto: by RINGCOMM_TUNING, "
+     "else by "
+     "affinity masks; 0 in a virtual machine"},
     {"RINGCOMM_TUNING", "",
      "file of protocol thresholds, prices and algorithms, one per line; rank 0's file applies"},
     {"RINGCOMM_TRACE", "",

@@ -97,7 +97,10 @@ static void use_channel(struct rcmi_channel *channel, uint8_t what) {
         for (size_t i = 0; i < slot.len; i++)
             sum += ((const volatile uint8_t *)slot.bytes)[i];
         fuzz_require(sum <= 255 * slot.len, "bytes can be read");
+        fuzz_require(rcmi_channel_rest(channel) != RCMI_REST_COMING, "what is here has come");
         rcmi_channel_release(channel);
+    } else {
+        (void)rcmi_channel_rest(channel);
     }
 }
 

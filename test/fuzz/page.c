@@ -29,6 +29,7 @@ static bool row_read(const void *page, struct rcmi_hang_row *row) {
         return false;
     fuzz_require(owner.rank >= 0 && owner.rank < owner.size && owner.pid > 0,
                  "an owner is a process and a rank");
+    require_readable(rcmi_locality_text(owner.near.source), 100, "a reason can be read");
     fuzz_require(owner.sharing < RCMI_SHARINGS, "CPUs are shared or not");
     rcmi_protocol_write(&owner.protocol, ways);
     require_readable(ways, sizeof ways, "ways can be read");

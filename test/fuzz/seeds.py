@@ -295,7 +295,7 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453037, page_bytes=65536, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453038, page_bytes=65536, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
               algorithm=b'ring', op_name=b'premul_sum', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
               rows=2, sharing=0, epoch=7, name=b'world', ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
@@ -629,7 +629,7 @@ def location():
 JOB = 0x1122334455667788
 
 
-VERSION = 15  # RCMI_WIRE_VERSION
+VERSION = 17  # RCMI_WIRE_VERSION
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
@@ -724,8 +724,9 @@ def control():
         'valid-shm-read': open_shm + read(3) + arrives + use(3) + use(3) + close(3),
         'valid-shm-read-early': read(3) + open_shm + use(3),
         'valid-shm-write': write(2) + frame(ACK, u32(1) + u32(0)) + use(2, 40) + use(2, 128),
-        'valid-shm-close': write(2) + close(2) + frame(CLOSE, u32(1) + u32(0)),
-        'valid-shm-withdraw': open_shm + frame(CLOSE, u32(5) + u32(1)) + read(3),
+        'valid-shm-close': write(2) + close(2) + frame(CLOSE, u32(1) + u32(0) + u64(0)),
+        'valid-shm-withdraw': open_shm + frame(CLOSE, u32(5) + u32(1) + u64(0)) + read(3),
+        'valid-shm-last': open_shm + read(3) + frame(CLOSE, u32(5) + u32(1) + u64(2)) + arrives + use(3),
         'valid-shm-say': say + frame(MESSAGE, b'y') + leave,
         'valid-shm-multicast': frame(OPEN, opening(number=0x10003, nreaders=2, reader=1) +
                                      struct.pack('<QQIIQ', SEGMENT_HEAD, RING, 2, 1, 1)) +
@@ -747,7 +748,7 @@ def control():
         'bad-shm-ack': frame(ACK, u32(77) + u32(0)), 'bad-shm-ack-short': frame(ACK, b'\1'),
         'bad-shm-ack-twice': write(2) + frame(ACK, u32(1) + u32(0)) * 2,
         'bad-shm-ack-refused': write(2) + frame(ACK, u32(1) + u32(-4) + b'no \x1b[2J'),
-        'bad-shm-close': frame(CLOSE, u32(9) + u32(0)), 'bad-shm-close-short': frame(CLOSE, u32(9)),
+        'bad-shm-close': frame(CLOSE, u32(9) + u32(0) + u64(0)), 'bad-shm-close-short': frame(CLOSE, u32(9)),
         'bad-shm-open-short': frame(OPEN, opening()[:20]),
         'bad-shm-open-long': frame(OPEN, opening() + b'x' * 300),
         'bad-shm-open-serial': frame(OPEN, opening(serial=0) + ring_shm),

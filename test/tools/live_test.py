@@ -22,7 +22,7 @@ import unittest
 
 INFO, RUN, HANG = sys.argv[1:4]
 LIMIT = 50  # seconds: the limit of every step
-MAGIC, PAGE = 0x5243504147453037, 65536  # api/diagnosis/status_page.h
+MAGIC, PAGE = 0x5243504147453038, 65536  # api/diagnosis/status_page.h
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
 
 
@@ -177,6 +177,19 @@ class Live(unittest.TestCase):
         notes, rows = live(str(again[0]))
         self.assertEqual(notes[f'protocols of job {rows[0]["job"]}'], ways)
 
+    def near(self, env, n=3):
+        """The note on near ranks of a job; env: RINGCOMM_NEAR."""
+        pids = self.start(n, 'wait', 0, RINGCOMM_TRANSPORT='shm', **env)
+        notes, rows = live(str(pids[0]))
+        return notes[f'near ranks of job {rows[0]["job"]}']
+
+    def test_near(self):
+        self.assertEqual(self.near({'RINGCOMM_NEAR': '1'}),
+                         'ranks 0-2 are near each other (set by RINGCOMM_NEAR)')
+        self.assertEqual(self.near({'RINGCOMM_NEAR': '0'}),
+                         'ranks 0-2 are far from all others (set by RINGCOMM_NEAR)')
+        self.assertRegex(self.near({}), r'^ranks? 0')
+
     def test_all_jobs(self):
         first, second = self.start(2, 'wait', 0), self.start(3, 'wait', 0)
         rows = live()[1]
@@ -206,10 +219,12 @@ class InvalidPages(unittest.TestCase):
         fcntl.fcntl(fd, F_ADD_SEALS, seals)
 
     @staticmethod
-    def page(magic=MAGIC, size=PAGE, pid=None, rank=0, ranks=2, ways=b'', rest=b'', more=b''):
+    def page(magic=MAGIC, size=PAGE, pid=None, rank=0, ranks=2, ways=b'', rest=b'', more=b'',
+             near=(0, -1, 0)):
         """A page of a rank with one communicator, or with more."""
         pid = os.getpid() if pid is None else pid
         head = struct.pack('<QIiiiQ', magic, size, pid, rank, ranks, 0xabcdef) + ways
+        head = head.ljust(160, b'\0') + struct.pack('<Iii', *near)
         comm = struct.pack('<Qii', 7, rank, ranks) + rest
         return head.ljust(512, b'\0') + comm.ljust(512, b'\0') + more
 
@@ -260,6 +275,22 @@ class InvalidPages(unittest.TestCase):
             self.assertRegex(row['transports'], '^self, shm, (verbs, )?tcp, cuda_ipc$')
         ways = notes[f'protocols of job {0xabcdef:016x}']
         self.assertRegex(ways, r'^eager=16K- .*\(oversubscribed; not the same on all ranks\)$')
+
+
+    def test_near_groups(self):
+        """Ranks 0 to 3 share one cache, 5 and 6 another, and 4 and 7 none."""
+        cache, guest, far = 5, 2, 77  # enum rcmi_locality_source
+        for rank, near in enumerate([(cache, 0, 3)] * 4 + [(guest, -1, 0)] +
+                                    [(cache, 1000, 1)] * 2 + [(far, -5, 0)]):
+            self.file(self.page(rank=rank, ranks=8, near=near))
+        note = live(str(os.getpid()))[0][f'near ranks of job {0xabcdef:016x}']
+        reason = 'by the last-level cache of their CPUs'
+        first, second, third, fourth = note.split('; ')
+        self.assertRegex(first, rf'^ranks 0-3 are near each other \({reason}(, CPUs 0\S*)?\)$')
+        self.assertEqual(second, 'rank 4 is far from all others (a virtual machine does not show '
+                         'which cache a CPU uses)')
+        self.assertEqual(third, f'ranks 5-6 are near each other ({reason})')
+        self.assertEqual(fourth, 'rank 7 is far from all others (unknown)')
 
 
 class Usage(unittest.TestCase):

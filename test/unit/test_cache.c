@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Last-level caches of CPUs, from trees of files as the kernel has them: one cache for all, two
- * sockets, numbers above 64, a CPU without a third level, files that are missing or damaged.
+ * sockets, numbers above 64, a CPU without a third level, files that are missing or damaged; and
+ * which CPUs are therefore near (transport/locality.h).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include "check.h"
 #include "cpu.h"
+#include "locality.h"
 
 static char tree[64];
 
@@ -119,11 +121,67 @@ static void no_cpu(void **state) {
     assert_false(rcmi_cache_sharers(cpus, BYTES, found));
 }
 
+/* CPUs 0 to 3 share a cache, 4 to 7 another. */
+static struct rcmi_locality locality(const char *setting, bool is_virtual, uint8_t own) {
+    const uint8_t cpus[RCMI_CPU_BYTES] = {own};
+    const struct rcmi_locality_facts facts = {
+        .setting = setting, .is_virtual = is_virtual, .cpus = cpus};
+    struct rcmi_locality found;
+    for (int cpu = 0; cpu < 8; cpu++)
+        put_cache(cpu, 0, "3", "Unified", cpu < 4 ? "0-3" : "4-7");
+    assert_int_equal(rcmi_locality_find(&facts, &found), RCM_OK);
+    return found;
+}
+
+static bool is_near(const struct rcmi_locality *found, uint8_t cpus) {
+    const uint8_t bytes[RCMI_CPU_BYTES] = {cpus};
+    return rcmi_locality_is_near(found, bytes);
+}
+
+static void near_by_cache(void **state) {
+    (void)state;
+    const struct rcmi_locality found = locality("auto", false, 0x60);
+    assert_int_equal(found.source, RCMI_LOCALITY_CACHE);
+    assert_int_equal(found.cache_cpu, 4);
+    assert_true(is_near(&found, 0x10));
+    assert_true(is_near(&found, 0xf0));
+    assert_false(is_near(&found, 0x18)); /* of both caches */
+    assert_false(is_near(&found, 0x01));
+    assert_false(is_near(&found, 0)); /* unknown CPUs */
+}
+
+static void far_by_doubt(void **state) {
+    (void)state;
+    const struct rcmi_locality guest = locality("auto", true, 0x01),
+                               several = locality("auto", false, 0x18),
+                               none = locality("auto", false, 0);
+    assert_int_equal(guest.source, RCMI_LOCALITY_GUEST);
+    assert_int_equal(several.source, RCMI_LOCALITY_SEVERAL_CACHES);
+    assert_int_equal(none.source, RCMI_LOCALITY_NO_CACHES);
+    assert_false(is_near(&guest, 0x01) || is_near(&several, 0x01) || is_near(&none, 0x01));
+}
+
+static void near_by_setting(void **state) {
+    (void)state;
+    const struct rcmi_locality near = locality("1", true, 0x01), far = locality("0", false, 0x01);
+    assert_int_equal(near.source, RCMI_LOCALITY_SETTING);
+    assert_true(is_near(&near, 0x80));
+    assert_int_equal(far.source, RCMI_LOCALITY_SETTING);
+    assert_false(is_near(&far, 0x01));
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, tree_begin, tree_end)
     const struct CMUnitTest tests[] = {
-        TEST(the_highest_level_counts), TEST(two_sockets),   TEST(no_third_level),
-        TEST(cpus_beyond_the_mask),     TEST(damaged_files), TEST(no_cpu),
+        TEST(the_highest_level_counts),
+        TEST(two_sockets),
+        TEST(no_third_level),
+        TEST(cpus_beyond_the_mask),
+        TEST(damaged_files),
+        TEST(no_cpu),
+        TEST(near_by_cache),
+        TEST(far_by_doubt),
+        TEST(near_by_setting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,8 +124,9 @@ static bool setup_prepare(struct step_setup *setup) {
     for (bool ready = false; !ready;) {
         ready = true;
         for (int i = 0; i < setup->nranks; i++) {
-            const rcm_status status =
-                rcmi_exec_prepare(setup->ranks[i].exec, setup->ranks[i].plan, RCMI_MEM_HOST, 8);
+            int peer;
+            const rcm_status status = rcmi_exec_prepare(setup->ranks[i].exec, setup->ranks[i].plan,
+                                                        RCMI_MEM_HOST, 8, &peer);
             if (status != RCM_OK && status != RCM_AGAIN)
                 return floor_failed("connecting two ranks");
             ready = ready && status == RCM_OK;

@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "cgroup.h"
+#include "cpu.h"
 #include "../machine/check_frame.h"
 #include "../common.h"
 #include "cuda_kernels.h"
+#include "info_near.h"
 #include "live.h"
 #include "../report.h"
 #include "ringcomm.h"
@@ -152,6 +154,13 @@ static void info_quota(struct report *report) {
     info_row(report, "memory", "limit", text, NULL, NULL, memory.file);
 }
 
+static void info_caches(struct report *report) {
+    struct info_near near;
+    info_near_find(&near);
+    info_row(report, "cpu", "last_level_caches", near.caches_count, NULL, NULL, near.caches);
+    info_row(report, "cpu", "near", near.value, NULL, near.origin, near.text);
+}
+
 static void info_cpus(struct report *report) {
     char list[256], model[128], count[16];
     snprintf(count, sizeof(count), "%d", tool_cpus(list, sizeof(list)));
@@ -159,6 +168,8 @@ static void info_cpus(struct report *report) {
     info_row(report, "cpu", "allowed", count, NULL, NULL, list);
     info_quota(report);
     info_row(report, "cpu", "model", NULL, NULL, NULL, model);
+    info_row(report, "cpu", "virtual", rcmi_cpu_is_virtual() ? "yes" : "no", NULL, NULL, NULL);
+    info_caches(report);
 }
 
 static int info_print(const struct info_options *options) {
@@ -292,7 +303,8 @@ int main(int argc, char **argv) {
         {"settings", KEY_SETTINGS, NULL, 0, "Environment variables: value, default, source", 1},
         {"launch", KEY_LAUNCH, NULL, 0, "Rank, size and store of this process, and their sources",
          1},
-        {"cpus", KEY_CPUS, NULL, 0, "Processors this process may use", 1},
+        {"cpus", KEY_CPUS, NULL, 0,
+         "Processors this process may use, and which ranks would share a cache", 1},
         {NULL, 0, NULL, 0, "Or, for jobs that run on this machine:", 2},
         {"live", KEY_LIVE, "PID", OPTION_ARG_OPTIONAL,
          "Show for each rank and communicator: the current operation, the rank it waits for, and "

@@ -13,8 +13,7 @@
 #include "ringcomm.h"
 #include "transport.h"
 
-#define RANKS_MAX 100000 /* of a job; a page with more is invalid */
-#define LONG_MS   1000   /* shorter waits are normal work */
+#define LONG_MS 1000 /* shorter waits are normal work */
 
 static const struct report_column live_columns[] = {
     {"job", -16},     {"communicator", -18}, {"rank", 5},      {"size", 5},        {"pid", 8},
@@ -81,7 +80,7 @@ static bool job_hangs(const struct job *job) {
 static void job_conclude(const struct job *job, char *text, size_t cap) {
     const int n = job->first->label.size;
     struct rcmi_hang_row *rows =
-        job_hangs(job) && n <= RANKS_MAX ? calloc((size_t)n, sizeof(*rows)) : NULL;
+        job_hangs(job) && n <= LIVE_RANKS_MAX ? calloc((size_t)n, sizeof(*rows)) : NULL;
     if (!rows) {
         snprintf(text, cap, "no rank waits for longer than 1 s");
         return;
@@ -127,6 +126,14 @@ static void job_note_protocol(struct report *report, const struct job *job) {
     report_note(report, name, "%s (%s%s)", text,
                 job->first->owner.sharing == RCMI_OVERSUBSCRIBED ? "oversubscribed" : "roomy",
                 same ? "" : "; not the same on all ranks");
+}
+
+/* Notes which ranks are near: slots that only near ranks read are written by temporal stores. */
+static void job_note_near(struct report *report, const struct job *job) {
+    char name[48], text[1024];
+    snprintf(name, sizeof(name), "near ranks of job %016" PRIx64, job->first->owner.job);
+    live_near(job->first, job->end, text, sizeof(text));
+    report_note(report, name, "%s", text);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -177,8 +184,10 @@ static void live_report(struct report *report, int pid, const struct live_rank *
         if (pid != 0 && !job_has(&job, pid))
             continue;
         job_note(report, &job);
-        if (job_is_world(&job))
+        if (job_is_world(&job)) {
             job_note_protocol(report, &job);
+            job_note_near(report, &job);
+        }
     }
     for (const struct live_rank *at = ranks; at < end; at = job.end) {
         job = job_at(at, end);

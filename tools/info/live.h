@@ -7,6 +7,7 @@
  *
  *   live_find.c  finds and reads the pages
  *   live.c       prints the rows, and a conclusion per communicator
+ *   live_near.c  summarizes which ranks are near each other
  */
 #ifndef RINGCOMM_TOOLS_LIVE_H
 #define RINGCOMM_TOOLS_LIVE_H
@@ -15,6 +16,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 #include "status_page.h"
+
+#define LIVE_RANKS_MAX 100000 /* of a job; a page with more is invalid */
 
 /* A rank of a communicator. */
 struct live_rank {
@@ -34,6 +37,9 @@ struct live_rank {
  * caller frees. *ret_readable: whether process pid may be inspected. Prints an error and returns
  * false on failure. */
 bool live_find(int pid, struct live_rank **ret_ranks, size_t *ret_n, bool *ret_readable);
+
+/* Writes which of the ranks [first, end) of a world are near each other, and why; cut to fit. */
+void live_near(const struct live_rank *first, const struct live_rank *end, char *text, size_t cap);
 
 /* Prints the ranks of the jobs of process pid; pid 0: of all jobs. Returns an exit status. */
 int live_print(int pid, const char *csv, const char *json);

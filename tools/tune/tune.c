@@ -87,7 +87,8 @@ static void tune_options_read(int argc, char **argv, struct tune_options *option
         .parser = tune_parse,
         .doc =
             "Measures the algorithms of all collectives on this machine, and fits the constants "
-            "that predict their times. The library selects algorithms by these predictions."
+            "that predict their times. The library selects algorithms by these predictions. On a "
+            "virtual machine also measures whether its ranks are near each other (near = 1)."
             "\v"
             "Examples:\n"
             "  ringcomm-tune -o node.conf            some minutes\n"
@@ -116,9 +117,11 @@ static bool can_write(const char *path) {
 
 /* Prints the errors before and after the fit, and writes the results. */
 static bool tune_finish(const struct tune_options *o, const struct tune_points *points,
-                        const struct rcmi_prices *used) {
+                        const struct rcmi_prices *used, const struct tune_near *near) {
     struct rcmi_prices fitted = *used;
     bool ok = true;
+    if (!o->report)
+        tune_near_show(near);
     tune_show_errors(points, o->report ? "constants in use" : "before", used);
     if (o->report) {
         tune_show_report(points, used);
@@ -126,12 +129,24 @@ static bool tune_finish(const struct tune_options *o, const struct tune_points *
     }
     tune_fit(points, &fitted);
     tune_show_errors(points, "after", &fitted);
-    ok = tune_write(o->output ? o->output : "-", points, &fitted);
+    ok = tune_write(o->output ? o->output : "-", points, &fitted, near);
     return (!o->plot || tune_plot(o->plot, points, &fitted)) && ok;
 }
 
+/* First whether ranks are near, then the points: the constants belong to the stores in use. */
+static bool tune_all(const struct tune_options *o, struct tune_points *points,
+                     const struct rcmi_tuning *tuning) {
+    struct tune_near near;
+    if (!tune_near_measure(o, tuning, &near))
+        return false;
+    if (!near.unmeasured)
+        setenv("RINGCOMM_NEAR", near.near ? "1" : "0", 1);
+    return tune_measure(o, points) && tune_finish(o, points, &tuning->prices, &near);
+}
+
 int main(int argc, char **argv) {
-    struct tune_options options = {.ranks = 8, .shm = true, .tcp = true, .seconds = 240};
+    struct tune_options options = {
+        .ranks = 8, .shm = true, .tcp = true, .seconds = 240, .begin_ns = tool_now_ns()};
     struct tune_points points;
     struct rcmi_tuning tuning;
     tune_options_read(argc, argv, &options);
@@ -142,7 +157,7 @@ int main(int argc, char **argv) {
     bool ok =
         can_write(options.output) && can_write(options.plot) && tune_points_make(&options, &points);
     if (ok) {
-        ok = tune_measure(&options, &points) && tune_finish(&options, &points, &tuning.prices);
+        ok = tune_all(&options, &points, &tuning);
         tune_points_free(&points);
     }
     rcmi_tuning_end(&tuning);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Internals of ringcomm-tune. tune.c has main and the command line; tune_measure.c runs the ranks
- * that measure; tune_fit.c fits the constants; tune_show.c writes the results.
+ * that measure; tune_near.c measures near and far ranks; tune_fit.c fits the constants; tune_show.c
+ * writes the results.
  *
  *      points  --measure-->  us of each  --fit-->  constants  -->  file, report, plot
  */
@@ -11,14 +12,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "plan.h"
 #include "price.h"
+
+struct rcmi_tuning;
 
 #define TUNE_RANKS_MAX 64
 
 /* One algorithm at one size in one world. */
 struct tune_point {
-    const struct rcmi_algorithm *algorithm;
+    const struct rcmi_algorithm *algorithm; /* NULL: the library selects one */
     enum rcm_collective collective;
     int nranks;
     bool tcp; /* each rank counts as a host; over TCP within this machine */
@@ -36,7 +40,8 @@ struct tune_points {
 struct tune_options {
     int64_t ranks; /* largest number of ranks; from 2 on, doubled */
     bool shm, tcp, quick, report;
-    int64_t seconds; /* approximate limit for the whole run */
+    int64_t seconds;  /* approximate limit for the whole run */
+    int64_t begin_ns; /* when the run began */
     const char *output, *plot;
 };
 
@@ -47,6 +52,22 @@ bool tune_points_make(const struct tune_options *options, struct tune_points *po
 void tune_points_free(struct tune_points *points);
 /* Measures all, world after world. false: an error was printed. */
 bool tune_measure(const struct tune_options *options, struct tune_points *points);
+
+/* Whether slots are faster if the ranks of this host count as near. */
+struct tune_near {
+    const char *unmeasured; /* why nothing was measured; NULL: it was */
+    int rounds;
+    double gain; /* time of far by time of near */
+    bool near;   /* the faster one */
+};
+/* Points for that: operations between as many ranks as have CPUs, whose data goes through slots. */
+bool tune_near_points_make(const struct tune_options *options, struct tune_points *points);
+/* false: an error was printed. */
+bool tune_near_measure(const struct tune_options *options, const struct rcmi_tuning *tuning,
+                       struct tune_near *ret_near);
+void tune_near_show(const struct tune_near *near);
+/* Writes a line of the tuning file, if near was measured. */
+void tune_near_write(FILE *file, const struct tune_near *near);
 
 /* Predicted time of a point in microseconds. */
 double tune_predict(const struct tune_point *point, const struct rcmi_prices *prices);
@@ -62,7 +83,7 @@ void tune_show_errors(const struct tune_points *points, const char *whose,
 void tune_show_report(const struct tune_points *points, const struct rcmi_prices *prices);
 /* false: an error was printed. */
 bool tune_write(const char *path, const struct tune_points *points,
-                const struct rcmi_prices *prices);
+                const struct rcmi_prices *prices, const struct tune_near *near);
 /* Draws predicted over measured microseconds as SVG. */
 bool tune_plot(const char *path, const struct tune_points *points,
                const struct rcmi_prices *prices);

@@ -51,6 +51,10 @@ static void world_make(struct world *w, int nranks, bool tcp) {
                                    .ranks_per_cpu = nranks / cpus_of_machine()};
 }
 
+static enum rcmi_sharing world_sharing(const struct world *w) {
+    return w->shape.ranks_per_cpu > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY;
+}
+
 /* Bytes of the larger buffer with whole elements in each block; 0 for barrier. */
 static size_t size_of(const struct rcmi_collective *row, int nranks, size_t bytes) {
     const size_t block = rcmi_collective_larger(row, nranks) * ELEMENT_BYTES;
@@ -77,8 +81,7 @@ static bool point_add(struct tune_points *points, const struct world *w,
                              .nranks = w->nranks,
                              .tcp = w->tcp,
                              .bytes = bytes,
-                             .sharing =
-                                 w->shape.ranks_per_cpu > 1 ? RCMI_OVERSUBSCRIBED : RCMI_ROOMY};
+                             .sharing = world_sharing(w)};
     rcmi_price_counts(&cost, &w->shape, bytes, p->work);
     points->n++;
     return true;
@@ -114,19 +117,39 @@ static bool world_add(struct tune_points *points, int nranks, bool tcp, bool qui
     return true;
 }
 
-bool tune_points_make(const struct tune_options *o, struct tune_points *points) {
+static bool points_map(struct tune_points *points) {
     *points = (struct tune_points){.room = POINTS_MAX};
     points->all = mmap(NULL, POINTS_MAX * sizeof(*points->all), PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (points->all == MAP_FAILED) {
+    if (points->all == MAP_FAILED)
         tool_error("no memory for points");
-        return false;
-    }
-    bool ok = true;
+    return points->all != MAP_FAILED;
+}
+
+bool tune_points_make(const struct tune_options *o, struct tune_points *points) {
+    bool ok = points_map(points);
     for (int tcp = 0; tcp < 2 && ok; tcp++)
         for (int n = 2; n <= o->ranks && ok && (tcp ? o->tcp : o->shm); n *= 2)
             ok = world_add(points, n, tcp, o->quick);
     return ok;
+}
+
+bool tune_near_points_make(const struct tune_options *o, struct tune_points *points) {
+    static const size_t near_sizes[] = {64 << 10, 256 << 10, 1 << 20};
+    static const enum rcm_collective collectives[] = {RCM_BROADCAST, RCM_ALL_GATHER};
+    const int64_t cpus = (int64_t)cpus_of_machine();
+    struct world w;
+    world_make(&w, (int)(cpus < 2 ? 2 : cpus < o->ranks ? cpus : o->ranks), false);
+    if (!points_map(points))
+        return false;
+    for (size_t c = 0; c < sizeof(collectives) / sizeof(collectives[0]); c++)
+        for (size_t s = 0; s < sizeof(near_sizes) / sizeof(near_sizes[0]); s++)
+            points->all[points->n++] = (struct tune_point){
+                .collective = collectives[c],
+                .nranks = w.nranks,
+                .bytes = size_of(rcmi_collective_at((int)collectives[c]), w.nranks, near_sizes[s]),
+                .sharing = world_sharing(&w)};
+    return true;
 }
 
 void tune_points_free(struct tune_points *points) {
@@ -223,7 +246,7 @@ static rcm_status point_measure(const struct rank *r, struct tune_point *p, bool
     double times[ITERATIONS_MAX] = {0};
     struct rcm_call call = RCM_CALL_INIT;
     int n = 0;
-    call.algorithm = p->algorithm->name;
+    call.algorithm = p->algorithm ? p->algorithm->name : NULL;
     rcm_status status = iterations_agree(r, p, &call, &n);
     for (int i = 0; i < n && status == RCM_OK; i++)
         status = iteration(r, p, &call, &times[i]);
@@ -291,7 +314,7 @@ static bool world_measure(struct rank *r, int nranks, bool tcp) {
 bool tune_measure(const struct tune_options *o, struct tune_points *points) {
     struct rank r = {.progress = isatty(STDERR_FILENO),
                      .point_ns = o->quick ? QUICK_POINT_NS : POINT_NS,
-                     .deadline_ns = tool_now_ns() + o->seconds * 1000000000};
+                     .deadline_ns = o->begin_ns + o->seconds * 1000000000};
     for (size_t first = 0; first < points->n; first += r.n) {
         r.points = &points->all[first];
         r.n = world_end(points, first) - first;

@@ -107,7 +107,7 @@ static bool prices_measured(const struct tune_points *points, size_t price,
 }
 
 bool tune_write(const char *path, const struct tune_points *points,
-                const struct rcmi_prices *prices) {
+                const struct rcmi_prices *prices, const struct tune_near *near) {
     FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     char name[RCMI_PROTOCOL_NAME], value[RCMI_PRICE_TEXT], model[128], day[32] = "";
     const time_t now = time(NULL);
@@ -125,6 +125,7 @@ bool tune_write(const char *path, const struct tune_points *points,
     for (size_t i = 0; (help = rcmi_prices_at(prices, i, name, value)); i++)
         if (prices_measured(points, i / RCMI_SHARINGS, (enum rcmi_sharing)(i % RCMI_SHARINGS)))
             fprintf(file, "%-32s = %-10s # %s\n", name, value, help);
+    tune_near_write(file, near);
     const bool ok = fflush(file) == 0 && (file == stdout || fclose(file) == 0);
     if (!ok)
         tool_error("cannot write %s: %s", path, strerror(errno));

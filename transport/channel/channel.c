@@ -16,7 +16,9 @@
 struct close_frame {
     uint32_t serial;
     uint32_t by_writer;
+    uint64_t sent; /* messages that the writer committed; of a reader 0 */
 };
+_Static_assert(sizeof(struct close_frame) == 16, "no padding on the wire");
 
 /* ---- Before the transport is chosen ---------------------------------------------------------- */
 
@@ -85,6 +87,7 @@ static struct rcmi_channel_end *end_new(struct rcmi_node *node, uint64_t epoch, 
     channel->framework = end;
     atomic_init(&channel->state, RCM_AGAIN);
     atomic_init(&channel->lost_peer, -1);
+    atomic_init(&end->last, RCMI_STILL_OPEN);
     return end;
 }
 
@@ -294,16 +297,22 @@ size_t rcmi_node_slot_memory(struct rcmi_node *node, uint64_t epoch) {
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
-static void send_close(struct rcmi_link *link, uint32_t serial, bool by_writer) {
-    const struct close_frame body = {.serial = serial, .by_writer = by_writer};
-    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_CLOSE, sizeof body);
+static void send_close(struct rcmi_link *link, const struct close_frame *close) {
+    struct rcmi_frame *frame = rcmi_frame_new(RCMI_FRAME_CLOSE, sizeof *close);
     if (frame)
-        memcpy(rcmi_frame_body(frame), &body, sizeof body);
+        memcpy(rcmi_frame_body(frame), close, sizeof *close);
     rcmi_control_send(link, frame);
+}
+
+static void send_reader_close(struct rcmi_link *link, uint32_t serial) {
+    const struct close_frame close = {.serial = serial};
+    send_close(link, &close);
 }
 
 static void close_writer(struct rcmi_channel_end *end) {
     struct rcmi_node *node = end->channel->node;
+    const struct close_frame close = {
+        .serial = end->serial, .by_writer = 1, .sent = end->channel->sent};
     if (end->inited)
         end->channel->transport->writer_close(end->channel);
     if (!end->offered || end->nclosed == end->nreaders) {
@@ -315,7 +324,7 @@ static void close_writer(struct rcmi_channel_end *end) {
     /* Sending never loses a link immediately, so the end stays valid. */
     for (int i = 0; i < end->nreaders; i++)
         if (!end->readers[i].closed)
-            send_close(rcmi_node_link(node, end->readers[i].rank), end->serial, true);
+            send_close(rcmi_node_link(node, end->readers[i].rank), &close);
 }
 
 static void close_reader(struct rcmi_channel_end *end) {
@@ -327,7 +336,7 @@ static void close_reader(struct rcmi_channel_end *end) {
     const uint32_t serial = end->serial;
     end_free(end); /* first: once the writer gets the CLOSE, it may reuse the memory */
     if (offered)
-        send_close(link, serial, false);
+        send_reader_close(link, serial);
     /* The writer may have closed and opened another channel of this name. */
     if (rcmi_opening_is_pending(link, epoch, id) && node->config.wanted)
         node->config.wanted(node->config.arg, link->peer, epoch, id);
@@ -355,15 +364,25 @@ static void reader_closed(struct rcmi_reader *reader) {
         end_free(end);
 }
 
+/* The writer commits no more. An open reader end stays until it is closed here: it may contain
+ * messages, or they have not arrived. */
+static void writer_closed(struct rcmi_link *link, const struct close_frame *close) {
+    struct rcmi_channel_end *end = rcmi_end_read(link, close->serial);
+    if (rcmi_opening_withdraw(link, close->serial))
+        send_reader_close(link, close->serial);
+    if (!end)
+        return;
+    atomic_store_explicit(&end->last, close->sent, memory_order_release);
+    rcmi_node_ring(link->node); /* a receive may wait for more */
+}
+
 rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, size_t len) {
     struct close_frame frame;
     if (len != sizeof frame)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed a channel in %zu bytes", len);
     memcpy(&frame, body, sizeof frame);
     if (frame.by_writer) {
-        /* An open reader end stays until it is closed here: it may contain messages. */
-        if (rcmi_opening_withdraw(link, frame.serial))
-            send_close(link, frame.serial, false);
+        writer_closed(link, &frame);
         return RCM_OK;
     }
     struct rcmi_reader *reader = rcmi_reader_of(link, frame.serial);

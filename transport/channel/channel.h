@@ -21,6 +21,8 @@ struct rcmi_reader {
     bool acked, closed;
 };
 
+#define RCMI_STILL_OPEN UINT64_MAX
+
 /* The framework's part of a channel end. */
 struct rcmi_channel_end {
     struct rcmi_channel_end *next, *prev;
@@ -30,6 +32,9 @@ struct rcmi_channel_end {
     bool offered;       /* the peers have this end's serial number */
     bool closing;       /* writer: closed here, waits for the readers' CLOSE */
     size_t slot_memory; /* counted in node->slot_memory */
+    /* Reader: number of messages that the writer committed before it closed; RCMI_STILL_OPEN: it
+     * has not. The release store on the loop thread pairs with the acquire load of the reader. */
+    _Atomic uint64_t last;
     struct rcmi_error why;
     _Atomic bool was_ready; /* relaxed: read after the channel's state */
     int nreaders;
@@ -67,6 +72,8 @@ void rcmi_opening_forget(struct rcmi_link *link);
 /* The open end of that name shared with the link's peer; NULL. */
 struct rcmi_channel_end *rcmi_end_named(const struct rcmi_link *link, uint64_t epoch, uint32_t id,
                                         bool is_writer);
+/* The reader end, open here, of the peer's writer with that serial number; NULL. */
+struct rcmi_channel_end *rcmi_end_read(const struct rcmi_link *link, uint32_t serial);
 /* The link's peer as a reader of the offered writer end with that serial number; NULL. */
 struct rcmi_reader *rcmi_reader_of(const struct rcmi_link *link, uint32_t serial);
 static inline struct rcmi_channel_end *rcmi_end_of(const struct rcmi_channel *channel) {

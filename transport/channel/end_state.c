@@ -67,6 +67,22 @@ bool rcmi_channel_was_ready(const struct rcmi_channel *channel) {
     return atomic_load_explicit(&rcmi_end_of(channel)->was_ready, memory_order_relaxed);
 }
 
+enum rcmi_rest rcmi_channel_rest(struct rcmi_channel *channel) {
+    const struct rcmi_channel_end *end = rcmi_end_of(channel);
+    const uint64_t last = atomic_load_explicit(&end->last, memory_order_acquire);
+    struct rcmi_slot slot;
+    if (atomic_load_explicit(&channel->state, memory_order_acquire) != RCM_OK)
+        return RCMI_REST_UNKNOWN;
+    if (channel->released >= last)
+        return RCMI_REST_NONE;
+    if (rcmi_node_gone(channel->node, channel->writer))
+        return RCMI_REST_UNKNOWN;
+    if (last == RCMI_STILL_OPEN)
+        return RCMI_REST_OPEN;
+    return channel->transport->peek(channel, &slot) == RCM_AGAIN ? RCMI_REST_COMING
+                                                                 : RCMI_REST_UNKNOWN;
+}
+
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
     rcm_status state = rcmi_channel_state(channel);
     /* It became ready after the caller checked; the operation was not done anyway. */
@@ -81,6 +97,14 @@ struct rcmi_channel_end *rcmi_end_named(const struct rcmi_link *link, uint64_t e
         if (c->epoch == epoch && c->id == id && c->is_writer == is_writer && !reader->end->closing)
             return reader->end;
     }
+    return NULL;
+}
+
+struct rcmi_channel_end *rcmi_end_read(const struct rcmi_link *link, uint32_t serial) {
+    for (struct rcmi_reader *reader = link->readers; reader; reader = reader->next)
+        if (reader->end->serial == serial && reader->end->offered &&
+            !reader->end->channel->is_writer)
+            return reader->end;
     return NULL;
 }
 

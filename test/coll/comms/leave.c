@@ -4,7 +4,8 @@
  *
  * rcm_leave drops receives that no message has matched, of any source, tag and form. It finishes
  * receives whose message is arriving. Other ranks of the communicator go on. Also what rcm_leave
- * aborts, and what rcm_destroy waits for. Each case has its own communicator; the world stays.
+ * aborts, what rcm_destroy waits for, and what rcm_comm_prepare does if a rank leaves. Each case
+ * has its own communicator; the world stays.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -281,6 +282,32 @@ static int destroys(rcm_comm *world) {
     return errors;
 }
 
+/* Each rank needs all others. */
+static rcm_status prepare(rcm_comm *group) {
+    return rcm_comm_prepare(group, RCM_ALL_TO_ALL, 1000, 0, "pairwise");
+}
+
+/* Rank 0 leaves at once after all have prepared, or instead. */
+static int prepares(rcm_comm *world, bool all) {
+    const int me = rcm_rank(world);
+    int errors = 0;
+    rcm_comm *group = group_new(world, &errors);
+    const rcm_status status = me == 0 && !all ? RCM_OK : prepare(group);
+    if (me == 0 || all)
+        CHECK(errors, status == RCM_OK, "%s", rcm_last_error());
+    else
+        CHECK(errors,
+              status == RCM_ERR_PEER &&
+                  strstr(rcm_last_error(), "has left without preparing all_to_all"),
+              "%s: %s", rcm_status_name(status), rcm_last_error());
+    if (me == 0)
+        left(group, &errors);
+    meet(world, &errors);
+    if (me != 0 && rcm_leave(group) != RCM_OK)
+        CHECK(errors, !all, "%s", rcm_last_error());
+    return errors;
+}
+
 static int check_all(rcm_comm *world, void *arg) {
     static const size_t sizes[] = {1, 3000, 4 << 20};
     int errors = drops(world) + drops_in_groups(world);
@@ -291,7 +318,9 @@ static int check_all(rcm_comm *world, void *arg) {
             errors += races(world, sizes[s], i * i * 10);
     }
     if (rcm_size(world) > 1)
-        errors += aborts(world);
+        errors += aborts(world) + prepares(world, false);
+    for (int i = 0; i < 10 && rcm_size(world) > 1; i++)
+        errors += prepares(world, true);
     errors += destroys(world);
     return errors > 100 ? 100 : errors;
 }

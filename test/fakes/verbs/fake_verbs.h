@@ -86,12 +86,13 @@ struct fake_mr {
 /* All state of the fake devices. */
 struct fake_verbs {
     pthread_mutex_t lock;
-    pthread_cond_t work;
+    pthread_cond_t work, changed; /* for the hardware; begun has changed */
     struct provider_setup setup;
     struct ibv_device devices[DEVICES_MAX];
     struct fake_qp qps[QPS_MAX];
     struct fake_mr mrs[MRS_MAX];
     pthread_t hardware;
+    bool begun; /* the hardware runs */
     bool stop, cut, held, silent;
     int garbled;     /* a type of events */
     int64_t slow_ms; /* delay to connect a queue pair that is younger than its peer's */

@@ -194,6 +194,8 @@ void *fake_verbs_hardware(void *arg) {
     const struct timespec between_tries = {.tv_nsec = 100000};
     (void)arg;
     pthread_mutex_lock(&fake.lock);
+    fake.begun = true;
+    pthread_cond_signal(&fake.changed);
     while (!fake.stop) {
         const enum left left = carry_some();
         if (left == NOTHING) {

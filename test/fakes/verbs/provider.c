@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-struct fake_verbs fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER};
+struct fake_verbs fake = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                          .work = PTHREAD_COND_INITIALIZER,
+                          .changed = PTHREAD_COND_INITIALIZER};
 
 uint32_t fake_verbs_random(void) {
     fake.random_state ^= fake.random_state << 13;
@@ -56,6 +58,17 @@ static void devices_name(void) {
     named = setenv("RINGCOMM_VERBS_DEVICES", list, 1) == 0;
 }
 
+/* Returns when the thread runs. A fork while it starts could leave locks of a sanitizer held in the
+ * child, whose own thread then could not be created. */
+static void hardware_start(void) {
+    fake.begun = false;
+    REQUIRE(pthread_create(&fake.hardware, NULL, fake_verbs_hardware, NULL) == 0);
+    pthread_mutex_lock(&fake.lock);
+    while (!fake.begun)
+        pthread_cond_wait(&fake.changed, &fake.lock);
+    pthread_mutex_unlock(&fake.lock);
+}
+
 void provider_install(const struct provider_setup *what) {
     fake.setup = *what;
     if (fake.setup.kind == PROVIDER_HARDWARE && !fake.setup.layer && getenv("FAKE_IWARP"))
@@ -71,8 +84,8 @@ void provider_install(const struct provider_setup *what) {
     for (int i = 0; i < fake.setup.devices; i++) {
         fake_verbs_device(&fake.devices[i], i);
     }
-    REQUIRE(fake.setup.devices <= DEVICES_MAX &&
-            pthread_create(&fake.hardware, NULL, fake_verbs_hardware, NULL) == 0);
+    REQUIRE(fake.setup.devices <= DEVICES_MAX);
+    hardware_start();
     fake_verbs_devices(&table);
     fake_verbs_memory(&table);
     fake_verbs_completions(&table);
