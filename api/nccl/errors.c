@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See nccl_errors.h. */
+#include "nccl_errors.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <string.h>
+#include "nccl_comm.h"
+
+enum { TEXT_BYTES = 640 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char last_text[TEXT_BYTES];
+
+ncclResult_t face_fail(ncclResult_t result, const char *format, ...) {
+    char text[TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&lock);
+    memcpy(last_text, text, sizeof text);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+ncclResult_t face_number(rcm_status status) {
+    switch (status) {
+    case RCM_OK:
+        return ncclSuccess;
+    case RCM_PENDING:
+    case RCM_AGAIN:
+        return ncclInProgress;
+    case RCM_ERR_INVALID:
+        return ncclInvalidArgument;
+    case RCM_ERR_NOMEM:
+    case RCM_ERR_SYSTEM:
+    case RCM_ERR_RESOURCE:
+        return ncclSystemError;
+    case RCM_ERR_UNSUPPORTED:
+    case RCM_ERR_MISMATCH:
+    case RCM_ERR_TRUNCATED:
+    case RCM_ERR_CONFIG:
+    case RCM_ERR_FORKED:
+        return ncclInvalidUsage;
+    case RCM_ERR_PEER:
+    case RCM_ERR_TIMEOUT:
+    case RCM_ERR_ABORTED:
+    case RCM_ERR_CANCELED:
+    case RCM_ERR_PROTOCOL:
+    case RCM_ERR_AUTH:
+        return ncclRemoteError;
+    case RCM_ERR_NOT_FOUND:
+    case RCM_ERR_INTERNAL:
+        break;
+    }
+    return ncclInternalError;
+}
+
+ncclResult_t face_result(rcm_status status, const char *what) {
+    const ncclResult_t result = face_number(status);
+    if (result == ncclSuccess || result == ncclInProgress)
+        return result;
+    return face_fail(result, "%s: %s", what, rcm_last_error());
+}
+
+const char *ncclGetErrorString(ncclResult_t result) {
+    static const char *const texts[] = {
+#define TEXT(name, number, text) [number] = (text),
+        NCCL_RESULT_MAP(TEXT)
+#undef TEXT
+    };
+    return (size_t)result < sizeof texts / sizeof texts[0] ? texts[result] : "an unknown result";
+}
+NCCL_ALSO_P(ncclGetErrorString);
+
+/* A communicator's own error comes first. The text is valid until this thread's next call. */
+const char *ncclGetLastError(ncclComm_t comm) {
+    static _Thread_local char text[TEXT_BYTES];
+    if (comm && comm_error_text(comm, text, sizeof text))
+        return text;
+    pthread_mutex_lock(&lock);
+    memcpy(text, last_text, sizeof text);
+    pthread_mutex_unlock(&lock);
+    return text;
+}
+NCCL_ALSO_P(ncclGetLastError);
