@@ -252,6 +252,15 @@ static void comm_look(struct ncclComm *comm) {
     comm_unlock();
 }
 
+ncclResult_t comm_failure(struct ncclComm *comm) {
+    comm_lock();
+    const ncclResult_t result = comm->result;
+    if (result != ncclSuccess)
+        (void)face_fail(result, "%s", comm->text);
+    comm_unlock();
+    return result;
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result) {
     if (!comm || !result)
         return face_fail(ncclInvalidArgument, "ncclCommGetAsyncError: %s is NULL",

@@ -55,6 +55,8 @@ bool comm_has_children(struct ncclComm *comm);
  * id: not 0, where the handle was stored and another thread may have aborted it since. */
 ncclResult_t comm_enter(struct ncclComm *comm, uint64_t id, const char *what);
 void comm_exit(struct ncclComm *comm);
+/* The error that the communicator is known to have, and its text. */
+ncclResult_t comm_failure(struct ncclComm *comm);
 /* A copy of the communicator's error text; false: it has no error. */
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap);
 

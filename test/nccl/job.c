@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See job.h. */
 #include "job.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -193,6 +195,35 @@ static int process_main(int rank, void *arg) {
     if (errors == 0)
         must(rcm_destroy(job.ranks[0].host), "rcm_destroy");
     return errors > 100 ? 100 : errors;
+}
+
+static void survivor_main(const struct start *start, int rank, const char *url) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    struct job job = {.n = start->n, .nlocal = 1};
+    options.url = url;
+    options.rank = job.ranks[0].rank = rank;
+    options.world_size = start->n;
+    must(rcm_init(&options, &job.ranks[0].host), "rcm_init");
+    _exit(job_of(start, &job) > 0);
+}
+
+int job_run_survivors(int n, int (*fn)(struct job *job)) {
+    const struct start start = {.n = n, .fn = fn};
+    char path[] = "/tmp/nccl-ranks-XXXXXX", url[64];
+    const int file = mkstemp(path);
+    int errors = file < 0, status;
+    snprintf(url, sizeof url, "file://%s?world_size=%d", path, n);
+    for (int rank = 0; rank < n; rank++) {
+        const pid_t pid = fork();
+        if (pid == 0)
+            survivor_main(&start, rank, url);
+        errors += pid < 0;
+    }
+    while (wait(&status) > 0)
+        errors += status != 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    close(file);
+    unlink(path);
+    return errors;
 }
 
 static int one_thread_main(const struct start *start) {

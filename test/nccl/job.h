@@ -35,6 +35,8 @@ struct job {
 int job_run(int n, bool one_thread, int (*fn)(struct job *job));
 /* Without communicators of NCCL: fn makes and ends them. */
 int job_run_bare(int n, bool one_thread, int (*fn)(struct job *job));
+/* Processes of which some may be killed (SIGKILL), which is no error. fn ends with _exit. */
+int job_run_survivors(int n, int (*fn)(struct job *job));
 /* The same id on all ranks of the job. */
 ncclUniqueId job_id(const struct job *job);
 /* All ranks are here. */
