@@ -235,7 +235,7 @@ ncclResult_t comm_configure(struct ncclComm *comm, const struct ncclComm *parent
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* Asks ringcomm.h whether the communicator failed, also without an operation. A revoked one has. */
+/* Has the communicator failed, also without an operation? A revoked one has. */
 static void comm_look(struct ncclComm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     comm_lock();

@@ -10,7 +10,7 @@
 
 _Static_assert(sizeof(ncclUniqueId) == sizeof(struct rcm_unique_id), "ids have the same size");
 
-/* One line says once which library answers as NCCL. */
+/* One line, once, names the library. */
 static void announce(void) {
     if (setting_logs_info())
         fprintf(stderr, "ringcomm: libnccl.so.2 is libringcomm %s, with the interface of NCCL %d\n",
