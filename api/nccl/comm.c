@@ -56,6 +56,12 @@ void comm_free(struct ncclComm *comm) {
     free(comm);
 }
 
+void comm_forget(struct ncclComm *comm) {
+    comm_lock();
+    comm_free(comm);
+    comm_unlock();
+}
+
 bool comm_has_children(struct ncclComm *comm) {
     bool any = false;
     for (struct ncclComm *child = all, *next; child; child = next) {

@@ -24,35 +24,31 @@ ncclResult_t face_fail(ncclResult_t result, const char *format, ...) {
 }
 
 ncclResult_t face_number(rcm_status status) {
-    switch (status) {
-    case RCM_OK:
-        return ncclSuccess;
-    case RCM_PENDING:
-    case RCM_AGAIN:
-        return ncclInProgress;
-    case RCM_ERR_INVALID:
-        return ncclInvalidArgument;
-    case RCM_ERR_NOMEM:
-    case RCM_ERR_SYSTEM:
-    case RCM_ERR_RESOURCE:
-        return ncclSystemError;
-    case RCM_ERR_UNSUPPORTED:
-    case RCM_ERR_MISMATCH:
-    case RCM_ERR_TRUNCATED:
-    case RCM_ERR_CONFIG:
-    case RCM_ERR_FORKED:
-        return ncclInvalidUsage;
-    case RCM_ERR_PEER:
-    case RCM_ERR_TIMEOUT:
-    case RCM_ERR_ABORTED:
-    case RCM_ERR_CANCELED:
-    case RCM_ERR_PROTOCOL:
-    case RCM_ERR_AUTH:
-        return ncclRemoteError;
-    case RCM_ERR_NOT_FOUND:
-    case RCM_ERR_INTERNAL:
-        break;
-    }
+    static const struct {
+        rcm_status status;
+        ncclResult_t result;
+    } numbers[] = {
+        {RCM_OK, ncclSuccess},
+        {RCM_PENDING, ncclInProgress},
+        {RCM_ERR_INVALID, ncclInvalidArgument},
+        {RCM_ERR_NOMEM, ncclSystemError},
+        {RCM_ERR_SYSTEM, ncclSystemError},
+        {RCM_ERR_RESOURCE, ncclSystemError},
+        {RCM_ERR_UNSUPPORTED, ncclInvalidUsage},
+        {RCM_ERR_MISMATCH, ncclInvalidUsage},
+        {RCM_ERR_TRUNCATED, ncclInvalidUsage},
+        {RCM_ERR_CONFIG, ncclInvalidUsage},
+        {RCM_ERR_FORKED, ncclInvalidUsage},
+        {RCM_ERR_PEER, ncclRemoteError},
+        {RCM_ERR_TIMEOUT, ncclRemoteError},
+        {RCM_ERR_ABORTED, ncclRemoteError},
+        {RCM_ERR_CANCELED, ncclRemoteError},
+        {RCM_ERR_PROTOCOL, ncclRemoteError},
+        {RCM_ERR_AUTH, ncclRemoteError},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].status == status)
+            return numbers[i].result;
     return ncclInternalError;
 }
 

@@ -133,81 +133,62 @@ NCCL_ALSO_P(ncclCommInitAll);
 
 /* ---- From a communicator --------------------------------------------------------------------- */
 
-/* Adds a communicator that `begin` makes from parent, which was entered. */
-static ncclResult_t
-derive(struct ncclComm *parent, ncclComm_t *newcomm, const ncclConfig_t *config, const char *what,
-       rcm_status (*begin)(rcm_comm *parent, const void *arg, rcm_comm_request **ret_request),
-       const void *arg, bool outside) {
-    struct ncclComm *comm = comm_new(parent->device);
-    if (!comm)
-        return ncclSystemError;
-    ncclResult_t result = comm_configure(comm, parent, config);
-    comm->outside = outside;
-    comm->parent = parent;
-    rcm_comm_request *request = NULL;
+/* Enters parent, and adds a communicator that will be made from it. An error ends the group. */
+static ncclResult_t derive_begin(struct ncclComm *parent, ncclComm_t *newcomm,
+                                 const ncclConfig_t *config, const char *what,
+                                 struct ncclComm **ret_comm) {
+    ncclResult_t result = newcomm ? comm_enter(parent, 0, what)
+                                  : face_fail(ncclInvalidArgument, "%s: newcomm is NULL", what);
+    if (result != ncclSuccess)
+        return group_fail(result);
+    struct ncclComm *comm = *ret_comm = comm_new(parent->device);
+    result = comm ? comm_configure(comm, parent, config) : ncclSystemError;
     if (result == ncclSuccess)
-        result = face_result(begin(parent->rcm, arg, &request), what);
+        return ncclSuccess;
+    if (comm)
+        comm_forget(comm);
+    comm_exit(parent);
+    return group_fail(result);
+}
+
+/* status: of the call that made the request. */
+static ncclResult_t derive_end(struct ncclComm *parent, struct ncclComm *comm, rcm_status status,
+                               rcm_comm_request *request, ncclComm_t *newcomm, const char *what) {
+    ncclResult_t result = face_result(status, what);
     comm_lock();
     comm->request = request;
-    if (result != ncclSuccess)
-        comm_free(comm);
-    else
-        *newcomm = outside ? NULL : comm;
+    comm->parent = parent;
     comm_unlock();
-    return result == ncclSuccess ? comm_await(comm) : result;
-}
-
-/* For all functions here: a wrong argument ends the group. */
-static ncclResult_t derive_checked(struct ncclComm *parent, ncclComm_t *newcomm, const char *what) {
-    const ncclResult_t result = newcomm
-                                    ? comm_enter(parent, 0, what)
-                                    : face_fail(ncclInvalidArgument, "%s: newcomm is NULL", what);
-    return result == ncclSuccess ? result : group_fail(result);
-}
-
-struct split {
-    int colour, key;
-};
-
-static rcm_status split_begin(rcm_comm *parent, const void *arg, rcm_comm_request **ret_request) {
-    const struct split *split = arg;
-    return rcm_comm_split_begin(parent, split->colour, split->key, NULL, ret_request);
+    if (result != ncclSuccess) {
+        comm_forget(comm);
+        comm_exit(parent);
+        return group_fail(result);
+    }
+    *newcomm = comm->outside ? NULL : comm;
+    result = comm_await(comm);
+    comm_exit(parent);
+    return result;
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *newcomm,
                            ncclConfig_t *config) {
-    const struct split split = {colour, key};
-    ncclResult_t result = derive_checked(comm, newcomm, __func__);
+    rcm_comm_request *request = NULL;
+    struct ncclComm *part;
+    if (colour < NCCL_NO_COLOUR)
+        return group_fail(face_fail(ncclInvalidArgument,
+                                    "ncclCommSplit: color is %d. Use 0 and above, or "
+                                    "NCCL_SPLIT_NOCOLOR",
+                                    colour));
+    const ncclResult_t result = derive_begin(comm, newcomm, config, __func__, &part);
     if (result != ncclSuccess)
         return result;
-    if (colour < NCCL_NO_COLOUR)
-        result = group_fail(face_fail(ncclInvalidArgument,
-                                      "ncclCommSplit: color is %d. Use 0 and above, or "
-                                      "NCCL_SPLIT_NOCOLOR",
-                                      colour));
-    else
-        result = derive(comm, newcomm, config, __func__, split_begin, &split, colour < 0);
-    comm_exit(comm);
-    return result;
+    part->outside = colour < 0;
+    const rcm_status status = rcm_comm_split_begin(comm->rcm, colour, key, NULL, &request);
+    return derive_end(comm, part, status, request, newcomm, __func__);
 }
 NCCL_ALSO_P(ncclCommSplit);
 
 /* ---- Without some ranks ---------------------------------------------------------------------- */
-
-struct shrink {
-    int *ranks; /* that continue; or of the world, that do not */
-    int n;
-};
-
-static rcm_status subset_begin(rcm_comm *parent, const void *arg, rcm_comm_request **ret_request) {
-    const struct shrink *shrink = arg;
-    return rcm_comm_subset_begin(parent, shrink->ranks, shrink->n, 0, NULL, ret_request);
-}
-
-static rcm_status exclude_begin(rcm_comm *parent, const void *arg, rcm_comm_request **ret_request) {
-    const struct shrink *shrink = arg;
-    return rcm_comm_shrink_excluding_begin(parent, shrink->ranks, shrink->n, NULL, ret_request);
-}
 
 static bool is_excluded(int rank, const int *excluded, int n) {
     for (int i = 0; i < n; i++)
@@ -216,47 +197,68 @@ static bool is_excluded(int rank, const int *excluded, int n) {
     return false;
 }
 
-/* A parent that failed or was revoked has no healthy ranks that could agree on a subset. */
-static ncclResult_t shrink(struct ncclComm *comm, const int *excluded, int n, ncclComm_t *newcomm,
-                           const ncclConfig_t *config, bool aborts) {
-    struct shrink chosen = {malloc(((size_t)comm->size + 1) * sizeof(int)), 0};
-    if (!chosen.ranks)
-        return face_fail(ncclSystemError, "ncclCommShrink: no memory");
-    if (aborts) {
-        comm_lock();
-        comm->revoked = true;
-        comm_unlock();
-    }
-    for (int r = 0; r < comm->size; r++) {
-        if (is_excluded(r, excluded, n) == aborts)
-            chosen.ranks[chosen.n++] = aborts ? rcm_world_rank(comm->rcm, r) : r;
-    }
-    const ncclResult_t result = derive(comm, newcomm, config, "ncclCommShrink",
-                                       aborts ? exclude_begin : subset_begin, &chosen, false);
-    free(chosen.ranks);
+static ncclResult_t excluded_check(const struct ncclComm *comm, const int *excluded, int n) {
+    if (n < 0 || n >= comm->size || (n > 0 && !excluded))
+        return face_fail(ncclInvalidArgument,
+                         "ncclCommShrink: excludeRanksList is %p with %d ranks, of a communicator "
+                         "of %d",
+                         (const void *)excluded, n, comm->size);
+    for (int i = 0; i < n; i++)
+        if (excluded[i] < 0 || excluded[i] >= comm->size || excluded[i] == comm->rank)
+            return face_fail(ncclInvalidArgument,
+                             "ncclCommShrink: excludeRanksList[%d] is %d. Use other ranks of 0 to "
+                             "%d",
+                             i, excluded[i], comm->size - 1);
+    return ncclSuccess;
+}
+
+/* Ends the operations of comm; also of one that failed or was revoked, whose ranks cannot agree on
+ * a subset. */
+static rcm_status shrink_aborting(struct ncclComm *comm, const int *excluded, int n, int *ranks,
+                                  rcm_comm_request **ret_request) {
+    for (int i = 0; i < n; i++)
+        ranks[i] = rcm_world_rank(comm->rcm, excluded[i]);
     comm_lock();
-    if (aborts)
-        orders_release(comm);
+    comm->revoked = true;
     comm_unlock();
-    return result;
+    const rcm_status status =
+        rcm_comm_shrink_excluding_begin(comm->rcm, ranks, n, NULL, ret_request);
+    comm_lock();
+    orders_release(comm);
+    comm_unlock();
+    return status;
+}
+
+static rcm_status shrink_usable(struct ncclComm *comm, const int *excluded, int n, int *ranks,
+                                rcm_comm_request **ret_request) {
+    int left = 0;
+    for (int r = 0; r < comm->size; r++)
+        if (!is_excluded(r, excluded, n))
+            ranks[left++] = r;
+    return rcm_comm_subset_begin(comm->rcm, ranks, left, 0, NULL, ret_request);
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *newcomm,
                             ncclConfig_t *config, int flags) {
     struct rcm_error error = RCM_ERROR_INIT;
-    ncclResult_t result = derive_checked(comm, newcomm, __func__);
+    rcm_comm_request *request = NULL;
+    struct ncclComm *rest;
+    ncclResult_t result = derive_begin(comm, newcomm, config, __func__, &rest);
     if (result != ncclSuccess)
         return result;
-    const bool aborts = flags & NCCL_ABORTING || rcm_comm_error(comm->rcm, &error) != RCM_OK;
-    for (int i = 0; i < nexcluded && result == ncclSuccess; i++)
-        if (excluded[i] < 0 || excluded[i] >= comm->size || excluded[i] == comm->rank)
-            result = face_fail(ncclInvalidArgument,
-                               "ncclCommShrink: excludeRanksList[%d] is %d. Use other ranks of 0 "
-                               "to %d",
-                               i, excluded[i], comm->size - 1);
-    result = result == ncclSuccess ? shrink(comm, excluded, nexcluded, newcomm, config, aborts)
-                                   : group_fail(result);
+    int *ranks = malloc((size_t)comm->size * sizeof *ranks);
+    rcm_status status = RCM_OK;
+    result = ranks ? excluded_check(comm, excluded, nexcluded)
+                   : face_fail(ncclSystemError, "ncclCommShrink: no memory");
+    if (result == ncclSuccess)
+        status = (flags & NCCL_ABORTING || rcm_comm_error(comm->rcm, &error) != RCM_OK
+                      ? shrink_aborting
+                      : shrink_usable)(comm, excluded, nexcluded, ranks, &request);
+    free(ranks);
+    if (result == ncclSuccess)
+        return derive_end(comm, rest, status, request, newcomm, __func__);
+    comm_forget(rest);
     comm_exit(comm);
-    return result;
+    return group_fail(result);
 }
 NCCL_ALSO_P(ncclCommShrink);

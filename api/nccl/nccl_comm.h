@@ -64,6 +64,8 @@ bool comm_error_text(struct ncclComm *comm, char *text, size_t cap);
 struct ncclComm *comm_new(int device);
 /* Under the lock: removes it from the list, and frees it. */
 void comm_free(struct ncclComm *comm);
+/* The same without the lock. */
+void comm_forget(struct ncclComm *comm);
 /* Under the lock: the list of all. */
 struct ncclComm *comm_first(void);
 /* Applies a configuration; NULL: the parent's, or defaults. */

@@ -5,8 +5,8 @@
  *
  *     collectives RANKS processes|thread [LARGE]
  *
- * With 5 ranks every collective is either in place or not, by count. LARGE: only three pairs of
- * type and operator, with 300,000 elements.
+ * With 5 ranks, or ranks of one thread, every collective is either in place or not, by count.
+ * LARGE: only three pairs of type and operator, with 300,000 elements.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,7 +355,8 @@ static int matrix(struct job *job) {
     for (int count = 1; count <= COUNT_MAX; count += COUNT_MAX - 1)
         for (int in_place = 0; in_place < 2; in_place++)
             for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-                if (job->n < 5 || (k + (size_t)count / 2 + (size_t)in_place) % 2)
+                if ((job->n < 5 && job->nlocal == 1) ||
+                    (k + (size_t)count / 2 + (size_t)in_place) % 2)
                     add_types(job, kinds[k], (size_t)count, in_place);
     flush(job);
     arenas_free(job);
