@@ -529,6 +529,16 @@ RCM_CHECKED rcm_status rcm_op_create(rcm_op_function function, void *context, ui
 RCM_CHECKED rcm_status rcm_op_create_premul_sum(double real, double imaginary, rcm_dtype dtype,
                                                 rcm_op *ret_op);
 
+/*
+ * The same with a scale in memory: an element of dtype at `scale`, in host memory that the CPU can
+ * read. Each operation reads it when it begins, so after the work already enqueued on its stream
+ * (rcm_call.stream), which may write it. The element stays in place and unchanged from then until
+ * the operation is complete. Ranks compare the operator as the one above. RCM_ERR_INVALID: scale is
+ * NULL. Source: ncclScalarDevice.
+ */
+RCM_CHECKED rcm_status rcm_op_create_premul_sum_from(const void *scale, rcm_dtype dtype,
+                                                     rcm_op *ret_op);
+
 /* Frees an operator: its number is no longer valid. Operations and persistent works that use the
  * operator are not affected. It lives until the last of them has ended. RCM_ERR_INVALID: op is not
  * an operator, was freed, or was not created. */

@@ -33,6 +33,7 @@ struct rcmi_operator {
     struct rcmi_operator_identity identity;
     rcm_dtype dtype;          /* the only supported type, or RCM_ANY_DTYPE */
     double scale[2];          /* for premul_sum: real, imaginary */
+    const void *scale_at;     /* the same as an element of dtype, read by each operation */
     rcm_op_function function; /* from rcm_op_create, like context */
     void *context;
     /* Owned by the table, under its lock. */

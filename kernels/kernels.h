@@ -37,8 +37,9 @@ struct rcmi_reduce_context {
             rcm_dtype dtype;
         };
     };
-    uint32_t scaled;  /* bit i: source i */
-    uint32_t divisor; /* divides the result before rounding; at least 1 */
+    const void *scale_at; /* not NULL: the scale is read there when an operation begins */
+    uint32_t scaled;      /* bit i: source i */
+    uint32_t divisor;     /* divides the result before rounding; at least 1 */
 };
 
 /*
@@ -107,6 +108,10 @@ extern const struct rcmi_reduction rcmi_function_reduction;
 /* Does the operator scale each rank's contribution? Then the sums above are for steps without such
  * a source. */
 bool rcmi_op_scales(rcm_op op);
+/* Does it read the scale anew for each operation? */
+bool rcmi_op_reads_scale(rcm_op op);
+/* Reads a scale from an element of a float or complex type. */
+void rcmi_scale_read(const void *element, rcm_dtype dtype, double ret_scale[2]);
 /* For an operator that scales: the sum of a step whose source i is this rank's contribution. */
 struct rcmi_sum rcmi_kernels_scaled(rcm_dtype dtype, rcm_op op, uint32_t i);
 

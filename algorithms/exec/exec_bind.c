@@ -227,6 +227,7 @@ static void run_bind_operator(struct rcmi_run *run) {
     run->held = bind->op;
     rcmi_kernels_of(bind->dtype, bind->op, (uint32_t)bind->plan->nranks, &run->kernels);
     run->scales = rcmi_op_scales(bind->op);
+    run->reads_scale = run->scales && rcmi_op_reads_scale(bind->op);
     memcpy(run->sums, run->kernels.sums, sizeof(run->kernels.sums));
     for (uint32_t i = RCMI_KERNEL_SUMS; i < run->nsums && run->scales; i++)
         run->sums[i] = rcmi_kernels_scaled(bind->dtype, bind->op, i - RCMI_KERNEL_SUMS);
@@ -307,7 +308,8 @@ static __attribute__((noinline)) bool run_fits_blocks(const struct rcmi_run *run
 static bool run_fits(const struct rcmi_run *run, const struct rcmi_bind *b) {
     const struct rcmi_bind *a = &run->bind;
     const bool same = a->plan == b->plan && a->count == b->count && a->dtype == b->dtype &&
-                      a->op == b->op && a->in.kind == b->in.kind && a->out.kind == b->out.kind;
+                      a->op == b->op && a->in.kind == b->in.kind && a->out.kind == b->out.kind &&
+                      !run->reads_scale;
     if (rcmi_bind_is_uneven(b) || run->ncounts > 0)
         return same && run_fits_blocks(run, b);
     return same && run->in_place == bind_at_distance(b, run->distance);

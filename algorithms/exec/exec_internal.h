@@ -189,6 +189,7 @@ struct rcmi_run {
     struct rcmi_kernels kernels; /* the only code that touches elements */
     rcm_op held;                 /* the created operator of `kernels`; else 0 */
     bool scales;                 /* the operator scales contributions */
+    bool reads_scale;            /* anew for each operation */
     enum rcmi_stores results;    /* for results that are not sent */
     bool in_place;
     bool by_step;                        /* order by step */

@@ -41,7 +41,8 @@ PLACE = {
     'base': (6, 0, 4, 'status, log, settings, deadlines, waiting, authentication'),
 }
 PROGRAMS = [('tools/  examples/', 0, 2, 'programs; they use ringcomm.h'),
-            ('api/python', 2, 2, 'the Python package; it uses ringcomm.h')]
+            ('api/python', 2, 1, 'the Python package'),
+            ('api/nccl', 3, 1, 'libnccl.so.2')]
 # Functions that a message passes: down on the sender's side, up on the receiver's.
 SENDER = [
     ('rcm_all_reduce', 'checks the arguments, records the call'),

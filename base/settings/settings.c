@@ -84,6 +84,8 @@ static const struct setting_row table[] = {
      "trace file of each rank, for Perfetto; %r stands for the rank; empty: none"},
     {"RINGCOMM_TORCH_AS", "",
      "read by ringcomm.torch: torch backend names that select ringcomm, as gloo,mpi"},
+    {"RINGCOMM_NCCL_MISSING", "0",
+     "read by libnccl.so.2: 1 prints each call of a function of NCCL that is not built"},
 };
 enum { NROWS = sizeof table / sizeof table[0] };
 

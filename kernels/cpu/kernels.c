@@ -98,9 +98,18 @@ bool rcmi_op_scales(rcm_op op) {
     return op_kind(op) == RCMI_OP_PREMUL_SUM;
 }
 
+bool rcmi_op_reads_scale(rcm_op op) {
+    const struct rcmi_operator *created = rcmi_operator_of(op);
+    return created && created->scale_at;
+}
+
 struct rcmi_sum rcmi_kernels_scaled(rcm_dtype dtype, rcm_op op, uint32_t i) {
     struct rcmi_sum sum = sum_of(dtype, RCMI_OP_PREMUL_SUM, 1);
-    memcpy(sum.context.scale, rcmi_operator_of(op)->scale, sizeof sum.context.scale);
+    const struct rcmi_operator *created = rcmi_operator_of(op);
+    memcpy(sum.context.scale, created->scale, sizeof sum.context.scale);
+    sum.context.scale_at = created->scale_at;
+    if (created->scale_at) /* the CPU's kernels, which run from now on, do not read it */
+        rcmi_scale_read(created->scale_at, dtype, sum.context.scale);
     sum.context.scaled = UINT32_C(1) << i;
     return sum;
 }

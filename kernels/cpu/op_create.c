@@ -74,6 +74,19 @@ rcm_status rcm_op_create_premul_sum(double real, double imaginary, rcm_dtype dty
     return rcmi_operator_add(&premul, ret_op);
 }
 
+rcm_status rcm_op_create_premul_sum_from(const void *scale, rcm_dtype dtype, rcm_op *ret_op) {
+    const struct rcmi_operator premul = {
+        .identity = {.name = "premul_sum", .kind = RCMI_OP_PREMUL_SUM, .flags = RCM_OP_COMMUTATIVE},
+        .dtype = dtype,
+        .scale_at = scale};
+    const rcm_status status = premul_check(0, dtype);
+    if (status != RCM_OK)
+        return status;
+    if (!scale || !ret_op)
+        return rcmi_fail(RCM_ERR_INVALID, 0, "%s is NULL", scale ? "ret_op" : "scale");
+    return rcmi_operator_add(&premul, ret_op);
+}
+
 rcm_status rcm_op_free(rcm_op op) {
     const char *name = rcm_op_name(op);
     if (!rcmi_op_is_created(op) && strcmp(name, "?") != 0)

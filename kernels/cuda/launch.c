@@ -42,8 +42,11 @@ static struct rcmi_cuda_args args_of(const struct rcmi_operation *o) {
     return args;
 }
 
-static void args_scale(struct rcmi_cuda_args *args, const struct rcmi_reduce_context *context) {
+static void args_scale(struct rcmi_cuda_args *args, const struct rcmi_operation *operation) {
+    const struct rcmi_reduce_context *context = &operation->context;
     memcpy(args->scale, context->scale, sizeof args->scale);
+    if (context->scale_at)
+        rcmi_scale_read(context->scale_at, operation->dtype, args->scale);
     args->scaled = context->scaled;
     args->divisor = context->divisor;
 }
@@ -67,6 +70,6 @@ bool rcmi_cuda_launch_of(const struct rcmi_operation *operation, unsigned multip
     if (copies)
         return true;
     ret_launch->args.count /= rcm_dtype_size(operation->dtype);
-    args_scale(&ret_launch->args, &operation->context);
+    args_scale(&ret_launch->args, operation);
     return true;
 }

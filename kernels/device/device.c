@@ -94,6 +94,7 @@ static rcm_status facts_check(const struct rcmi_device_facts *facts) {
 
 static void device_free(struct rcmi_device *d) {
     pthread_mutex_destroy(&d->lock);
+    pthread_mutex_destroy(&d->imports_lock);
     pthread_cond_destroy(&d->set_up_changed);
     free(d);
 }
@@ -112,6 +113,7 @@ static void device_give_up(struct rcmi_device *d) {
 
 static rcm_status device_set_up(struct rcmi_device *d) {
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->imports_lock, NULL);
     rcmi_condition_init(&d->set_up_changed);
     const rcm_status status = device_thread_start(d);
     if (status == RCM_ERR_TIMEOUT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One allocation of another process, or of this one, in use by a device of this process. The
- * device's thread opens and closes it, and lists all open ones (device_share.h).
+ * One allocation of another process, or of this one, in use by a device of this process. Jobs
+ * of the device open and close it, and list all open ones (device_share.h).
  */
 #include "device_import.h"
 #include <stdio.h>
@@ -21,17 +21,18 @@ static bool is_usable(const struct rcmi_import *import) {
 
 /* Several ranks that are threads may have it open at one address. It is usable as long as one of
  * them may read it. */
-rcmi_cuda_code device_import_look(const struct rcmi_device *d, const void *memory,
-                                  bool *ret_imported) {
+rcmi_cuda_code device_import_look(struct rcmi_device *d, const void *memory, bool *ret_imported) {
     const uintptr_t at = (uintptr_t)memory;
     bool usable = false;
     *ret_imported = false;
+    pthread_mutex_lock(&d->imports_lock);
     for (const struct rcmi_import *i = d->imports; i && !usable; i = i->next) {
         if (at - (uintptr_t)i->base >= i->handle.bytes)
             continue;
         *ret_imported = true;
         usable = is_usable(i);
     }
+    pthread_mutex_unlock(&d->imports_lock);
     return *ret_imported && !usable ? DEVICE_CODE_REVOKED : RCMI_CUDA_SUCCESS;
 }
 
@@ -170,15 +171,19 @@ static void import_changed(struct rcmi_imports *imports) {
 }
 
 static void list_add(struct rcmi_device *d, struct rcmi_import *import) {
+    pthread_mutex_lock(&d->imports_lock);
     import->next = d->imports;
     d->imports = import;
+    pthread_mutex_unlock(&d->imports_lock);
 }
 
 static void list_take(struct rcmi_device *d, const struct rcmi_import *import) {
     struct rcmi_import **at = &d->imports;
+    pthread_mutex_lock(&d->imports_lock);
     while (*at != import)
         at = &(*at)->next;
     *at = import->next;
+    pthread_mutex_unlock(&d->imports_lock);
 }
 
 static void open_run(struct rcmi_device *d, struct rcmi_device_job *job) {

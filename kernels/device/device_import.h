@@ -11,7 +11,7 @@ enum import_state {
     IMPORT_OPEN,
     IMPORT_FAILED,
     IMPORT_CLOSING, /* once it has no users */
-    IMPORT_CLOSED,  /* the device's thread is closing it */
+    IMPORT_CLOSED,  /* a job is closing it */
 };
 
 /* One allocation of another process. Entries are reused. */
@@ -30,7 +30,7 @@ struct rcmi_import {
     bool lies_here; /* memory of this process: nothing to close */
     struct rcmi_error why;
     struct rcmi_device_job job;
-    struct rcmi_import *next; /* in the list of the device's thread */
+    struct rcmi_import *next; /* in the device's list */
 };
 
 struct rcmi_imports {
@@ -48,7 +48,7 @@ struct rcmi_imports {
     struct rcmi_import entries[RCMI_IMPORTS_MAX];
 };
 
-/* Begins to open or close it on the device's thread, which then sets the state and calls
+/* Begins to open or close it by a job of the device, which then sets the state and calls
  * `changed`. */
 void import_open(struct rcmi_import *import);
 void import_close(struct rcmi_import *import);

@@ -6,7 +6,7 @@
  *      FREE -> OPENING -> OPEN -> CLOSING -> CLOSED -> FREE
  *                 '-> FAILED -----------------------> FREE
  *
- * Entries are found and used without a lock. All changes, except those of the device's thread, are
+ * Entries are found and used without a lock. All changes, except those of jobs, are
  * made under the lock. Exactly one thread changes CLOSING to CLOSED after finding that there are no
  * users: the closer, or the last user.
  */

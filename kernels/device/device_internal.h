@@ -65,6 +65,15 @@ struct device_queue {
     struct rcmi_operation *first, **end;
 };
 
+/* See device_jobs.c. */
+struct device_jobs {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct rcmi_device_job *first;
+    bool running, ends;
+};
+
 struct rcmi_device {
     struct rcmi_device *next; /* in the list of open devices */
     int users;
@@ -89,7 +98,9 @@ struct rcmi_device {
 
     /* Owned by the device's thread. */
     struct device_queue follows, ready, later; /* later: waiting for another operation */
-    struct rcmi_import *imports;               /* open imports */
+    struct device_jobs blocking;
+    pthread_mutex_t imports_lock;
+    struct rcmi_import *imports; /* open imports, under the lock */
 };
 
 /* ---- device_facts.c -------------------------------------------------------------------------- */
@@ -102,9 +113,8 @@ rcm_status device_memory_alloc(struct rcmi_device *device, size_t bytes, void **
 void device_memory_free(struct rcmi_device *device, void *memory);
 
 /* ---- device_import.c ------------------------------------------------------------------------- */
-/* Is it memory of an open import? An error if operations must not use it any more. Device's thread
- * only. */
-rcmi_cuda_code device_import_look(const struct rcmi_device *device, const void *memory,
+/* Is it memory of an open import? An error if operations must not use it any more. */
+rcmi_cuda_code device_import_look(struct rcmi_device *device, const void *memory,
                                   bool *ret_imported);
 
 /* ---- device_thread.c ------------------------------------------------------------------------- */
@@ -112,6 +122,12 @@ rcmi_cuda_code device_import_look(const struct rcmi_device *device, const void *
 rcm_status device_thread_start(struct rcmi_device *device);
 /* False: the thread is stuck in the driver; the device must stay. */
 bool device_thread_stop(struct rcmi_device *device);
+
+/* ---- device_jobs.c --------------------------------------------------------------------------- */
+/* Device's thread only, both. Runs a list of jobs on their thread; without one, at once. */
+void device_jobs_do(struct rcmi_device *device, struct rcmi_device_job *job);
+/* Waits for the jobs, and ends their thread. */
+void device_jobs_end(struct rcmi_device *device);
 
 /* ---- device_queue.c -------------------------------------------------------------------------- */
 /* Any thread. The device's thread takes all at once. */

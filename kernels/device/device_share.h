@@ -5,8 +5,8 @@
  *
  *      exporting process                           importing process
  *        rcmi_export_make, _alloc
- *        export->handle  ----- any path ---->        rcmi_imports_get: RCM_AGAIN while the device's
- *                                                      thread opens it, then its address here
+ *        export->handle  ----- any path ---->        rcmi_imports_get: RCM_AGAIN while a job
+ *                                                      opens it, then its address here
  *                                                    operations (operation.h) read it there
  *                                                    rcmi_import_put
  *        rcmi_export_end <- closed there -------     rcmi_imports_close
@@ -19,8 +19,8 @@
  * and allocated anew has another number. Memory of the same process is not opened, but used in
  * place; on another device only if the devices can access each other.
  *
- * The device's thread makes all driver calls, except the queries of rcmi_export_make, which are
- * short.
+ * A thread for the device's jobs makes all driver calls (device_jobs.c), except the queries of
+ * rcmi_export_make, which are short.
  *
  *   device_export.c   exports
  *   device_import.c   opening and closing one allocation of another process
@@ -40,7 +40,7 @@
 #include "device.h"
 #include "error.h"
 
-/* A call of the driver that may block, made by the device's thread in its context. */
+/* A call of the driver that may block, made in the device's context by its thread for jobs. */
 struct rcmi_device_job {
     struct rcmi_device_job *next;
     void (*run)(struct rcmi_device *device, struct rcmi_device_job *job);
@@ -106,7 +106,7 @@ struct rcmi_import;
 
 enum { RCMI_IMPORTS_MAX = 64 }; /* maximum open at a time */
 
-/* exporter: the process, and the UUID of its device. changed: called on the device's thread when a
+/* exporter: the process, and the UUID of its device. changed: called on the thread for jobs when a
  * retry may succeed; does not block. */
 struct rcmi_exporter {
     uint64_t process;

@@ -34,16 +34,10 @@ static void queue_take(struct device_queue *queue, struct rcmi_operation **at) {
     *at = o->next;
 }
 
-/* In any order: they do not depend on each other. */
 static bool run_jobs(struct rcmi_device *d) {
     struct rcmi_device_job *job = atomic_exchange_explicit(&d->jobs, NULL, memory_order_acquire);
-    const bool any = job != NULL;
-    while (job) {
-        struct rcmi_device_job *next = job->next;
-        job->run(d, job);
-        job = next;
-    }
-    return any;
+    device_jobs_do(d, job);
+    return job != NULL;
 }
 
 static void receive_one(struct rcmi_device *d, struct rcmi_operation *o) {
@@ -183,6 +177,7 @@ static void thread_run(struct rcmi_device *d) {
             thread_pause(d, idle++);
     }
     (void)run_jobs(d); /* memory to be freed */
+    device_jobs_end(d);
     (void)receive(d);
     while (d->follows.first) {
         struct rcmi_operation *o = d->follows.first;

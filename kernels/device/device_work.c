@@ -26,7 +26,7 @@ static rcmi_cuda_code pointer_query(const struct rcmi_cuda *cuda, const void *me
 }
 
 /* Memory without a context, such as memory pools, is accessible from any context. */
-static rcmi_cuda_code type_of(const struct rcmi_device *d, const void *memory,
+static rcmi_cuda_code type_of(struct rcmi_device *d, const void *memory,
                               enum device_memory_type *ret_type) {
     struct pointer pointer;
     bool imported;

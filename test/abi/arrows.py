@@ -25,6 +25,7 @@ MAY_USE = {
     'algorithms': ['kernels', 'transport', 'base'],
     'algorithms/verify': ['algorithms', 'base'],
     'api/python': [],
+    'api/nccl': [],
     'api/members': ['transport', 'rendezvous', 'base'],
     'api/p2p': ['transport', 'kernels', 'base'],
     'api/agreement': ['api/members', 'transport', 'base'],
@@ -33,7 +34,7 @@ MAY_USE = {
             'rendezvous', 'base'],
 }
 # Language bindings: they may include only ringcomm.h, and are not part of the library.
-FACES = {'api/python'}
+FACES = {'api/python', 'api/nccl'}
 # A layer's framework: its folders and private headers. The backends (other folders of the layer) may include
 # neither these nor headers of other backends, except OPEN.
 FRAMEWORK = {'transport': ['node.h', 'registry.h', 'net', 'link', 'channel']}

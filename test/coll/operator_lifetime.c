@@ -63,6 +63,43 @@ static int check_again(rcm_comm *comm) {
     return errors;
 }
 
+/* An operator whose scale is in memory reads it for each operation. */
+static int check_scale_in_memory(rcm_comm *comm) {
+    static const struct {
+        rcm_dtype dtype;
+        uint16_t one, scale, product; /* 1, 2.5 and 2.5 as bits */
+    } shorts[] = {{RCM_FLOAT16, 0x3c00, 0x4100, 0x4100},
+                  {RCM_BFLOAT16, 0x3f80, 0x4020, 0x4020},
+                  {RCM_FLOAT8_E4M3FN, 0x38, 0x42, 0x42},
+                  {RCM_FLOAT8_E5M2, 0x3c, 0x41, 0x41}};
+    double x = 3, sum = 0, scale = 0;
+    rcm_op op;
+    int errors =
+        refuses("no scale", rcm_op_create_premul_sum_from(NULL, RCM_FLOAT64, &op), "scale");
+    errors +=
+        refuses("type", rcm_op_create_premul_sum_from(&x, RCM_INT8, &op), "premul_sum of int8");
+    CHECK(errors, rcm_op_create_premul_sum_from(&scale, RCM_FLOAT64, &op) == RCM_OK, "create");
+    for (scale = -2; scale < 3; scale++) {
+        CHECK(errors,
+              rcm_all_reduce(comm, &x, &sum, 1, RCM_FLOAT64, op, NULL, NULL) == RCM_OK &&
+                  sum == rcm_size(comm) * 3 * scale,
+              "scale %g: %g", scale, sum);
+    }
+    CHECK(errors, rcm_op_free(op) == RCM_OK, "free: %s", rcm_last_error());
+    for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
+        uint16_t got = 0;
+        CHECK(errors,
+              rcm_op_create_premul_sum_from(&shorts[i].scale, shorts[i].dtype, &op) == RCM_OK &&
+                  rcm_scan(comm, &shorts[i].one, &got, 1, shorts[i].dtype, op, NULL, NULL) ==
+                      RCM_OK &&
+                  rcm_op_free(op) == RCM_OK,
+              "%s", rcm_last_error());
+        CHECK(errors, rcm_rank(comm) > 0 || got == shorts[i].product, "%s: 0x%x",
+              rcm_dtype_name(shorts[i].dtype), got);
+    }
+    return errors;
+}
+
 /* Works hold their operators: many works, each with its own. */
 static int check_held(rcm_comm *comm) {
     enum { N = 100 };
@@ -164,8 +201,8 @@ static int check_function(rcm_comm *comm) {
 }
 
 int operators_check_life(rcm_comm *comm) {
-    return check_refusals(comm) + check_function(comm) + check_again(comm) + check_held(comm) +
-           check_coalesced(comm);
+    return check_refusals(comm) + check_function(comm) + check_again(comm) +
+           check_scale_in_memory(comm) + check_held(comm) + check_coalesced(comm);
 }
 
 /* ---- Mismatches ---------------------------------------------------------------------------- */

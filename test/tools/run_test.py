@@ -412,6 +412,22 @@ def case_few_descriptors():
     true(time.monotonic() - began < 10, 'took too long')
 
 
+def case_nccl():
+    """--nccl adds libnccl.so.2 after what LD_PRELOAD has, or names what is missing."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(RUN))), 'api')
+    library = os.path.join(folder, 'nccl/libnccl.so.2')
+    status, out, err, _ = sh(2, 'echo $LD_PRELOAD', '--nccl', env={**os.environ, 'LD_PRELOAD': ''})
+    if not os.path.exists(library):
+        equal(status, 1, 'status without the library')
+        true(b'-Dnccl=enabled' in err, err)
+        return
+    equal((status, sorted(out.decode().split())), (0, sorted(['[0]', '[1]', library, library])), 'LD_PRELOAD')
+    other = '/lib/x86_64-linux-gnu/libutil.so.1'
+    if os.path.exists(other):
+        status, out, _, _ = sh(1, 'echo $LD_PRELOAD', '--nccl', env={**os.environ, 'LD_PRELOAD': other})
+        equal(out.decode().strip(), f'[0] {other}:{library}', 'LD_PRELOAD with another library')
+
+
 def case_limit_of_files():
     """Ranks get the hard limit of open files, which links to many ranks may need."""
     limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 777)))

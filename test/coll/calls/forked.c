@@ -333,6 +333,8 @@ static bool opens(void) {
     X(rcm_mem_deregister, refused(rcm_mem_deregister(p->comm, registered, sizeof registered)))     \
     X(rcm_op_from_name, rcm_op_from_name("sum", &op) == RCM_OK)                                    \
     X(rcm_op_create_premul_sum, rcm_op_create_premul_sum(2, 0, RCM_FLOAT32, &op) == RCM_OK)        \
+    X(rcm_op_create_premul_sum_from,                                                               \
+      rcm_op_create_premul_sum_from(&op, RCM_FLOAT32, &op) == RCM_OK)                              \
     X(rcm_op_create, rcm_op_create(own_op, NULL, 0, "own", RCM_INT32, &op) == RCM_OK)              \
     X(rcm_op_free, frees_op(p))                                                                    \
     X(rcm_op_defined, rcm_op_defined(RCM_MAX, RCM_INT32) == RCM_OK)                                \

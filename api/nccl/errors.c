@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See nccl_errors.h. */
+#include "nccl_errors.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <string.h>
+#include "nccl_comm.h"
+
+enum { TEXT_BYTES = 640 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char last_text[TEXT_BYTES];
+
+ncclResult_t face_fail(ncclResult_t result, const char *format, ...) {
+    char text[TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&lock);
+    memcpy(last_text, text, sizeof text);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+ncclResult_t face_number(rcm_status status) {
+    static const struct {
+        rcm_status status;
+        ncclResult_t result;
+    } numbers[] = {
+        {RCM_OK, ncclSuccess},
+        {RCM_PENDING, ncclInProgress},
+        {RCM_ERR_INVALID, ncclInvalidArgument},
+        {RCM_ERR_NOMEM, ncclSystemError},
+        {RCM_ERR_SYSTEM, ncclSystemError},
+        {RCM_ERR_RESOURCE, ncclSystemError},
+        {RCM_ERR_UNSUPPORTED, ncclInvalidUsage},
+        {RCM_ERR_MISMATCH, ncclInvalidUsage},
+        {RCM_ERR_TRUNCATED, ncclInvalidUsage},
+        {RCM_ERR_CONFIG, ncclInvalidUsage},
+        {RCM_ERR_FORKED, ncclInvalidUsage},
+        {RCM_ERR_PEER, ncclRemoteError},
+        {RCM_ERR_TIMEOUT, ncclRemoteError},
+        {RCM_ERR_ABORTED, ncclRemoteError},
+        {RCM_ERR_CANCELED, ncclRemoteError},
+        {RCM_ERR_PROTOCOL, ncclRemoteError},
+        {RCM_ERR_AUTH, ncclRemoteError},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].status == status)
+            return numbers[i].result;
+    return ncclInternalError;
+}
+
+ncclResult_t face_result(rcm_status status, const char *what) {
+    const ncclResult_t result = face_number(status);
+    if (result == ncclSuccess || result == ncclInProgress)
+        return result;
+    return face_fail(result, "%s: %s", what, rcm_last_error());
+}
+
+const char *ncclGetErrorString(ncclResult_t result) {
+    static const char *const texts[] = {
+#define TEXT(name, number, text) [number] = (text),
+        NCCL_RESULT_MAP(TEXT)
+#undef TEXT
+    };
+    return (size_t)result < sizeof texts / sizeof texts[0] ? texts[result] : "an unknown result";
+}
+NCCL_ALSO_P(ncclGetErrorString);
+
+/* A communicator's own error comes first. The text is valid until this thread's next call. */
+const char *ncclGetLastError(ncclComm_t comm) {
+    static _Thread_local char text[TEXT_BYTES];
+    if (comm && comm_error_text(comm, text, sizeof text))
+        return text;
+    pthread_mutex_lock(&lock);
+    memcpy(text, last_text, sizeof text);
+    pthread_mutex_unlock(&lock);
+    return text;
+}
+NCCL_ALSO_P(ncclGetLastError);

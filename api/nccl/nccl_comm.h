@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A communicator of the face, around one of ringcomm.h.
+ *
+ *      MAKING ----> READY ----> ENDING ----> ENDED         freed by Destroy or Abort
+ *         \---> FAILED            Finalize
+ *
+ * One lock guards the fields of all communicators. It is not held during a call of ringcomm.h that
+ * waits or enters an engine, because callbacks on an engine's thread take the lock.
+ */
+#ifndef NCCL_COMM_H
+#define NCCL_COMM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "nccl_errors.h"
+#include "nccl_abi.h"
+#include "ringcomm.h"
+
+enum comm_state { COMM_MAKING, COMM_READY, COMM_ENDING, COMM_ENDED, COMM_FAILED };
+
+struct order;
+struct ncclComm {
+    struct ncclComm *next;   /* in the list of all */
+    uint64_t id;             /* of no other communicator, also not of a freed one */
+    struct ncclComm *parent; /* while a split or shrink makes it */
+    enum comm_state state;
+    int rank, size, device;
+    bool blocking, outside; /* outside: of ncclCommSplit without a colour; freed when made */
+    char name[RCM_NAME_MAX];
+    rcm_comm *rcm;             /* from READY until its end begins */
+    rcm_init_request *init;    /* MAKING, one of these */
+    rcm_comm_request *request; /* also ENDING */
+    int users;                 /* threads inside a call that uses the fields above */
+    bool revoked, released;    /* released: failed orders end, see stream_order.h */
+    struct order *orders;      /* unfinished or failed */
+    ncclResult_t result;       /* the first error, and its text */
+    char text[512];
+};
+
+void comm_lock(void);
+void comm_unlock(void);
+/* Under the lock, which it gives up for 0.5 ms. Requests of ringcomm.h are polled, so that another
+ * thread can cancel them meanwhile. */
+void comm_sleep(void);
+
+/* Under the lock: keeps the first error, and makes its text the process's last one. */
+void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text);
+/* Under the lock: proceeds with what is being made or ended, without waiting. */
+void comm_poll(struct ncclComm *comm);
+/* Under the lock: does a split or shrink of it run? */
+bool comm_has_children(struct ncclComm *comm);
+/* Begins a call that uses comm->rcm: the communicator is ready, or the error; comm_exit ends it.
+ * id: not 0, where the handle was stored and another thread may have aborted it since. */
+ncclResult_t comm_enter(struct ncclComm *comm, uint64_t id, const char *what);
+void comm_exit(struct ncclComm *comm);
+/* The error that the communicator is known to have, and its text. */
+ncclResult_t comm_failure(struct ncclComm *comm);
+/* A copy of the communicator's error text; false: it has no error. */
+bool comm_error_text(struct ncclComm *comm, char *text, size_t cap);
+
+/* Adds a communicator in the state MAKING; NULL without memory. */
+struct ncclComm *comm_new(int device);
+/* Under the lock: removes it from the list, and frees it. */
+void comm_free(struct ncclComm *comm);
+/* The same without the lock. */
+void comm_forget(struct ncclComm *comm);
+/* Under the lock: the list of all. */
+struct ncclComm *comm_first(void);
+/* Applies a configuration; NULL: the parent's, or defaults. */
+ncclResult_t comm_configure(struct ncclComm *comm, const struct ncclComm *parent,
+                            const ncclConfig_t *config);
+/* Ends a call that makes or finalizes comm: waits for it if it is blocking and no group is open. */
+ncclResult_t comm_await(struct ncclComm *comm);
+/* The same at the end of the group to which comm_await added it. */
+ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups of calls of one thread, between ncclGroupStart and the matching ncclGroupEnd. A call
+ * outside of a group is a group of one. */
+#ifndef NCCL_GROUP_H
+#define NCCL_GROUP_H
+
+#include "nccl_comm.h"
+
+/* Values of the collectives: enum rcm_collective. */
+enum { OPERATION_SEND = 100, OPERATION_RECV = 101 };
+
+struct operation {
+    int kind;
+    const char *name;
+    struct ncclComm *comm;
+    uint64_t id; /* of comm */
+    const void *send;
+    void *recv;
+    size_t count;
+    rcm_dtype dtype;
+    ncclRedOp_t op;
+    int root; /* or the peer */
+    cudaStream_t stream;
+    bool issued;
+};
+
+ncclResult_t group_begin(void);
+ncclResult_t group_end(void);
+/* Adds a checked operation to the thread's group; without a group, issues it. */
+ncclResult_t group_add(const struct operation *operation);
+/* Adds a communicator that is being made or finalized. False: there is no group. */
+bool group_await(struct ncclComm *comm);
+/* Returns result; the group, if there is one, ends with it. */
+ncclResult_t group_fail(ncclResult_t result);
+/* Issues operations: one batch of messages for each communicator, and the collectives. */
+ncclResult_t operations_issue(struct operation *operations, size_t n);
+
+#endif
