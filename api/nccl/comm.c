@@ -32,6 +32,13 @@ struct ncclComm *comm_first(void) {
     return all;
 }
 
+bool comm_lives(const struct ncclComm *comm, uint64_t id) {
+    const struct ncclComm *at = all;
+    while (at && at != comm)
+        at = at->next;
+    return at && (id == 0 || at->id == id);
+}
+
 struct ncclComm *comm_new(int device) {
     struct ncclComm *comm = calloc(1, sizeof *comm);
     if (!comm) {
@@ -140,14 +147,6 @@ static bool comm_is_busy(struct ncclComm *comm) {
     /* A blocking ncclCommFinalize is complete when this rank's operations are. */
     return comm->state == COMM_MAKING ||
            (comm->state == COMM_ENDING && comm->orders && comm->result == ncclSuccess);
-}
-
-/* Another thread may have aborted the communicator meanwhile. id 0: any at this address. */
-static bool comm_lives(const struct ncclComm *comm, uint64_t id) {
-    const struct ncclComm *at = all;
-    while (at && at != comm)
-        at = at->next;
-    return at && (id == 0 || at->id == id);
 }
 
 static ncclResult_t comm_outcome(const struct ncclComm *comm) {

@@ -54,23 +54,25 @@ void end_watch_exit(void) {
 
 /* ---- Aborting -------------------------------------------------------------------------------- */
 
-/* Under the lock, which it gives up. Ends what is being made from comm: its ranks wait no longer.
- */
+static struct ncclComm *child_of(const struct ncclComm *comm) {
+    struct ncclComm *child = comm_first();
+    while (child && (child->parent != comm || !child->request))
+        child = child->next;
+    return child;
+}
+
+/* Under the lock, which it gives up. Ends what is being made from comm, also on other ranks. */
 static void cancel_children(struct ncclComm *comm) {
-    for (struct ncclComm *child = comm_first(); child; child = child->next) {
+    struct ncclComm *child;
+    while ((child = child_of(comm)) != NULL) {
         rcm_comm_request *request = child->request;
-        if (child->parent != comm || !request)
-            continue;
         child->parent = NULL;
         child->request = NULL;
         child->state = COMM_FAILED;
-        comm_fail(child, ncclRemoteError, "its parent was aborted while it was made");
+        comm_fail(child, ncclRemoteError, "its parent was aborted or destroyed while it was made");
         comm_unlock();
         rcm_comm_request_cancel(request);
         comm_lock();
-        child = comm_first(); /* the list may have changed; at worst one is visited again */
-        if (!child)
-            return;
     }
 }
 
@@ -91,10 +93,14 @@ static void cancel_requests(struct ncclComm *comm) {
     comm_lock();
 }
 
-/* Under the lock: other threads leave calls that use comm. ms < 0: without limit. */
+/* Under the lock, which it gives up: other threads leave calls that use comm, some of which may be
+ * making another one from it. ms < 0: without limit. */
 static void await_users(struct ncclComm *comm, int ms) {
-    for (int i = 0; comm->users > 0 && (ms < 0 || i < 2 * ms); i++)
+    cancel_children(comm);
+    for (int i = 0; comm->users > 0 && (ms < 0 || i < 2 * ms); i++) {
         comm_sleep();
+        cancel_children(comm);
+    }
 }
 
 /* Under the lock, which it gives up. */
@@ -112,7 +118,12 @@ static void stop_operations(struct ncclComm *comm, const char *why) {
 }
 
 static ncclResult_t check(const struct ncclComm *comm, const char *what) {
-    return comm ? ncclSuccess : face_fail(ncclInvalidArgument, "%s: comm is NULL", what);
+    comm_lock();
+    const bool lives = comm_lives(comm, 0);
+    comm_unlock();
+    return lives ? ncclSuccess
+                 : face_fail(ncclInvalidArgument, "%s: comm is %p, which is no communicator", what,
+                             (const void *)comm);
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
@@ -122,7 +133,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     comm_lock();
     if (comm->state == COMM_READY)
         comm->state = COMM_ENDED; /* no further call begins */
-    cancel_children(comm);
     cancel_requests(comm);
     stop_operations(comm, "ncclCommAbort was called");
     await_users(comm, -1);

@@ -60,6 +60,9 @@ ncclResult_t comm_failure(struct ncclComm *comm);
 /* A copy of the communicator's error text; false: it has no error. */
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap);
 
+/* Under the lock: is it a communicator, with that id? Another thread may have ended it. 0: any
+ * id. */
+bool comm_lives(const struct ncclComm *comm, uint64_t id);
 /* Adds a communicator in the state MAKING; NULL without memory. */
 struct ncclComm *comm_new(int device);
 /* Under the lock: removes it from the list, and frees it. */

@@ -46,7 +46,7 @@ def tutorials():
         printed = []
         for backend in 'nccl', 'gloo':
             done = launch(arguments=('tutorial', backend, os.path.join(TUTORIALS, f'{name}.py')))
-            out, _ = done.communicate(timeout=100)
+            out, _ = done.communicate(timeout=280)
             lines = [line for line in out.splitlines() if re.match(r'\[\d\] (before|after|rank|\[?tensor| +\[|<)', line)]
             printed.append(sorted(re.sub(', device=.cuda:\\d.|0x[0-9a-f]+', '', line) for line in lines))
             if done.returncode != 0 or not lines:
