@@ -82,7 +82,6 @@ void rank_enter(const struct rank *rank) {
 }
 
 static void rank_open_device(struct rank *rank) {
-    CUmodule module;
     int n;
     CUDA(cuInit(0));
     CUDA(cuDeviceGetCount(&n));
@@ -91,9 +90,9 @@ static void rank_open_device(struct rank *rank) {
     rank_enter(rank);
     for (int i = 0; i < STREAMS; i++)
         CUDA(cuStreamCreate(&rank->streams[i], CU_STREAM_NON_BLOCKING));
-    CUDA(cuModuleLoadData(&module, ptx));
-    CUDA(cuModuleGetFunction(&rank->gate, module, "gate"));
-    CUDA(cuModuleGetFunction(&rank->move, module, "move"));
+    CUDA(cuModuleLoadData(&rank->module, ptx));
+    CUDA(cuModuleGetFunction(&rank->gate, rank->module, "gate"));
+    CUDA(cuModuleGetFunction(&rank->move, rank->module, "move"));
 }
 
 CUdeviceptr device_copy(const void *bytes, size_t len) {
@@ -183,7 +182,12 @@ struct start {
 static int job_of(const struct start *start, struct job *job) {
     for (int i = 0; i < job->nlocal; i++)
         rank_open_device(&job->ranks[i]);
-    return start->bare ? start->fn(job) : with_communicators(job, start->fn);
+    const int errors = start->bare ? start->fn(job) : with_communicators(job, start->fn);
+    for (int i = 0; i < job->nlocal && errors == 0; i++) {
+        rank_enter(&job->ranks[i]);
+        CUDA(cuModuleUnload(job->ranks[i].module));
+    }
+    return errors;
 }
 
 static int process_main(int rank, void *arg) {

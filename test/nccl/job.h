@@ -22,6 +22,7 @@ struct rank {
     int rank, device;
     CUcontext context;
     CUstream streams[STREAMS];
+    CUmodule module;
     CUfunction gate, move;
 };
 
