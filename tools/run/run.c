@@ -22,6 +22,7 @@
 
 #include "ringcomm.h"
 #include "bind.h"
+#include "mpi.h"
 #include "watch.h"
 #include "../units.h"
 
@@ -61,7 +62,7 @@ static const char doc[] =
     "ringcomm-run ...\n\n"
     "Across machines use srun, mpirun or torchrun: the library reads their environment.";
 
-enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING, OPT_NEAR };
+enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING, OPT_NEAR, OPT_MPI };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "how many ranks to start", 0},
@@ -78,6 +79,11 @@ static const struct argp_option options[] = {
      "which "
      "does not show its caches",
      0},
+    {"mpi", OPT_MPI, NULL, 0,
+     "puts libmpi_abi.so.1 of this library first in LD_LIBRARY_PATH of the ranks, for programs "
+     "that "
+     "are compiled for the ABI of MPI (mpicc_abi)",
+     0},
     {"verbose", 'v', NULL, 0, "print the core of each rank", 0},
     {"keep-going", OPT_KEEP_GOING, NULL, 0,
      "do not stop the others when a rank fails, for programs that shrink their communicator; the "
@@ -93,7 +99,7 @@ struct arguments {
     int64_t timeout_ms;
     const char *log_dir;
     enum bind bind;
-    bool keep_going, near, verbose;
+    bool keep_going, near, mpi, verbose;
     char **argv;
 };
 
@@ -142,6 +148,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_NEAR:
         args->near = true;
+        return 0;
+    case OPT_MPI:
+        args->mpi = true;
         return 0;
     case 'v':
         args->verbose = true;
@@ -269,6 +278,8 @@ int main(int argc, char **argv) {
     job.nranks = args.nranks;
     job.keep_going = args.keep_going;
     job.near = args.near;
+    if (args.mpi)
+        run_mpi_path();
     job.run_id = run_id;
     job.log_dir = args.log_dir;
     raise_fd_limit();
