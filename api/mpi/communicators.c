@@ -2,7 +2,7 @@
 /* Queries of communicators, and the functions that make and free them. */
 #include <stdlib.h>
 #include <string.h>
-#include "mpi_comm.h"
+#include "attributes.h"
 #include "faces.h"
 
 int face_Comm_rank(struct form *form, MPI_Comm handle, int *ret_rank) {
@@ -74,7 +74,10 @@ int face_Comm_dup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm) {
     if (code != MPI_SUCCESS)
         return code;
     const rcm_status status = rcm_comm_duplicate(comm->comm, NULL, &made);
-    return status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
+    if (status != RCM_OK)
+        return form_status(form, status);
+    const int wrapped = comm_wrap(form, comm, made, ret_comm);
+    return wrapped == MPI_SUCCESS ? attributes_copy(form, handle, *ret_comm) : wrapped;
 }
 
 int face_Comm_dup_with_info(struct form *form, MPI_Comm handle, MPI_Info info, MPI_Comm *ret_comm) {
@@ -120,6 +123,8 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
     int code = comm_find(form, *handle, &comm);
     if (code == MPI_SUCCESS && is_predefined(*handle))
         code = form_error(form, MPI_ERR_COMM, "%s cannot be freed", comm->name);
+    if (code == MPI_SUCCESS)
+        code = attributes_delete(form, *handle);
     if (code != MPI_SUCCESS)
         return code;
     const rcm_status status = rcm_destroy(comm->comm);
@@ -131,8 +136,4 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
     free(comm);
     *handle = MPI_COMM_NULL;
     return code;
-}
-
-int face_Comm_disconnect(struct form *form, MPI_Comm *handle) {
-    return face_Comm_free(form, handle);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "mpi_comm.h"
+#include "attributes.h"
 #include "faces.h"
 #include "request.h"
 
@@ -39,8 +39,14 @@ int face_Initialized(struct form *form, int *ret_flag) {
 int face_Finalize(struct form *form) {
     if (!comm_is_open())
         return form_error(form, MPI_ERR_OTHER, "MPI is not running");
+    int code =
+        attributes_delete(form, MPI_COMM_SELF); /* first, so that a program's functions run */
+    if (code == MPI_SUCCESS)
+        code = attributes_delete(form, MPI_COMM_WORLD);
+    if (code != MPI_SUCCESS)
+        return code;
     request_report_unfinished();
-    const int code = comm_close_world(form);
+    code = comm_close_world(form);
     if (code == MPI_SUCCESS)
         atomic_store(&finalized, 1);
     return code;
@@ -141,10 +147,6 @@ int face_Get_address(struct form *form, const void *location, MPI_Aint *ret_addr
     (void)form;
     *ret_address = (MPI_Aint)location;
     return MPI_SUCCESS;
-}
-
-int face_Address(struct form *form, void *location, MPI_Aint *ret_address) {
-    return face_Get_address(form, location, ret_address);
 }
 
 MPI_Aint face_Aint_add(MPI_Aint base, MPI_Aint displacement) {

@@ -2,7 +2,6 @@
 /* Error handlers of communicators, and the end of a process by an error or MPI_Abort. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "mpi_comm.h"
 #include "faces.h"
 
@@ -81,17 +80,4 @@ int face_Comm_call_errhandler(struct form *form, MPI_Comm handle, int code) {
     if (found == MPI_SUCCESS)
         (void)form_failed(form, code);
     return found;
-}
-
-int face_Errhandler_set(struct form *form, MPI_Comm handle, MPI_Errhandler handler) {
-    return face_Comm_set_errhandler(form, handle, handler);
-}
-
-int face_Errhandler_get(struct form *form, MPI_Comm handle, MPI_Errhandler *ret_handler) {
-    return face_Comm_get_errhandler(form, handle, ret_handler);
-}
-
-int face_Errhandler_create(struct form *form, MPI_Comm_errhandler_function *function,
-                           MPI_Errhandler *ret_handler) {
-    return face_Comm_create_errhandler(form, function, ret_handler);
 }

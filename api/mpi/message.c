@@ -63,11 +63,6 @@ int face_Send(struct form *form, const void *buffer, MPI_Count count, MPI_Dataty
     return send_message(form, &(struct send_call){buffer, count, type, dst, tag, comm}, false);
 }
 
-int face_Rsend(struct form *form, const void *buffer, MPI_Count count, MPI_Datatype type, int dst,
-               int tag, MPI_Comm comm) {
-    return send_message(form, &(struct send_call){buffer, count, type, dst, tag, comm}, false);
-}
-
 int face_Ssend(struct form *form, const void *buffer, MPI_Count count, MPI_Datatype type, int dst,
                int tag, MPI_Comm comm) {
     return send_message(form, &(struct send_call){buffer, count, type, dst, tag, comm}, true);

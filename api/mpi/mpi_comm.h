@@ -9,6 +9,7 @@ struct MPI_ABI_Comm {
     rcm_comm *comm;
     int rank, size;
     _Atomic(MPI_Errhandler) handler;
+    struct attribute *attributes;
     char name[MPI_MAX_OBJECT_NAME];
 };
 

@@ -51,6 +51,9 @@ struct operation *operation_begin(struct form *form, struct operation *local) {
 
 /* Unpacks results and frees what the operation held. */
 static void operation_finish(struct operation *operation) {
+    if (!operation->send.packed && !operation->recv.packed && !operation->blocks &&
+        !operation->temporary)
+        return;
     data_finish(&operation->send, false, 0);
     data_finish(&operation->recv, true,
                 operation->is_receive ? operation->message.bytes : operation->recv.bytes);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statuses: the byte count is in two of the five ints of the library, and so unaligned. */
-#include <limits.h>
 #include <string.h>
 #include "faces.h"
 #include "request.h"
@@ -70,11 +69,6 @@ int face_Get_elements(struct form *form, const MPI_Status *status, MPI_Datatype 
     return MPI_SUCCESS;
 }
 
-int face_Get_elements_x(struct form *form, const MPI_Status *status, MPI_Datatype handle,
-                        MPI_Count *ret_count) {
-    return face_Get_elements(form, status, handle, ret_count);
-}
-
 int face_Status_set_elements(struct form *form, MPI_Status *status, MPI_Datatype handle,
                              MPI_Count count) {
     struct MPI_ABI_Datatype *type;
@@ -83,11 +77,6 @@ int face_Status_set_elements(struct form *form, MPI_Status *status, MPI_Datatype
         status_set(status, status->MPI_SOURCE, status->MPI_TAG, count * type->wire,
                    status->MPI_internal[CANCELED_AT]);
     return code;
-}
-
-int face_Status_set_elements_x(struct form *form, MPI_Status *status, MPI_Datatype handle,
-                               MPI_Count count) {
-    return face_Status_set_elements(form, status, handle, count);
 }
 
 int face_Status_set_cancelled(struct form *form, MPI_Status *status, int flag) {

@@ -86,6 +86,49 @@ static void test_packing(void) {
     CHECK(got == (job_rank + job_size - 1) % job_size && got_real == 2.5 && position == 12);
 }
 
+static int deleted;
+
+static int copy_twice(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag) {
+    CHECK(comm == MPI_COMM_WORLD && key > 0 && extra == &deleted);
+    *(void **)out = (char *)in + 1;
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+static int count_deleted(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)value;
+    ++*(int *)extra;
+    return MPI_SUCCESS;
+}
+
+/* An attribute that a duplicate inherits changed, one that it inherits as it is, and one not. */
+static void test_attribute_functions(void) {
+    static char values[3];
+    MPI_Comm_copy_attr_function *const copies[3] = {copy_twice, MPI_COMM_DUP_FN,
+                                                    MPI_COMM_NULL_COPY_FN};
+    MPI_Comm made;
+    char *got = NULL;
+    int keys[3], flag;
+    for (int i = 0; i < 3; i++) {
+        OK(MPI_Comm_create_keyval(copies[i], count_deleted, &keys[i], &deleted));
+        OK(MPI_Comm_set_attr(MPI_COMM_WORLD, keys[i], &values[i]));
+    }
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &made));
+    OK(MPI_Comm_get_attr(made, keys[0], &got, &flag));
+    CHECK(flag && got == &values[1]);
+    OK(MPI_Comm_get_attr(made, keys[1], &got, &flag));
+    CHECK(flag && got == &values[1]);
+    OK(MPI_Comm_get_attr(made, keys[2], &got, &flag));
+    CHECK(!flag);
+    OK(MPI_Comm_free(&made));
+    CHECK(deleted == 2);
+    for (int i = 0; i < 3; i++) {
+        OK(MPI_Comm_delete_attr(MPI_COMM_WORLD, keys[i]));
+        OK(MPI_Comm_free_keyval(&keys[i]));
+    }
+    CHECK(deleted == 5);
+}
+
 static void test_attributes(void) {
     int *value = NULL, flag;
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag));
@@ -100,5 +143,6 @@ int main(int argc, char **argv) {
     test_communicators();
     test_packing();
     test_attributes();
+    test_attribute_functions();
     return job_end();
 }

@@ -37,14 +37,15 @@ class Function:
     """A line of the table."""
 
     def __init__(self, line):
-        match = re.fullmatch(r"(\w+)(?: \[([\w ]+)\])?(?: -> (\w+))?: ?(.*)", line)
+        match = re.fullmatch(r"(\w+)(?: \[([\w ]+)\])?(?: = (\w+))?(?: -> (\w+))?: ?(.*)", line)
         if not match:
             raise SystemExit(f"abi_functions.txt: not a function: {line}")
         self.name = match[1]
         self.forms = (match[2] or "").split()
-        self.result = c_type(match[3] or "int")
-        self.words = match[4].split()
-        self.is_code = match[3] is None and not self.name.endswith("_toint")
+        self.face = match[3] or self.name
+        self.result = c_type(match[4] or "int")
+        self.words = match[5].split()
+        self.is_code = match[4] is None and not self.name.endswith("_toint")
 
     def types(self, large=False):
         """The C types of the parameters."""

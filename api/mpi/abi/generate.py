@@ -66,6 +66,8 @@ def faces():
     """Declarations of all faces."""
     out = ["/* Generated from api/mpi/. */", "#ifndef FACES_H", "#define FACES_H", '#include "form.h"']
     for function in abi.read_functions(FOLDER)[0]:
+        if function.face != function.name:
+            continue
         types = face_types(function)
         out.append(f"{function.result} face_{function.name}({', '.join(types) or 'void'});")
     return out + ["#endif"]
@@ -108,7 +110,7 @@ def call(form):
     """The body of a form whose face exists."""
     passed, before, after = arguments(form)
     if not form.function.is_code:
-        return [f"    return face_{form.function.name}({', '.join(passed)});"]
+        return [f"    return face_{form.function.face}({', '.join(passed)});"]
     request = f"a{len(form.words) - 1}" if form.kind != "plain" else "NULL"
     kind = {"plain": "FORM_NOW", "I": "FORM_BEGIN"}.get(form.kind, "FORM_KEEP")
     body = [f'    struct form form = {{.name = "MPI_{form.name}", .kind = {kind}, .ret_request = {request}}};', *before]
@@ -116,7 +118,7 @@ def call(form):
         body += keep(form, passed)
     else:
         passed = ", ".join(["&form", *passed])
-        body.append(f"    const int code = face_{form.function.name}({passed});")
+        body.append(f"    const int code = face_{form.function.face}({passed});")
     return body + after + ["    return form_end(&form, code);"]
 
 
@@ -140,7 +142,7 @@ def starter(function):
     return [f"struct kept_{function.name} {{ {fields} }};",
             f"static int start_{function.name}(struct form *form, const void *arguments) {{",
             f"    const struct kept_{function.name} *kept = arguments;",
-            f"    return face_{function.name}({passed});", "}"]
+            f"    return face_{function.face}({passed});", "}"]
 
 
 def forms(sources):
@@ -149,7 +151,7 @@ def forms(sources):
     present = set(re.findall(r"^(?:int|double|MPI_\w+) face_(\w+)\(", text, re.M))
     out = ["/* Generated from api/mpi/. */", "#include <limits.h>", '#include "faces.h"']
     for function in abi.read_functions(FOLDER)[0]:
-        here = function.name in present
+        here = function.face in present
         if here and ("init" in function.forms or "start" in function.forms):
             out += starter(function)
         for form in abi.forms(function):

@@ -51,11 +51,6 @@ int face_Type_create_hvector(struct form *form, MPI_Count count, MPI_Count lengt
     return make_one(form, count, length, stride, old, false, ret_type);
 }
 
-int face_Type_hvector(struct form *form, int count, int length, MPI_Aint stride, MPI_Datatype old,
-                      MPI_Datatype *ret_type) {
-    return make_one(form, count, length, stride, old, false, ret_type);
-}
-
 /* Blocks at displacements: of one type (types NULL) or of one each; of `length` or of lengths[i].
  */
 struct indexed {
@@ -91,11 +86,7 @@ static int make_indexed(struct form *form, const struct indexed *list, MPI_Datat
 int face_Type_indexed(struct form *form, MPI_Count count, struct array lengths,
                       struct array displacements, MPI_Datatype old, MPI_Datatype *ret_type) {
     return make_indexed(form,
-                        &(struct indexed){.count = count,
-                                          .lengths = &lengths,
-                                          .displacements = displacements,
-                                          .in_elements = true,
-                                          .old = old},
+                        &(const struct indexed){count, &lengths, 0, displacements, true, old, NULL},
                         ret_type);
 }
 
@@ -103,31 +94,23 @@ int face_Type_create_hindexed(struct form *form, MPI_Count count, struct array l
                               struct array displacements, MPI_Datatype old,
                               MPI_Datatype *ret_type) {
     return make_indexed(
-        form,
-        &(struct indexed){
-            .count = count, .lengths = &lengths, .displacements = displacements, .old = old},
+        form, &(const struct indexed){count, &lengths, 0, displacements, false, old, NULL},
         ret_type);
 }
 
 int face_Type_create_indexed_block(struct form *form, MPI_Count count, MPI_Count length,
                                    struct array displacements, MPI_Datatype old,
                                    MPI_Datatype *ret_type) {
-    return make_indexed(form,
-                        &(struct indexed){.count = count,
-                                          .length = length,
-                                          .displacements = displacements,
-                                          .in_elements = true,
-                                          .old = old},
-                        ret_type);
+    return make_indexed(
+        form, &(const struct indexed){count, NULL, length, displacements, true, old, NULL},
+        ret_type);
 }
 
 int face_Type_create_hindexed_block(struct form *form, MPI_Count count, MPI_Count length,
                                     struct array displacements, MPI_Datatype old,
                                     MPI_Datatype *ret_type) {
     return make_indexed(
-        form,
-        &(struct indexed){
-            .count = count, .length = length, .displacements = displacements, .old = old},
+        form, &(const struct indexed){count, NULL, length, displacements, false, old, NULL},
         ret_type);
 }
 
@@ -136,8 +119,7 @@ int face_Type_create_struct(struct form *form, MPI_Count count, struct array len
                             MPI_Datatype *ret_type) {
     return make_indexed(
         form,
-        &(struct indexed){
-            .count = count, .lengths = &lengths, .displacements = displacements, .types = types},
+        &(const struct indexed){count, &lengths, 0, displacements, false, MPI_DATATYPE_NULL, types},
         ret_type);
 }
 

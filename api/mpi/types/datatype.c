@@ -7,17 +7,9 @@
 #include <string.h>
 #include <wchar.h>
 #include "faces.h"
+#include "long_types.h"
 
 enum { TYPE_FIRST = 0x200, TYPE_LAST = 0x2ff };
-
-struct long_double_int {
-    long double value;
-    int index;
-};
-struct short_int {
-    short value;
-    int index;
-};
 
 #define OPAQUE(bytes) ((rcm_dtype)(RCM_OPAQUE + (int)(bytes)))
 #define BASIC(NAME, SIZE, WIRE, MOVED, EXACT, GROUP)                                               \
@@ -174,12 +166,14 @@ int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype h
         return code;
     if (n < 0)
         return form_error(form, MPI_ERR_COUNT, "count is %lld", (long long)n);
-    if (type->wire && n > PTRDIFF_MAX / type->wire)
+    MPI_Count bytes;
+    if (__builtin_mul_overflow(n, type->wire, &bytes))
         return form_error(form, MPI_ERR_COUNT, "%lld elements of %lld bytes are more than memory",
                           (long long)n, (long long)type->wire);
-    ret_data->bytes = (size_t)n * (size_t)type->wire;
+    ret_data->bytes = (size_t)bytes;
     ret_data->dtype = type->moved;
-    ret_data->count = ret_data->bytes / rcm_dtype_size(type->moved);
+    ret_data->count = type->nparts == 0 ? (size_t)(type->wire ? n : 0)
+                                        : ret_data->bytes / rcm_dtype_size(type->moved);
     ret_data->memory = (void *)memory;
     ret_data->address = (char *)memory + type->true_lb;
     ret_data->n = n;
@@ -208,10 +202,6 @@ int face_Type_size(struct form *form, MPI_Datatype handle, MPI_Count *ret_size) 
     return code;
 }
 
-int face_Type_size_x(struct form *form, MPI_Datatype handle, MPI_Count *ret_size) {
-    return face_Type_size(form, handle, ret_size);
-}
-
 int face_Type_get_extent(struct form *form, MPI_Datatype handle, MPI_Count *ret_lb,
                          MPI_Count *ret_extent) {
     struct MPI_ABI_Datatype *type;
@@ -223,11 +213,6 @@ int face_Type_get_extent(struct form *form, MPI_Datatype handle, MPI_Count *ret_
     return MPI_SUCCESS;
 }
 
-int face_Type_get_extent_x(struct form *form, MPI_Datatype handle, MPI_Count *ret_lb,
-                           MPI_Count *ret_extent) {
-    return face_Type_get_extent(form, handle, ret_lb, ret_extent);
-}
-
 int face_Type_get_true_extent(struct form *form, MPI_Datatype handle, MPI_Count *ret_lb,
                               MPI_Count *ret_extent) {
     struct MPI_ABI_Datatype *type;
@@ -237,11 +222,6 @@ int face_Type_get_true_extent(struct form *form, MPI_Datatype handle, MPI_Count 
     *ret_lb = type->true_lb;
     *ret_extent = type->true_extent;
     return MPI_SUCCESS;
-}
-
-int face_Type_get_true_extent_x(struct form *form, MPI_Datatype handle, MPI_Count *ret_lb,
-                                MPI_Count *ret_extent) {
-    return face_Type_get_true_extent(form, handle, ret_lb, ret_extent);
 }
 
 int face_Type_commit(struct form *form, MPI_Datatype *handle) {

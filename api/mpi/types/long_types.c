@@ -4,15 +4,6 @@
 #include <complex.h>
 #include <string.h>
 
-struct long_double_int {
-    long double value;
-    int index;
-};
-struct short_int {
-    short value;
-    int index;
-};
-
 /* Operands may be aligned to 8 bytes only, so each is copied. */
 #define FOR_EACH(NAME, TYPE, RESULT)                                                               \
     static void NAME(const void *in, void *inout, size_t n, rcm_dtype dtype, void *context) {      \

@@ -6,6 +6,15 @@
 
 #include "form.h"
 
+struct long_double_int {
+    long double value;
+    int index;
+};
+struct short_int {
+    short value;
+    int index;
+};
+
 /* Makes the operator for one of these types. */
 rcm_status long_operator(MPI_Datatype type, rcm_op op, const char *name, rcm_dtype dtype,
                          rcm_op *ret_op);
