@@ -106,12 +106,11 @@ int face_Comm_split_type(struct form *form, MPI_Comm handle, int type, int key, 
     const int code = comm_find(form, handle, &comm);
     if (code != MPI_SUCCESS)
         return code;
-    if (type != MPI_COMM_TYPE_SHARED)
-        return face_Comm_split(form, handle, MPI_UNDEFINED, key, ret_comm);
+    /* A rank may pass MPI_UNDEFINED where others pass a type, so all call both. */
     rcm_status status = rcm_comm_split_hosts(comm->comm, NULL, &hosts);
     if (status != RCM_OK)
         return form_status(form, status);
-    status = rcm_comm_split(hosts, 0, key, NULL, &made);
+    status = rcm_comm_split(hosts, type == MPI_COMM_TYPE_SHARED ? 0 : -1, key, NULL, &made);
     const rcm_status last = rcm_destroy(hosts);
     if (status == RCM_OK)
         status = last;

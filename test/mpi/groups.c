@@ -61,6 +61,11 @@ static void test_communicators(void) {
     CHECK((made == MPI_COMM_NULL) == (job_rank != 0));
     if (made != MPI_COMM_NULL)
         OK(MPI_Comm_free(&made));
+    OK(MPI_Comm_split_type(MPI_COMM_WORLD, job_rank ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED, 0,
+                           MPI_INFO_NULL, &made));
+    CHECK((made == MPI_COMM_NULL) == (job_rank == 0));
+    if (made != MPI_COMM_NULL)
+        OK(MPI_Comm_free(&made));
     if (job_rank == 0) { /* only the members call it */
         OK(MPI_Comm_create_group(MPI_COMM_WORLD, turned, 3, &made));
         OK(MPI_Comm_free(&made));
