@@ -54,9 +54,8 @@ static int bind_block(struct form *form, const struct blocks *blocks, int i, uns
     int code = type_find_used(form, handle, &type);
     if (code == MPI_SUCCESS) {
         const MPI_Count unit = blocks->types ? 1 : type->extent;
-        const char *buffer = blocks->buffer;
-        code =
-            data_bind(form, buffer + array_at(blocks->displs, i) * unit, count, handle, use, data);
+        code = data_bind(form, AT(blocks->buffer, array_at(blocks->displs, i) * unit), count,
+                         handle, use, data);
     }
     if (code != MPI_SUCCESS)
         return code;

@@ -58,7 +58,7 @@ static void test_truncation(void) {
 
 static int handled;
 static void count_errors(MPI_Comm *comm, int *code, ...) {
-    int class;
+    int class = 0;
     CHECK(*comm == MPI_COMM_SELF && MPI_Error_class(*code, &class) == MPI_SUCCESS);
     handled += class == MPI_ERR_ROOT;
 }

@@ -175,7 +175,7 @@ int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype h
     ret_data->count = type->nparts == 0 ? (size_t)(type->wire ? n : 0)
                                         : ret_data->bytes / rcm_dtype_size(type->moved);
     ret_data->memory = (void *)memory;
-    ret_data->address = (char *)memory + type->true_lb;
+    ret_data->address = AT(memory, type->true_lb);
     ret_data->n = n;
     ret_data->type = type;
     if (ret_data->bytes == 0 || type->is_dense)

@@ -53,6 +53,8 @@ void type_pack(const struct MPI_ABI_Datatype *type, const void *memory, MPI_Coun
 void type_unpack(const struct MPI_ABI_Datatype *type, void *memory, MPI_Count n, const void *packed,
                  size_t bytes);
 
+/* An address at an offset from a buffer, which may be MPI_BOTTOM. */
+#define AT(base, offset) ((char *)((uintptr_t)(base) + (uintptr_t)(offset)))
 /* A buffer of a call: what ringcomm.h gets, and what is left to do when the call is complete. */
 struct data {
     void *address;

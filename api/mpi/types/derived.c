@@ -25,15 +25,15 @@ static void copy_elements(const struct MPI_ABI_Datatype *type, char *memory, MPI
                           struct cursor *cursor) {
     if (type->is_dense) {
         if (n > 0)
-            copy_bytes(memory + type->true_lb, (size_t)n * (size_t)type->wire, cursor);
+            copy_bytes(AT(memory, type->true_lb), (size_t)n * (size_t)type->wire, cursor);
         return;
     }
     for (MPI_Count i = 0; i < n && cursor->at < cursor->end; i++) {
         for (size_t k = 0; k < type->nparts; k++) {
             const struct type_part *part = &type->parts[k];
-            char *block = memory + i * type->extent + part->offset;
+            char *block = AT(memory, i * type->extent + part->offset);
             for (MPI_Count b = 0; b < part->count; b++)
-                copy_elements(part->type, block + b * part->stride, part->length, cursor);
+                copy_elements(part->type, AT(block, b * part->stride), part->length, cursor);
         }
     }
 }
