@@ -24,6 +24,7 @@ MAY_USE = {
     'rendezvous': ['base'],
     'algorithms': ['kernels', 'transport', 'base'],
     'algorithms/verify': ['algorithms', 'base'],
+    'api/mpi': [],
     'api/python': [],
     'api/nccl': [],
     'api/members': ['transport', 'rendezvous', 'base'],
@@ -34,7 +35,7 @@ MAY_USE = {
             'rendezvous', 'base'],
 }
 # Language bindings: they may include only ringcomm.h, and are not part of the library.
-FACES = {'api/python', 'api/nccl'}
+FACES = {'api/mpi', 'api/nccl', 'api/python'}
 # A layer's framework: its folders and private headers. The backends (other folders of the layer) may include
 # neither these nor headers of other backends, except OPEN.
 FRAMEWORK = {'transport': ['node.h', 'registry.h', 'net', 'link', 'channel']}

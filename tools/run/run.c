@@ -22,6 +22,7 @@
 
 #include "ringcomm.h"
 #include "bind.h"
+#include "mpi.h"
 #include "nccl.h"
 #include "watch.h"
 #include "../units.h"
@@ -62,7 +63,7 @@ static const char doc[] =
     "ringcomm-run ...\n\n"
     "Across machines use srun, mpirun or torchrun: the library reads their environment.";
 
-enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING, OPT_NEAR, OPT_NCCL };
+enum { OPT_TIMEOUT = 256, OPT_LOG_DIR, OPT_BIND, OPT_KEEP_GOING, OPT_NEAR, OPT_NCCL, OPT_MPI };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "how many ranks to start", 0},
@@ -83,6 +84,11 @@ static const struct argp_option options[] = {
      "adds libnccl.so.2 of this library to LD_PRELOAD of the ranks, for programs that are linked "
      "with NCCL",
      0},
+    {"mpi", OPT_MPI, NULL, 0,
+     "puts libmpi_abi.so.1 of this library first in LD_LIBRARY_PATH of the ranks, for programs "
+     "that "
+     "are compiled for the ABI of MPI (mpicc_abi)",
+     0},
     {"verbose", 'v', NULL, 0, "print the core of each rank", 0},
     {"keep-going", OPT_KEEP_GOING, NULL, 0,
      "do not stop the others when a rank fails, for programs that shrink their communicator; the "
@@ -98,7 +104,7 @@ struct arguments {
     int64_t timeout_ms;
     const char *log_dir;
     enum bind bind;
-    bool keep_going, near, nccl, verbose;
+    bool keep_going, near, nccl, mpi, verbose;
     char **argv;
 };
 
@@ -150,6 +156,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_NCCL:
         args->nccl = true;
+        return 0;
+    case OPT_MPI:
+        args->mpi = true;
         return 0;
     case 'v':
         args->verbose = true;
@@ -279,6 +288,8 @@ int main(int argc, char **argv) {
     job.near = args.near;
     if (args.nccl)
         run_nccl_preload();
+    if (args.mpi)
+        run_mpi_path();
     job.run_id = run_id;
     job.log_dir = args.log_dir;
     raise_fd_limit();

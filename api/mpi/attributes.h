@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Attributes of communicators. */
+#ifndef ATTRIBUTES_H
+#define ATTRIBUTES_H
+
+#include "mpi_comm.h"
+
+/* Copies the attributes to a duplicate, by the copy functions of their keys. */
+int attributes_copy(struct form *form, MPI_Comm from, MPI_Comm to);
+/* Deletes all, the last one first, before the communicator is freed. */
+int attributes_delete(struct form *form, MPI_Comm comm);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages that are copied before they are sent: MPI_Bsend, and small ones to the own rank. */
+#ifndef BUFFERED_H
+#define BUFFERED_H
+
+#include "mpi_comm.h"
+#include "datatype.h"
+
+/* Whether the attached buffer has room for a message. */
+int buffered_check(struct form *form, size_t bytes);
+/* Sends a copy of the data in the background. */
+rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst, uint64_t tag);
+
+#endif

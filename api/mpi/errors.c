@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Error codes: a class in the low 6 bits, and above it the number of a sentence, so that a code
+ * carries its sentence as long as it is one of the last 64. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "mpi_comm.h"
+#include "faces.h"
+
+enum {
+    CLASS_BITS = 6,
+    CLASS_MASK = (1 << CLASS_BITS) - 1,
+    SENTENCES = 64,
+    NUMBERS = 192,                    /* of sentences: the largest code is below MPI_ERR_LASTCODE */
+    TOOL_NUMBER = 1000 >> CLASS_BITS, /* not given out: codes of MPI_T are there */
+    USER_FIRST = 1 << 14,             /* classes and codes of the program */
+    USER_CODES = 256
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sentence {
+    int number;
+    char text[MPI_MAX_ERROR_STRING];
+} sentences[SENTENCES];
+static int last_number;
+static struct user_code {
+    int class;
+    char text[MPI_MAX_ERROR_STRING];
+} user_codes[USER_CODES];
+static int nuser_codes;
+
+static const char *const class_texts[] = {
+    [MPI_SUCCESS] = "no error",
+    [MPI_ERR_BUFFER] = "invalid buffer",
+    [MPI_ERR_COUNT] = "invalid count",
+    [MPI_ERR_TYPE] = "invalid datatype",
+    [MPI_ERR_TAG] = "invalid tag",
+    [MPI_ERR_COMM] = "invalid communicator",
+    [MPI_ERR_RANK] = "invalid rank",
+    [MPI_ERR_REQUEST] = "invalid request",
+    [MPI_ERR_ROOT] = "invalid root",
+    [MPI_ERR_GROUP] = "invalid group",
+    [MPI_ERR_OP] = "invalid operator",
+    [MPI_ERR_TOPOLOGY] = "invalid topology",
+    [MPI_ERR_DIMS] = "invalid dimensions",
+    [MPI_ERR_ARG] = "invalid argument",
+    [MPI_ERR_UNKNOWN] = "unknown error",
+    [MPI_ERR_TRUNCATE] = "the message is longer than the receive buffer",
+    [MPI_ERR_OTHER] = "error",
+    [MPI_ERR_INTERN] = "internal error",
+    [MPI_ERR_PENDING] = "the request is pending",
+    [MPI_ERR_IN_STATUS] = "the error is in the status",
+    [MPI_ERR_INFO] = "invalid info",
+    [MPI_ERR_KEYVAL] = "invalid attribute key",
+    [MPI_ERR_NO_MEM] = "out of memory",
+    [MPI_ERR_NOT_SAME] = "ranks called different operations",
+    [MPI_ERR_UNSUPPORTED_OPERATION] = "not supported",
+    [MPI_ERR_PROC_ABORTED] = "a process died or its connection was lost",
+    [MPI_ERR_VALUE_TOO_LARGE] = "the value is too large",
+    [MPI_ERR_SESSION] = "invalid session",
+    [MPI_ERR_ERRHANDLER] = "invalid error handler",
+    [MPI_ERR_ABI] = "the library has another ABI",
+};
+
+/* Stores a sentence and returns its code. */
+static int keep_sentence(int class, const char *text) {
+    pthread_mutex_lock(&lock);
+    last_number = last_number == NUMBERS ? 1 : last_number + 1;
+    if (last_number == TOOL_NUMBER)
+        last_number++;
+    struct sentence *place = &sentences[last_number % SENTENCES];
+    place->number = last_number;
+    snprintf(place->text, sizeof place->text, "%s", text);
+    const int code = last_number << CLASS_BITS | class;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int form_error(const struct form *form, int class, const char *format, ...) {
+    char text[MPI_MAX_ERROR_STRING];
+    const int n = snprintf(text, sizeof text, "%s: ", form->name);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + n, sizeof text - (size_t)n, format, args);
+    va_end(args);
+    return keep_sentence(class, text);
+}
+
+int error_class_of(rcm_status status) {
+    switch (status) {
+    case RCM_OK:
+        return MPI_SUCCESS;
+    case RCM_ERR_INVALID:
+        return MPI_ERR_ARG;
+    case RCM_ERR_NOMEM:
+    case RCM_ERR_RESOURCE:
+        return MPI_ERR_NO_MEM;
+    case RCM_ERR_UNSUPPORTED:
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    case RCM_ERR_PEER:
+        return MPI_ERR_PROC_ABORTED;
+    case RCM_ERR_MISMATCH:
+        return MPI_ERR_NOT_SAME;
+    case RCM_ERR_TRUNCATED:
+        return MPI_ERR_TRUNCATE;
+    case RCM_ERR_INTERNAL:
+        return MPI_ERR_INTERN;
+    case RCM_PENDING:
+    case RCM_AGAIN:
+    case RCM_ERR_SYSTEM:
+    case RCM_ERR_TIMEOUT:
+    case RCM_ERR_ABORTED:
+    case RCM_ERR_PROTOCOL:
+    case RCM_ERR_AUTH:
+    case RCM_ERR_NOT_FOUND:
+    case RCM_ERR_CANCELED:
+    case RCM_ERR_CONFIG:
+    case RCM_ERR_FORKED:
+        break;
+    }
+    return MPI_ERR_OTHER;
+}
+
+int form_status(const struct form *form, rcm_status status) {
+    if (status == RCM_OK)
+        return MPI_SUCCESS;
+    return form_error(form, error_class_of(status), "%s", rcm_last_error());
+}
+
+int error_class(int code) {
+    if (code >= USER_FIRST && code < USER_FIRST + nuser_codes)
+        return user_codes[code - USER_FIRST].class;
+    if (code < 0 || code >= (NUMBERS + 1) << CLASS_BITS)
+        return MPI_ERR_UNKNOWN;
+    return code >> CLASS_BITS == TOOL_NUMBER ? code : code & CLASS_MASK;
+}
+
+void error_text(int code, char *text, size_t cap) {
+    const int class = error_class(code), number = code >> CLASS_BITS;
+    const size_t known = sizeof class_texts / sizeof class_texts[0];
+    pthread_mutex_lock(&lock);
+    if (code >= USER_FIRST && code < USER_FIRST + nuser_codes)
+        snprintf(text, cap, "%s", user_codes[code - USER_FIRST].text);
+    else if (number > 0 && sentences[number % SENTENCES].number == number)
+        snprintf(text, cap, "%s", sentences[number % SENTENCES].text);
+    else if (class >= 0 && (size_t) class < known && class_texts[class])
+        snprintf(text, cap, "%s", class_texts[class]);
+    else
+        snprintf(text, cap, "error class %d", class);
+    pthread_mutex_unlock(&lock);
+}
+
+int face_Error_class(struct form *form, int code, int *ret_class) {
+    (void)form;
+    *ret_class = error_class(code);
+    return MPI_SUCCESS;
+}
+
+int face_Error_string(struct form *form, int code, char *text, int *ret_length) {
+    (void)form;
+    error_text(code, text, MPI_MAX_ERROR_STRING);
+    *ret_length = (int)strlen(text);
+    return MPI_SUCCESS;
+}
+
+/* Adds a class (-1: its own) or a code of a class of the program. */
+static int add_code(struct form *form, int class, int *ret_code) {
+    pthread_mutex_lock(&lock);
+    const int i = nuser_codes < USER_CODES ? nuser_codes++ : -1;
+    if (i >= 0)
+        user_codes[i] = (struct user_code){class < 0 ? USER_FIRST + i : class, ""};
+    pthread_mutex_unlock(&lock);
+    if (i < 0)
+        return form_error(form, MPI_ERR_NO_MEM, "there are %d classes and codes already. Add fewer",
+                          USER_CODES);
+    *ret_code = USER_FIRST + i;
+    return MPI_SUCCESS;
+}
+
+int face_Add_error_class(struct form *form, int *ret_class) {
+    return add_code(form, -1, ret_class);
+}
+
+int face_Add_error_code(struct form *form, int class, int *ret_code) {
+    return add_code(form, class, ret_code);
+}
+
+int face_Add_error_string(struct form *form, int code, const char *text) {
+    if (code < USER_FIRST || code >= USER_FIRST + nuser_codes)
+        return form_error(form, MPI_ERR_ARG,
+                          "errorcode is %d, which MPI_Add_error_code did not return", code);
+    pthread_mutex_lock(&lock);
+    snprintf(user_codes[code - USER_FIRST].text, MPI_MAX_ERROR_STRING, "%s", text);
+    pthread_mutex_unlock(&lock);
+    return MPI_SUCCESS;
+}
+
+int form_missing(const char *name, atomic_bool *logged) {
+    if (!atomic_exchange(logged, true))
+        fprintf(stderr,
+                "ringcomm: %s is not built, it returns MPI_ERR_UNSUPPORTED_OPERATION. "
+                "api/mpi/README.md lists what is\n",
+                name);
+    return MPI_ERR_UNSUPPORTED_OPERATION;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What all forms of a function share: the generated functions of the ABI describe their call in a
+ * struct form and pass it to the face, which is written once. */
+#ifndef FORM_H
+#define FORM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include "mpi.h"
+#include "ringcomm.h"
+
+enum form_kind {
+    FORM_NOW,   /* blocking */
+    FORM_BEGIN, /* makes or starts a request */
+    FORM_KEEP   /* persistent: keeps the arguments */
+};
+
+enum { FORM_ARRAYS = 6 };
+
+struct form {
+    const char *name;
+    enum form_kind kind;
+    MPI_Request *ret_request;
+    MPI_Comm comm;             /* set by the face: the communicator whose error handler applies */
+    MPI_Request request;       /* FORM_BEGIN: the request of this call */
+    void *arrays[FORM_ARRAYS]; /* FORM_KEEP: copies that the request owns */
+    int narrays;
+    int code; /* the first error found while arguments are kept */
+};
+
+/* An array of counts or displacements, of int or of MPI_Count. */
+struct array {
+    const void *items;
+    bool large;
+};
+static inline MPI_Count array_at(struct array array, int i) {
+    return array.large ? ((const MPI_Count *)array.items)[i] : ((const int *)array.items)[i];
+}
+
+/* Returns code; if it is an error, the error handler of form->comm is called first. */
+int form_failed(struct form *form, int code);
+static inline int form_end(struct form *form, int code) {
+    return code == MPI_SUCCESS ? MPI_SUCCESS : form_failed(form, code);
+}
+
+/* Makes an error code of a class with a sentence. The last 64 sentences are kept. */
+int form_error(const struct form *form, int class, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The code of a call of ringcomm.h that returned status: the class that fits, the call's text. */
+int form_status(const struct form *form, rcm_status status);
+/* The class that fits a status. */
+int error_class_of(rcm_status status);
+int error_class(int code);
+/* Copies the sentence of a code, or of its class, at most cap bytes with the NUL. */
+void error_text(int code, char *text, size_t cap);
+
+/* A function that is not built: logs its name, once, and returns its code. */
+int form_missing(const char *name, atomic_bool *logged);
+
+/* Persistent forms: keeps the arguments, with which `start` is called at each start. */
+typedef int (*form_start)(struct form *form, const void *arguments);
+int form_keep(struct form *form, form_start start, const void *arguments, size_t bytes,
+              MPI_Comm comm);
+/* Copies of arrays with an entry for each rank. root: the only rank where they are read, or -1. */
+struct array form_keep_array(struct form *form, struct array array, MPI_Comm comm, int root);
+const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm comm);
+
+/* Whether a handle is a predefined one, whose value is a small number. */
+static inline bool is_predefined(const void *handle) {
+    return (uintptr_t)handle < 0x1000;
+}
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups: lists of ranks of the world. And the communicators that are made from them. */
+#include <stdlib.h>
+#include <string.h>
+#include "mpi_comm.h"
+#include "faces.h"
+
+struct MPI_ABI_Group {
+    int size;
+    int ranks[]; /* in the world */
+};
+
+static const struct MPI_ABI_Group empty;
+
+static int group_find(struct form *form, MPI_Group handle, const struct MPI_ABI_Group **ret_group) {
+    *ret_group = &empty;
+    if (is_predefined(handle) && handle != MPI_GROUP_EMPTY)
+        return form_error(form, MPI_ERR_GROUP, "the group is %s",
+                          handle == MPI_GROUP_NULL ? "MPI_GROUP_NULL" : "no group");
+    if (handle != MPI_GROUP_EMPTY)
+        *ret_group = handle;
+    return MPI_SUCCESS;
+}
+
+static int find_both(struct form *form, MPI_Group first, MPI_Group second,
+                     const struct MPI_ABI_Group **ret_first,
+                     const struct MPI_ABI_Group **ret_second) {
+    *ret_second = &empty;
+    const int code = group_find(form, first, ret_first);
+    return code == MPI_SUCCESS ? group_find(form, second, ret_second) : code;
+}
+
+/* A group with room for n ranks, without any yet. */
+static int group_new(struct form *form, int n, struct MPI_ABI_Group **ret_group) {
+    *ret_group = calloc(1, sizeof **ret_group + sizeof(int) * (size_t)n);
+    return *ret_group ? MPI_SUCCESS : form_error(form, MPI_ERR_NO_MEM, "no memory for a group");
+}
+
+/* The handle of a made group: an empty one is MPI_GROUP_EMPTY. */
+static MPI_Group group_handle(struct MPI_ABI_Group *group) {
+    if (group->size > 0)
+        return group;
+    free(group);
+    return MPI_GROUP_EMPTY;
+}
+
+static int index_of(const struct MPI_ABI_Group *group, int world_rank) {
+    for (int i = 0; i < group->size; i++)
+        if (group->ranks[i] == world_rank)
+            return i;
+    return MPI_UNDEFINED;
+}
+
+int face_Comm_group(struct form *form, MPI_Comm handle, MPI_Group *ret_group) {
+    struct MPI_ABI_Comm *comm;
+    struct MPI_ABI_Group *made;
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = group_new(form, comm->size, &made);
+    if (code != MPI_SUCCESS)
+        return code;
+    for (int i = 0; i < comm->size; i++)
+        made->ranks[made->size++] = rcm_world_rank(comm->comm, i);
+    *ret_group = made;
+    return MPI_SUCCESS;
+}
+
+int face_Group_free(struct form *form, MPI_Group *handle) {
+    const struct MPI_ABI_Group *group;
+    const int code = group_find(form, *handle, &group);
+    if (code == MPI_SUCCESS && *handle != MPI_GROUP_EMPTY)
+        free(*handle);
+    *handle = MPI_GROUP_NULL;
+    return code;
+}
+
+int face_Group_size(struct form *form, MPI_Group handle, int *ret_size) {
+    const struct MPI_ABI_Group *group;
+    const int code = group_find(form, handle, &group);
+    if (code == MPI_SUCCESS)
+        *ret_size = group->size;
+    return code;
+}
+
+int face_Group_rank(struct form *form, MPI_Group handle, int *ret_rank) {
+    const struct MPI_ABI_Group *group;
+    struct MPI_ABI_Comm *world;
+    int code = group_find(form, handle, &group);
+    if (code == MPI_SUCCESS)
+        code = comm_find(form, MPI_COMM_WORLD, &world);
+    if (code == MPI_SUCCESS)
+        *ret_rank = index_of(group, world->rank);
+    return code;
+}
+
+int face_Group_translate_ranks(struct form *form, MPI_Group first, int n, const int *ranks,
+                               MPI_Group second, int *ret_ranks) {
+    const struct MPI_ABI_Group *from, *to;
+    const int code = find_both(form, first, second, &from, &to);
+    for (int i = 0; code == MPI_SUCCESS && i < n; i++) {
+        if (ranks[i] != MPI_PROC_NULL && (ranks[i] < 0 || ranks[i] >= from->size))
+            return form_error(form, MPI_ERR_RANK, "ranks1[%d] is %d, but the group has %d ranks", i,
+                              ranks[i], from->size);
+        ret_ranks[i] =
+            ranks[i] == MPI_PROC_NULL ? MPI_PROC_NULL : index_of(to, from->ranks[ranks[i]]);
+    }
+    return code;
+}
+
+int face_Group_compare(struct form *form, MPI_Group first, MPI_Group second, int *ret_result) {
+    const struct MPI_ABI_Group *a, *b;
+    const int code = find_both(form, first, second, &a, &b);
+    if (code != MPI_SUCCESS)
+        return code;
+    *ret_result = a->size == b->size ? MPI_IDENT : MPI_UNEQUAL;
+    for (int i = 0; i < a->size && *ret_result != MPI_UNEQUAL; i++)
+        if (index_of(b, a->ranks[i]) != i)
+            *ret_result = index_of(b, a->ranks[i]) < 0 ? MPI_UNEQUAL : MPI_SIMILAR;
+    return MPI_SUCCESS;
+}
+
+/* Appends the ranks of `from` that are in `in`, or those that are not. */
+static void append(struct MPI_ABI_Group *group, const struct MPI_ABI_Group *from,
+                   const struct MPI_ABI_Group *in, bool are_in) {
+    for (int i = 0; i < from->size; i++)
+        if ((index_of(in, from->ranks[i]) != MPI_UNDEFINED) == are_in)
+            group->ranks[group->size++] = from->ranks[i];
+}
+
+enum set_operation { SET_UNION, SET_INTERSECTION, SET_DIFFERENCE };
+
+static int combine(struct form *form, MPI_Group first, MPI_Group second, enum set_operation what,
+                   MPI_Group *ret_group) {
+    const struct MPI_ABI_Group *a, *b;
+    struct MPI_ABI_Group *made;
+    int code = find_both(form, first, second, &a, &b);
+    if (code == MPI_SUCCESS)
+        code = group_new(form, a->size + b->size, &made);
+    if (code != MPI_SUCCESS)
+        return code;
+    if (what == SET_UNION)
+        append(made, a, &empty, false);
+    else
+        append(made, a, b, what == SET_INTERSECTION);
+    if (what == SET_UNION)
+        append(made, b, a, false);
+    *ret_group = group_handle(made);
+    return MPI_SUCCESS;
+}
+
+int face_Group_union(struct form *form, MPI_Group first, MPI_Group second, MPI_Group *ret_group) {
+    return combine(form, first, second, SET_UNION, ret_group);
+}
+
+int face_Group_intersection(struct form *form, MPI_Group first, MPI_Group second,
+                            MPI_Group *ret_group) {
+    return combine(form, first, second, SET_INTERSECTION, ret_group);
+}
+
+int face_Group_difference(struct form *form, MPI_Group first, MPI_Group second,
+                          MPI_Group *ret_group) {
+    return combine(form, first, second, SET_DIFFERENCE, ret_group);
+}
+
+/* The ranks of `group` in ranges (first, last, stride), in their order. */
+static int pick(struct form *form, const struct MPI_ABI_Group *group, int n, int (*ranges)[3],
+                struct MPI_ABI_Group **ret_group) {
+    const int code = group_new(form, group->size, ret_group);
+    for (int i = 0; code == MPI_SUCCESS && i < n; i++) {
+        const int step = ranges[i][2];
+        for (int r = ranges[i][0]; step > 0 ? r <= ranges[i][1] : r >= ranges[i][1]; r += step) {
+            if (step == 0 || r < 0 || r >= group->size || (*ret_group)->size == group->size) {
+                free(*ret_group);
+                return form_error(form, MPI_ERR_RANK,
+                                  "%d to %d by %d are no different ranks of a group of %d",
+                                  ranges[i][0], ranges[i][1], step, group->size);
+            }
+            (*ret_group)->ranks[(*ret_group)->size++] = group->ranks[r];
+        }
+    }
+    return code;
+}
+
+int face_Group_range_incl(struct form *form, MPI_Group handle, int n, int (*ranges)[3],
+                          MPI_Group *ret_group) {
+    const struct MPI_ABI_Group *group;
+    struct MPI_ABI_Group *made;
+    int code = group_find(form, handle, &group);
+    if (code == MPI_SUCCESS)
+        code = pick(form, group, n, ranges, &made);
+    if (code == MPI_SUCCESS)
+        *ret_group = group_handle(made);
+    return code;
+}
+
+int face_Group_range_excl(struct form *form, MPI_Group handle, int n, int (*ranges)[3],
+                          MPI_Group *ret_group) {
+    MPI_Group picked;
+    int code = face_Group_range_incl(form, handle, n, ranges, &picked);
+    if (code != MPI_SUCCESS)
+        return code;
+    code = combine(form, handle, picked, SET_DIFFERENCE, ret_group);
+    (void)face_Group_free(form, &picked);
+    return code;
+}
+
+/* A list of ranks is one of ranges of one rank each. */
+static int by_list(struct form *form, MPI_Group handle, int n, const int *ranks, bool include,
+                   MPI_Group *ret_group) {
+    int(*ranges)[3] = malloc(sizeof *ranges * (size_t)(n > 0 ? n : 1));
+    if (!ranges)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for %d ranks", n);
+    for (int i = 0; i < n; i++) {
+        ranges[i][0] = ranges[i][1] = ranks[i];
+        ranges[i][2] = 1;
+    }
+    const int code = include ? face_Group_range_incl(form, handle, n, ranges, ret_group)
+                             : face_Group_range_excl(form, handle, n, ranges, ret_group);
+    free(ranges);
+    return code;
+}
+
+int face_Group_incl(struct form *form, MPI_Group handle, int n, const int *ranks,
+                    MPI_Group *ret_group) {
+    return by_list(form, handle, n, ranks, true, ret_group);
+}
+
+int face_Group_excl(struct form *form, MPI_Group handle, int n, const int *ranks,
+                    MPI_Group *ret_group) {
+    return by_list(form, handle, n, ranks, false, ret_group);
+}
+
+/* Makes a communicator of the group's ranks, which are some of comm's. */
+static int make_comm(struct form *form, MPI_Comm handle, MPI_Group group_number, uint64_t tag,
+                     MPI_Comm *ret_comm) {
+    struct MPI_ABI_Comm *comm, *world;
+    const struct MPI_ABI_Group *group;
+    rcm_comm *made = NULL;
+    int code = comm_find(form, MPI_COMM_WORLD, &world);
+    if (code == MPI_SUCCESS)
+        code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = group_find(form, group_number, &group);
+    if (code != MPI_SUCCESS)
+        return code;
+    *ret_comm = MPI_COMM_NULL;
+    if (index_of(group, world->rank) == MPI_UNDEFINED)
+        return MPI_SUCCESS;
+    int *ranks = malloc(sizeof *ranks * (size_t)group->size);
+    if (!ranks)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for %d ranks", group->size);
+    for (int i = 0; i < group->size; i++) {
+        ranks[i] = rcm_comm_translate(world->comm, group->ranks[i], comm->comm);
+        if (ranks[i] < 0 && code == MPI_SUCCESS)
+            code =
+                form_error(form, MPI_ERR_GROUP, "rank %d of the group is not in %s", i, comm->name);
+    }
+    if (code == MPI_SUCCESS)
+        code = form_status(form, rcm_comm_subset(comm->comm, ranks, group->size, tag, NULL, &made));
+    free(ranks);
+    return code == MPI_SUCCESS ? comm_wrap(form, comm, made, ret_comm) : code;
+}
+
+int face_Comm_create_group(struct form *form, MPI_Comm comm, MPI_Group group, int tag,
+                           MPI_Comm *ret_comm) {
+    return make_comm(form, comm, group, (uint64_t)tag, ret_comm);
+}
+
+/* Its tag is none of MPI_Comm_create_group. */
+int face_Comm_create(struct form *form, MPI_Comm comm, MPI_Group group, MPI_Comm *ret_comm) {
+    return make_comm(form, comm, group, (uint64_t)1 << 32, ret_comm);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Error handlers of communicators, and the end of a process by an error or MPI_Abort. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "mpi_comm.h"
+#include "faces.h"
+
+static struct MPI_ABI_Errhandler *handler_get(MPI_Errhandler handler) {
+    if (!is_predefined(handler))
+        atomic_fetch_add(&handler->references, 1);
+    return handler;
+}
+
+static void handler_put(MPI_Errhandler handler) {
+    if (!is_predefined(handler) && atomic_fetch_sub(&handler->references, 1) == 1)
+        free(handler);
+}
+
+int form_failed(struct form *form, int code) {
+    MPI_Comm comm = form->comm ? form->comm : comm_default();
+    const MPI_Errhandler handler = comm_handler(comm);
+    if (handler == MPI_ERRORS_RETURN)
+        return code;
+    if (!is_predefined(handler)) {
+        int copy = code;
+        handler->function(&comm, &copy);
+        return code;
+    }
+    char text[MPI_MAX_ERROR_STRING], name[MPI_MAX_OBJECT_NAME] = "no communicator";
+    int length;
+    struct form naming = {.name = form->name};
+    error_text(code, text, sizeof text);
+    if (comm != MPI_COMM_NULL)
+        (void)face_Comm_get_name(&naming, comm, name, &length);
+    fprintf(stderr, "ringcomm: fatal error in %s on %s: %s\n", form->name, name, text);
+    comm_die(comm, error_class(code), text);
+}
+
+int face_Comm_create_errhandler(struct form *form, MPI_Comm_errhandler_function *function,
+                                MPI_Errhandler *ret_handler) {
+    struct MPI_ABI_Errhandler *made = calloc(1, sizeof *made);
+    if (!made)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for an error handler");
+    made->function = function;
+    atomic_init(&made->references, 1);
+    *ret_handler = made;
+    return MPI_SUCCESS;
+}
+
+int face_Errhandler_free(struct form *form, MPI_Errhandler *handler) {
+    if (*handler == MPI_ERRHANDLER_NULL)
+        return form_error(form, MPI_ERR_ERRHANDLER, "errhandler is MPI_ERRHANDLER_NULL");
+    handler_put(*handler);
+    *handler = MPI_ERRHANDLER_NULL;
+    return MPI_SUCCESS;
+}
+
+int face_Comm_set_errhandler(struct form *form, MPI_Comm handle, MPI_Errhandler handler) {
+    struct MPI_ABI_Comm *comm;
+    const int code = comm_find(form, handle, &comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    if (handler == MPI_ERRHANDLER_NULL)
+        return form_error(form, MPI_ERR_ERRHANDLER, "errhandler is MPI_ERRHANDLER_NULL");
+    handler_put(atomic_exchange(&comm->handler, handler_get(handler)));
+    return MPI_SUCCESS;
+}
+
+int face_Comm_get_errhandler(struct form *form, MPI_Comm handle, MPI_Errhandler *ret_handler) {
+    struct MPI_ABI_Comm *comm;
+    const int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        *ret_handler = handler_get(atomic_load(&comm->handler));
+    return code;
+}
+
+int face_Comm_call_errhandler(struct form *form, MPI_Comm handle, int code) {
+    struct MPI_ABI_Comm *comm;
+    const int found = comm_find(form, handle, &comm);
+    if (found == MPI_SUCCESS)
+        (void)form_failed(form, code);
+    return found;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See mpi_comm.h: the world, and finding communicators. */
+#include "mpi_comm.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "faces.h"
+
+static struct MPI_ABI_Comm world = {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_WORLD"};
+static struct MPI_ABI_Comm self = {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF"};
+static atomic_bool is_open;
+
+bool comm_is_open(void) {
+    return atomic_load(&is_open);
+}
+
+MPI_Comm comm_default(void) {
+    return comm_is_open() ? MPI_COMM_WORLD : MPI_COMM_NULL;
+}
+
+/* Whether the environment has a rank, of a launcher or set by hand: the names that rcm_init reads.
+ */
+static bool has_launcher(void) {
+    static const char *const names[] = {"RINGCOMM_RANK", "RINGCOMM_WORLD_SIZE",  "RANK",
+                                        "WORLD_SIZE",    "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i]))
+            return true;
+    return false;
+}
+
+int comm_open_world(struct form *form) {
+    struct rcm_init_options options = RCM_INIT_OPTIONS_INIT;
+    rcm_store *store = NULL;
+    rcm_status status = RCM_OK;
+    if (!getenv("RINGCOMM_TIMEOUT"))
+        options.timeout_ms = -1;
+    if (!has_launcher()) {
+        status = rcm_store_open("hash:", -1, &store);
+        options.rank = 0;
+        options.world_size = 1;
+        options.store = store;
+    }
+    if (status == RCM_OK)
+        status = rcm_init(&options, &world.comm);
+    rcm_store_close(store);
+    if (status != RCM_OK)
+        return form_status(form, status);
+    world.rank = rcm_rank(world.comm);
+    world.size = rcm_size(world.comm);
+    status = rcm_comm_subset(world.comm, &world.rank, 1, 0, NULL, &self.comm);
+    self.size = 1;
+    if (status == RCM_OK)
+        status = rcm_comm_set_name(self.comm, self.name);
+    if (status == RCM_OK)
+        status = rcm_comm_set_name(world.comm, world.name);
+    atomic_store(&is_open, status == RCM_OK);
+    return form_status(form, status);
+}
+
+int comm_close_world(struct form *form) {
+    rcm_status status = rcm_destroy(self.comm);
+    const rcm_status last = rcm_destroy(world.comm);
+    if (status == RCM_OK)
+        status = last;
+    const int code = form_status(form, status);
+    if (code != MPI_SUCCESS)
+        return code;
+    atomic_store(&is_open, false);
+    return MPI_SUCCESS;
+}
+
+int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
+    if (!comm_is_open())
+        return form_error(form, MPI_ERR_OTHER,
+                          "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+    if (handle == MPI_COMM_WORLD)
+        *ret_comm = &world;
+    else if (handle == MPI_COMM_SELF)
+        *ret_comm = &self;
+    else if (is_predefined(handle))
+        return form_error(form, MPI_ERR_COMM, "comm is %s",
+                          handle == MPI_COMM_NULL ? "MPI_COMM_NULL" : "no communicator");
+    else
+        *ret_comm = handle;
+    form->comm = handle;
+    return MPI_SUCCESS;
+}
+
+int comm_find_peer(struct form *form, MPI_Comm handle, int rank, bool any,
+                   struct MPI_ABI_Comm **ret_comm) {
+    const int code = comm_find(form, handle, ret_comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    if ((rank >= 0 && rank < (*ret_comm)->size) || rank == MPI_PROC_NULL ||
+        (any && rank == MPI_ANY_SOURCE))
+        return MPI_SUCCESS;
+    return form_error(form, MPI_ERR_RANK, "the rank is %d, but %s has ranks 0 to %d", rank,
+                      (*ret_comm)->name, (*ret_comm)->size - 1);
+}
+
+int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm) {
+    const int code = comm_find(form, handle, ret_comm);
+    if (code != MPI_SUCCESS || (root >= 0 && root < (*ret_comm)->size))
+        return code;
+    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root,
+                      (*ret_comm)->name, (*ret_comm)->size - 1);
+}
+
+MPI_Errhandler comm_handler(MPI_Comm handle) {
+    if (handle == MPI_COMM_SELF)
+        return atomic_load(&self.handler);
+    if (is_predefined(handle))
+        return atomic_load(&world.handler);
+    return atomic_load(&handle->handler);
+}
+
+int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
+              MPI_Comm *ret_comm) {
+    *ret_comm = MPI_COMM_NULL;
+    if (!made || rcm_rank(made) < 0)
+        return form_status(form, made ? rcm_destroy(made) : RCM_OK);
+    struct MPI_ABI_Comm *comm = calloc(1, sizeof *comm);
+    if (!comm) {
+        const rcm_status status = rcm_destroy(made);
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for a communicator (%s)",
+                          rcm_status_name(status));
+    }
+    comm->comm = made;
+    comm->rank = rcm_rank(made);
+    comm->size = rcm_size(made);
+    const MPI_Errhandler handler = atomic_load(&parent->handler);
+    if (!is_predefined(handler))
+        atomic_fetch_add(&handler->references, 1);
+    atomic_init(&comm->handler, handler);
+    *ret_comm = comm;
+    return MPI_SUCCESS;
+}
+
+/* rcm_leave sends the reason to all ranks before the process ends. Its result is that of an aborted
+ * communicator, which is no news. */
+void comm_die(MPI_Comm handle, int exit_status, const char *reason) {
+    struct form form = {.name = "MPI_Abort"};
+    struct MPI_ABI_Comm *comm;
+    rcm_status status = RCM_OK;
+    fflush(NULL);
+    if (comm_is_open()) {
+        if (comm_find(&form, handle, &comm) == MPI_SUCCESS)
+            status = rcm_abort(comm->comm, reason);
+        if (status == RCM_OK)
+            status = rcm_abort(world.comm, reason);
+        if (status == RCM_OK)
+            status = rcm_leave(world.comm);
+        (void)status;
+    }
+    _exit(exit_status > 0 && exit_status < 256 ? exit_status : 1);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Probes, and receives of messages that a probe took out. */
+#include <stdlib.h>
+#include "faces.h"
+#include "request.h"
+
+struct MPI_ABI_Message {
+    rcm_matched *matched;
+    struct rcm_message message;
+    MPI_Comm comm;
+};
+
+static void set_status(MPI_Status *status, int source, const struct rcm_message *message) {
+    if (!status)
+        return;
+    if (source == MPI_PROC_NULL)
+        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+    else
+        status_set(status, message->source, (int)message->tag, (MPI_Count)message->bytes, false);
+}
+
+/* Finds the communicator, and converts source and tag to those of ringcomm.h. */
+static int prepare(struct form *form, MPI_Comm handle, int source, int tag,
+                   struct MPI_ABI_Comm **ret_comm, int *ret_source, uint64_t *ret_tag) {
+    const int code = comm_find_peer(form, handle, source, true, ret_comm);
+    if (code == MPI_SUCCESS && tag < 0 && tag != MPI_ANY_TAG)
+        return form_error(form, MPI_ERR_TAG, "the tag is %d", tag);
+    *ret_source = source == MPI_ANY_SOURCE ? RCM_ANY_SOURCE : source;
+    *ret_tag = tag == MPI_ANY_TAG ? RCM_ANY_TAG : (uint64_t)tag;
+    return code;
+}
+
+/* One probe: `wait` or not, `take` the message out or not. */
+static int probe(struct form *form, int source, int tag, MPI_Comm handle, bool wait,
+                 bool *ret_found, MPI_Message *take, MPI_Status *ret_status) {
+    struct MPI_ABI_Comm *comm;
+    struct rcm_message message = RCM_MESSAGE_INIT;
+    rcm_matched *matched = NULL;
+    uint64_t wanted = 0;
+    int from = 0;
+    const int code = prepare(form, handle, source, tag, &comm, &from, &wanted);
+    if (code != MPI_SUCCESS)
+        return code;
+    *ret_found = true;
+    rcm_status status = RCM_OK;
+    if (source == MPI_PROC_NULL) {
+        if (take)
+            *take = MPI_MESSAGE_NO_PROC;
+    } else if (take) {
+        status = wait ? rcm_mprobe(comm->comm, from, wanted, NULL, &message, &matched)
+                      : rcm_improbe(comm->comm, from, wanted, &message, &matched);
+    } else {
+        status = wait ? rcm_probe(comm->comm, from, wanted, NULL, &message)
+                      : rcm_iprobe(comm->comm, from, wanted, &message);
+    }
+    if (status == RCM_PENDING) {
+        *ret_found = false;
+        return MPI_SUCCESS;
+    }
+    if (status != RCM_OK)
+        return form_status(form, status);
+    set_status(ret_status, source, &message);
+    if (!matched)
+        return MPI_SUCCESS;
+    MPI_Message made = malloc(sizeof *made);
+    if (!made)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for a message");
+    *made = (struct MPI_ABI_Message){matched, message, handle};
+    *take = made;
+    return MPI_SUCCESS;
+}
+
+int face_Probe(struct form *form, int source, int tag, MPI_Comm comm, MPI_Status *ret_status) {
+    bool found;
+    return probe(form, source, tag, comm, true, &found, NULL, ret_status);
+}
+
+int face_Iprobe(struct form *form, int source, int tag, MPI_Comm comm, int *ret_flag,
+                MPI_Status *ret_status) {
+    bool found = false;
+    const int code = probe(form, source, tag, comm, false, &found, NULL, ret_status);
+    *ret_flag = found;
+    return code;
+}
+
+int face_Mprobe(struct form *form, int source, int tag, MPI_Comm comm, MPI_Message *ret_message,
+                MPI_Status *ret_status) {
+    bool found;
+    return probe(form, source, tag, comm, true, &found, ret_message, ret_status);
+}
+
+int face_Improbe(struct form *form, int source, int tag, MPI_Comm comm, int *ret_flag,
+                 MPI_Message *ret_message, MPI_Status *ret_status) {
+    bool found = false;
+    const int code = probe(form, source, tag, comm, false, &found, ret_message, ret_status);
+    *ret_flag = found;
+    return code;
+}
+
+int face_Mrecv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype type,
+               MPI_Message *place, MPI_Status *ret_status) {
+    struct operation local;
+    struct MPI_ABI_Comm *comm;
+    MPI_Message message = *place;
+    if (message == MPI_MESSAGE_NULL)
+        return form_error(form, MPI_ERR_REQUEST, "message is MPI_MESSAGE_NULL");
+    const bool is_none = message == MPI_MESSAGE_NO_PROC;
+    int code = comm_find(form, is_none ? MPI_COMM_SELF : message->comm, &comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    struct operation *operation = operation_begin(form, &local);
+    if (!operation)
+        return form->code;
+    code = data_bind(form, buffer, count, type, DATA_OUT, &operation->recv);
+    if (code != MPI_SUCCESS)
+        return operation_drop(form, operation, code);
+    operation->is_receive = true;
+    *place = MPI_MESSAGE_NULL;
+    if (is_none)
+        return operation_issued(form, operation, RCM_OK, ret_status);
+    operation->source = message->message.source;
+    struct rcm_call call = RCM_CALL_INIT;
+    call.message = &operation->message;
+    const struct data *data = &operation->recv;
+    const rcm_status status = rcm_mrecv(comm->comm, message->matched, data->address, data->count,
+                                        data->dtype, &call, operation_work(form, operation));
+    free(message);
+    return operation_issued(form, operation, status, ret_status);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datatypes, and buffers of them as ringcomm.h takes them. A derived type is a list of parts, each
+ * of which repeats another type: nothing is stored for each element. */
+#ifndef DATATYPE_H
+#define DATATYPE_H
+
+#include "form.h"
+
+/* The types that an operator accepts. */
+enum type_group {
+    GROUP_NONE,
+    GROUP_INTEGER,
+    GROUP_FLOAT,
+    GROUP_LOGICAL,
+    GROUP_COMPLEX,
+    GROUP_BYTE,
+    GROUP_PAIR
+};
+
+/* `count` blocks of `length` elements of a type; block i begins at offset + i * stride. */
+struct type_part {
+    MPI_Count offset, count, stride, length;
+    struct MPI_ABI_Datatype *type;
+};
+
+struct MPI_ABI_Datatype {
+    const char *name;
+    MPI_Count size; /* of MPI_Type_size */
+    MPI_Count wire; /* bytes of a packed element, with the gap at the end of pairs */
+    MPI_Count lb, extent, true_lb, true_extent;
+    rcm_dtype moved; /* moves it: one type for each kind and size; RCM_UINT8 if kinds are mixed */
+    rcm_dtype exact; /* reduces it; 0: no type of ringcomm.h does */
+    enum type_group group;
+    bool is_dense; /* packed elements are equal to those in memory */
+    bool is_committed;
+    atomic_int references;
+    size_t nparts;
+    struct type_part *parts;
+    char given_name[MPI_MAX_OBJECT_NAME];
+};
+
+/* Finds a type by its handle. type_find_used also requires MPI_Type_commit. */
+int type_find(struct form *form, MPI_Datatype handle, struct MPI_ABI_Datatype **ret_type);
+int type_find_used(struct form *form, MPI_Datatype handle, struct MPI_ABI_Datatype **ret_type);
+MPI_Datatype type_handle(const struct MPI_ABI_Datatype *type);
+void type_get(struct MPI_ABI_Datatype *type);
+void type_put(struct MPI_ABI_Datatype *type);
+/* Makes a type of n parts, whose types gain a reference. parts becomes the type's in every case. */
+int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype *ret_type);
+
+/* Copies n elements to or from packed bytes. Unpack stops after `bytes`. */
+void type_pack(const struct MPI_ABI_Datatype *type, const void *memory, MPI_Count n, void *packed);
+void type_unpack(const struct MPI_ABI_Datatype *type, void *memory, MPI_Count n, const void *packed,
+                 size_t bytes);
+
+/* An address at an offset from a buffer, which may be MPI_BOTTOM. */
+#define AT(base, offset) ((char *)((uintptr_t)(base) + (uintptr_t)(offset)))
+/* A buffer of a call: what ringcomm.h gets, and what is left to do when the call is complete. */
+struct data {
+    void *address;
+    size_t count; /* in elements of dtype */
+    size_t bytes;
+    rcm_dtype dtype;
+    void *packed; /* NULL: address is the program's */
+    void *memory;
+    MPI_Count n;
+    struct MPI_ABI_Datatype *type; /* with a reference, if packed */
+};
+enum { DATA_IN = 1, DATA_OUT = 2 };
+/* Binds n elements at memory. After an error there is nothing to release. */
+int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype type, unsigned use,
+              struct data *ret_data);
+/* Block `i` of a buffer that has n elements in each block. */
+static inline void *data_block(const struct data *data, int i, int nblocks) {
+    return (char *)data->address + data->bytes / (size_t)nblocks * (size_t)i;
+}
+/* Unpacks up to `bytes` received bytes, if it is an output, and releases. */
+void data_finish(struct data *data, bool is_output, size_t bytes);
+
+#endif

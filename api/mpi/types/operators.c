@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See operators.h. An operator of ringcomm.h is made for each pair of operator and type, once, and
+ * lives as long as the process: operations in flight may use it. */
+#include "operators.h"
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "faces.h"
+#include "long_types.h"
+
+struct MPI_ABI_Op {
+    MPI_User_function *function;
+    MPI_User_function_c *large_function; /* one of the two is NULL */
+    bool is_commutative;
+};
+
+enum { OP_FIRST = 0x20, OP_LAST = 0x3d, ALIGNMENT = 16 /* of long double */ };
+#define TYPES(group) (1u << GROUP_##group)
+
+/* Operators of ringcomm.h and the types on which MPI defines them (MPI 5.0, 6.9.2). */
+static const struct predefined {
+    const char *name;
+    rcm_op op;
+    unsigned groups;
+} predefined[OP_LAST - OP_FIRST + 1] = {
+#define OP(NAME, GROUPS) [(uintptr_t)MPI_##NAME - OP_FIRST] = {"MPI_" #NAME, RCM_##NAME, GROUPS}
+    OP(SUM, TYPES(INTEGER) | TYPES(FLOAT) | TYPES(COMPLEX)),
+    OP(PROD, TYPES(INTEGER) | TYPES(FLOAT) | TYPES(COMPLEX)),
+    OP(MIN, TYPES(INTEGER) | TYPES(FLOAT)),
+    OP(MAX, TYPES(INTEGER) | TYPES(FLOAT)),
+    OP(BAND, TYPES(INTEGER) | TYPES(BYTE)),
+    OP(BOR, TYPES(INTEGER) | TYPES(BYTE)),
+    OP(BXOR, TYPES(INTEGER) | TYPES(BYTE)),
+    OP(LAND, TYPES(INTEGER) | TYPES(LOGICAL)),
+    OP(LOR, TYPES(INTEGER) | TYPES(LOGICAL)),
+    OP(LXOR, TYPES(INTEGER) | TYPES(LOGICAL)),
+    OP(MINLOC, TYPES(PAIR)),
+    OP(MAXLOC, TYPES(PAIR)),
+};
+
+/* An operator that was made for a type. */
+struct made {
+    struct made *next;
+    MPI_Op handle;
+    struct MPI_ABI_Op op;          /* a copy: the program may free its own */
+    struct MPI_ABI_Datatype *type; /* with a reference */
+    rcm_op number;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct made *all_made;
+
+static void call_pieces(const struct made *made, char *in, char *inout, MPI_Count n) {
+    MPI_Datatype type = type_handle(made->type);
+    if (made->op.large_function) {
+        made->op.large_function(in, inout, &n, &type);
+        return;
+    }
+    while (n > 0) {
+        int piece = n < INT_MAX ? (int)n : INT_MAX;
+        made->op.function(in, inout, &piece, &type);
+        in += piece * made->type->extent;
+        inout += piece * made->type->extent;
+        n -= piece;
+    }
+}
+
+/* Copies to the layout of the program, in memory that is aligned for every type. */
+static void call_unpacked(const struct made *made, const void *in, void *inout, MPI_Count n) {
+    const struct MPI_ABI_Datatype *type = made->type;
+    const size_t bytes = (size_t)n * (size_t)type->wire;
+    const MPI_Count low = type->true_lb < 0 ? type->true_lb : 0;
+    const MPI_Count span = (n - 1) * type->extent + type->true_lb + type->true_extent - low;
+    const MPI_Count room = (span + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    char *memory = calloc(2, (size_t)room);
+    if (!memory) {
+        fprintf(stderr, "ringcomm: no memory to unpack %zu bytes for an operator\n", bytes);
+        abort();
+    }
+    char *first = memory - low, *second = memory + room - low;
+    type_unpack(type, first, n, in, bytes);
+    type_unpack(type, second, n, inout, bytes);
+    call_pieces(made, first, second, n);
+    type_pack(type, second, n, inout);
+    free(memory);
+}
+
+static void call_function(const void *in, void *inout, size_t count, rcm_dtype dtype,
+                          void *context) {
+    const struct made *made = context;
+    const uintptr_t misaligned = ((uintptr_t)in | (uintptr_t)inout) % ALIGNMENT;
+    (void)dtype;
+    if (count == 0)
+        return;
+    if (made->type->is_dense && made->type->true_lb == 0 &&
+        (misaligned == 0 || made->type->wire % ALIGNMENT != 0))
+        call_pieces(made, (char *)in, inout, (MPI_Count)count);
+    else
+        call_unpacked(made, in, inout, (MPI_Count)count);
+}
+
+/* With the lock. */
+static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
+                         rcm_dtype dtype, struct made **ret_made) {
+    struct made *made = calloc(1, sizeof *made);
+    char name[RCM_OP_NAME_MAX] = "function";
+    if (!made)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for an operator");
+    made->handle = handle;
+    made->type = type;
+    rcm_status status;
+    if (is_predefined(handle)) {
+        const struct predefined *op = &predefined[(uintptr_t)handle - OP_FIRST];
+        snprintf(name, sizeof name, "%s", op->name + 4);
+        status = long_operator(type_handle(type), op->op, name, dtype, &made->number);
+    } else {
+        made->op = *handle;
+        status = rcm_op_create(call_function, made, handle->is_commutative ? RCM_OP_COMMUTATIVE : 0,
+                               name, dtype, &made->number);
+    }
+    if (status != RCM_OK) {
+        free(made);
+        return form_status(form, status);
+    }
+    type_get(type);
+    made->next = all_made;
+    all_made = made;
+    *ret_made = made;
+    return MPI_SUCCESS;
+}
+
+static int find_made(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
+                     struct reduction *ret_reduction) {
+    int code = MPI_SUCCESS;
+    const rcm_status status = rcm_dtype_opaque((size_t)type->wire, &ret_reduction->dtype);
+    if (status != RCM_OK)
+        return form_status(form, status);
+    pthread_mutex_lock(&lock);
+    struct made *made = all_made;
+    while (made && (made->handle != handle || made->type != type))
+        made = made->next;
+    if (!made)
+        code = make_operator(form, handle, type, ret_reduction->dtype, &made);
+    if (code == MPI_SUCCESS)
+        ret_reduction->op = made->number;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int reduction_find(struct form *form, MPI_Op handle, MPI_Datatype type_number,
+                   struct reduction *ret_reduction) {
+    struct MPI_ABI_Datatype *type;
+    const uintptr_t number = (uintptr_t)handle;
+    const int code = type_find_used(form, type_number, &type);
+    if (code != MPI_SUCCESS)
+        return code;
+    if (!is_predefined(handle))
+        return find_made(form, handle, type, ret_reduction);
+    const struct predefined *op =
+        number >= OP_FIRST && number <= OP_LAST ? &predefined[number - OP_FIRST] : NULL;
+    if (!op || !op->name)
+        return form_error(form, MPI_ERR_OP, "op is %s",
+                          handle == MPI_OP_NULL ? "MPI_OP_NULL" : "no operator of collectives");
+    if (!(op->groups & 1u << type->group))
+        return form_error(form, MPI_ERR_OP, "%s is not defined for %s", op->name,
+                          type->name ? type->name : "a derived datatype");
+    if (!type->exact)
+        return find_made(form, handle, type, ret_reduction);
+    *ret_reduction = (struct reduction){op->op, type->exact};
+    return MPI_SUCCESS;
+}
+
+static int create(struct form *form, struct MPI_ABI_Op op, MPI_Op *ret_op) {
+    MPI_Op made = malloc(sizeof *made);
+    if (!made)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for an operator");
+    *made = op;
+    *ret_op = made;
+    return MPI_SUCCESS;
+}
+
+int face_Op_create(struct form *form, MPI_User_function *function, int commute, MPI_Op *ret_op) {
+    return create(form, (struct MPI_ABI_Op){function, NULL, commute != 0}, ret_op);
+}
+
+int face_Op_create_c(struct form *form, MPI_User_function_c *function, int commute,
+                     MPI_Op *ret_op) {
+    return create(form, (struct MPI_ABI_Op){NULL, function, commute != 0}, ret_op);
+}
+
+/* Operators made for types stay for operations in flight, without a handle. */
+int face_Op_free(struct form *form, MPI_Op *op) {
+    if (is_predefined(*op))
+        return form_error(form, MPI_ERR_OP, "op is predefined or MPI_OP_NULL and cannot be freed");
+    pthread_mutex_lock(&lock);
+    for (struct made *made = all_made; made; made = made->next)
+        if (made->handle == *op)
+            made->handle = MPI_OP_NULL;
+    pthread_mutex_unlock(&lock);
+    free(*op);
+    *op = MPI_OP_NULL;
+    return MPI_SUCCESS;
+}
+
+int face_Op_commutative(struct form *form, MPI_Op op, int *ret_commute) {
+    (void)form;
+    *ret_commute = is_predefined(op) ? op != MPI_REPLACE && op != MPI_NO_OP : op->is_commutative;
+    return MPI_SUCCESS;
+}
+
+int face_Reduce_local(struct form *form, const void *in, void *inout, MPI_Count count,
+                      MPI_Datatype type, MPI_Op op) {
+    struct reduction reduction;
+    struct data from, to;
+    int code = reduction_find(form, op, type, &reduction);
+    if (code == MPI_SUCCESS)
+        code = data_bind(form, in, count, type, DATA_IN, &from);
+    if (code != MPI_SUCCESS)
+        return code;
+    code = data_bind(form, inout, count, type, DATA_IN | DATA_OUT, &to);
+    if (code == MPI_SUCCESS) {
+        code = form_status(form, rcm_reduce_local(from.address, to.address, (size_t)count,
+                                                  reduction.dtype, reduction.op));
+        data_finish(&to, true, to.bytes);
+    }
+    data_finish(&from, false, 0);
+    return code;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operators: those of ringcomm.h where it has operator and type, functions on opaque elements of
+ * the packed size otherwise. */
+#ifndef OPERATORS_H
+#define OPERATORS_H
+
+#include "datatype.h"
+
+struct reduction {
+    rcm_op op;
+    rcm_dtype dtype; /* its size is that of a packed element */
+};
+
+/* Finds what reduces elements of a type by an operator. */
+int reduction_find(struct form *form, MPI_Op op, MPI_Datatype type,
+                   struct reduction *ret_reduction);
+
+#endif

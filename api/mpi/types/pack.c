@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Pack and MPI_Unpack: packed elements are those that messages carry. */
+#include <string.h>
+#include "mpi_comm.h"
+#include "datatype.h"
+#include "faces.h"
+
+/* Checks that n packed elements fit in `size` bytes from `position` on. */
+static int check_room(struct form *form, MPI_Count n, MPI_Datatype handle, MPI_Count size,
+                      MPI_Count position, struct MPI_ABI_Datatype **ret_type) {
+    const int code = type_find_used(form, handle, ret_type);
+    if (code != MPI_SUCCESS)
+        return code;
+    if (n >= 0 && position >= 0 && position + n * (*ret_type)->wire <= size)
+        return MPI_SUCCESS;
+    return form_error(form, MPI_ERR_TRUNCATE,
+                      "%lld elements of %lld bytes from byte %lld on are more than %lld bytes",
+                      (long long)n, (long long)(*ret_type)->wire, (long long)position,
+                      (long long)size);
+}
+
+int face_Pack(struct form *form, const void *in, MPI_Count n, MPI_Datatype handle, void *packed,
+              MPI_Count size, MPI_Count *position, MPI_Comm comm_handle) {
+    struct MPI_ABI_Datatype *type;
+    struct MPI_ABI_Comm *comm;
+    int code = comm_find(form, comm_handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = check_room(form, n, handle, size, *position, &type);
+    if (code != MPI_SUCCESS)
+        return code;
+    type_pack(type, in, n, (char *)packed + *position);
+    *position += n * type->wire;
+    return MPI_SUCCESS;
+}
+
+int face_Unpack(struct form *form, const void *packed, MPI_Count size, MPI_Count *position,
+                void *out, MPI_Count n, MPI_Datatype handle, MPI_Comm comm_handle) {
+    struct MPI_ABI_Datatype *type;
+    struct MPI_ABI_Comm *comm;
+    int code = comm_find(form, comm_handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = check_room(form, n, handle, size, *position, &type);
+    if (code != MPI_SUCCESS)
+        return code;
+    const size_t bytes = (size_t)n * (size_t)type->wire;
+    type_unpack(type, out, n, (const char *)packed + *position, bytes);
+    *position += (MPI_Count)bytes;
+    return MPI_SUCCESS;
+}
+
+int face_Pack_size(struct form *form, MPI_Count n, MPI_Datatype handle, MPI_Comm comm_handle,
+                   MPI_Count *ret_size) {
+    struct MPI_ABI_Datatype *type;
+    struct MPI_ABI_Comm *comm;
+    int code = comm_find(form, comm_handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = type_find(form, handle, &type);
+    if (code == MPI_SUCCESS)
+        *ret_size = n * type->wire;
+    return code;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions that wait for several requests. */
+#include "wait.h"
+#include <stdlib.h>
+#include "faces.h"
+
+static MPI_Status *status_at(MPI_Status *statuses, int i) {
+    return statuses ? &statuses[i] : NULL;
+}
+
+/* Takes n complete requests. If one failed, each status gets its code. */
+static int take_all(struct form *form, int n, MPI_Request *requests, MPI_Status *statuses) {
+    int failed = MPI_SUCCESS;
+    for (int i = 0; i < n; i++) {
+        const int code = request_take(form, &requests[i], status_at(statuses, i));
+        if (statuses)
+            statuses[i].MPI_ERROR = code;
+        if (code != MPI_SUCCESS && failed == MPI_SUCCESS)
+            failed = code;
+    }
+    if (failed == MPI_SUCCESS || !statuses)
+        return failed;
+    char text[MPI_MAX_ERROR_STRING];
+    error_text(failed, text, sizeof text);
+    return form_error(form, MPI_ERR_IN_STATUS, "%.400s", text);
+}
+
+int face_Waitall(struct form *form, int n, MPI_Request *requests, MPI_Status *statuses) {
+    for (int i = 0; i < n; i++)
+        (void)request_poll(form, requests[i], true);
+    return take_all(form, n, requests, statuses);
+}
+
+int face_Testall(struct form *form, int n, MPI_Request *requests, int *ret_flag,
+                 MPI_Status *statuses) {
+    *ret_flag = 1;
+    for (int i = 0; i < n; i++)
+        *ret_flag &= request_poll(form, requests[i], false);
+    return *ret_flag ? take_all(form, n, requests, statuses) : MPI_SUCCESS;
+}
+
+/* The first complete one of the active requests, -1 if none is; *ret_active: whether there are
+ * any. */
+static int find_complete(struct form *form, int n, MPI_Request *requests, bool *ret_active) {
+    *ret_active = false;
+    for (int i = 0; i < n; i++) {
+        if (request_is_null(requests[i]))
+            continue;
+        *ret_active = true;
+        if (request_poll(form, requests[i], false))
+            return i;
+    }
+    return -1;
+}
+
+/* Waits until one of the active requests, none of which was complete, is. */
+static int wait_one(struct form *form, int n, MPI_Request *requests, int *ret_index) {
+    rcm_work **works = malloc(sizeof *works * (size_t)n);
+    size_t index;
+    if (!works)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for %d requests", n);
+    for (int i = 0; i < n; i++)
+        works[i] = request_work(requests[i]);
+    const rcm_status status = rcm_work_wait_any(works, (size_t)n, -1, &index);
+    free(works);
+    if (index >= (size_t)n)
+        return form_status(form, status);
+    (void)request_poll(form, requests[index], true); /* its own result is in the request */
+    *ret_index = (int)index;
+    return MPI_SUCCESS;
+}
+
+/* Finds a complete one as `wait` requires: *ret_index is -1 if there is none, MPI_UNDEFINED if no
+ * request is active. */
+static int find_any(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_index) {
+    bool active;
+    *ret_index = find_complete(form, n, requests, &active);
+    if (!active)
+        *ret_index = MPI_UNDEFINED;
+    else if (*ret_index < 0 && wait)
+        return wait_one(form, n, requests, ret_index);
+    return MPI_SUCCESS;
+}
+
+static int take_any(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_index,
+                    int *ret_flag, MPI_Status *ret_status) {
+    int index;
+    const int code = find_any(form, n, requests, wait, &index);
+    if (code != MPI_SUCCESS)
+        return code;
+    *ret_flag = index != -1;
+    *ret_index = index < 0 ? MPI_UNDEFINED : index;
+    if (index >= 0)
+        return request_take(form, &requests[index], ret_status);
+    if (index == MPI_UNDEFINED)
+        status_empty(ret_status);
+    return MPI_SUCCESS;
+}
+
+int face_Waitany(struct form *form, int n, MPI_Request *requests, int *ret_index,
+                 MPI_Status *ret_status) {
+    int flag;
+    return take_any(form, n, requests, true, ret_index, &flag, ret_status);
+}
+
+int face_Testany(struct form *form, int n, MPI_Request *requests, int *ret_index, int *ret_flag,
+                 MPI_Status *ret_status) {
+    return take_any(form, n, requests, false, ret_index, ret_flag, ret_status);
+}
+
+static int take_some(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_count,
+                     int *indices, MPI_Status *statuses) {
+    int first, failed = MPI_SUCCESS;
+    const int found = find_any(form, n, requests, wait, &first);
+    if (found != MPI_SUCCESS)
+        return found;
+    *ret_count = first == MPI_UNDEFINED ? MPI_UNDEFINED : 0;
+    for (int i = first; first >= 0 && i < n; i++) {
+        if (request_is_null(requests[i]) || !request_poll(form, requests[i], false))
+            continue;
+        const int place = (*ret_count)++;
+        const int code = request_take(form, &requests[i], status_at(statuses, place));
+        if (statuses)
+            statuses[place].MPI_ERROR = code;
+        if (code != MPI_SUCCESS && failed == MPI_SUCCESS)
+            failed = code;
+        indices[place] = i;
+    }
+    if (failed == MPI_SUCCESS || !statuses)
+        return failed;
+    return form_error(form, MPI_ERR_IN_STATUS, "%d requests are complete, not all with success",
+                      *ret_count);
+}
+
+int face_Waitsome(struct form *form, int n, MPI_Request *requests, int *ret_count, int *indices,
+                  MPI_Status *statuses) {
+    return take_some(form, n, requests, true, ret_count, indices, statuses);
+}
+
+int face_Testsome(struct form *form, int n, MPI_Request *requests, int *ret_count, int *indices,
+                  MPI_Status *statuses) {
+    return take_some(form, n, requests, false, ret_count, indices, statuses);
+}

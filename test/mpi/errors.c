@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Errors of MPI that arguments cause, error handlers, the environment, a profiler, for any number
+ * of ranks. */
+#include <string.h>
+#include "job.h"
+
+static int profiled;
+
+/* Replaces the library's MPI_Barrier, which stays reachable as PMPI_Barrier. */
+int MPI_Barrier(MPI_Comm comm) {
+    profiled++;
+    return PMPI_Barrier(comm);
+}
+
+static void check_error(int code, int class, const char *words) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int found = -1, length = -1;
+    CHECK(MPI_Error_class(code, &found) == MPI_SUCCESS && found == class);
+    CHECK(MPI_Error_string(code, text, &length) == MPI_SUCCESS && length == (int)strlen(text));
+    CHECK(strstr(text, words) != NULL);
+}
+
+static void test_arguments(void) {
+    int value = 0, got[2];
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Datatype type;
+    check_error(MPI_Send(&value, 1, MPI_INT, job_size, 0, MPI_COMM_WORLD), MPI_ERR_RANK,
+                "MPI_Send: the rank is");
+    check_error(MPI_Send(&value, 1, MPI_INT, 0, -7, MPI_COMM_WORLD), MPI_ERR_TAG, "the tag is -7");
+    check_error(MPI_Isend(&value, -1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request), MPI_ERR_COUNT,
+                "MPI_Isend: count is -1");
+    check_error(MPI_Bcast(&value, 1, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE,
+                "MPI_DATATYPE_NULL");
+    check_error(MPI_Bcast(&value, 1, MPI_INT, job_size, MPI_COMM_WORLD), MPI_ERR_ROOT, "root is");
+    check_error(MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM, "MPI_COMM_NULL");
+    check_error(MPI_Allreduce(&value, got, 1, MPI_INT, MPI_MINLOC, MPI_COMM_WORLD), MPI_ERR_OP,
+                "MPI_MINLOC is not defined for MPI_INT");
+    check_error(MPI_Allreduce(&value, got, 1, MPI_CHAR, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_OP,
+                "MPI_CHAR");
+    check_error(MPI_Start(&request), MPI_ERR_REQUEST, "not persistent");
+    OK(MPI_Type_contiguous(2, MPI_INT, &type));
+    check_error(MPI_Send(got, 1, type, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "not committed");
+    OK(MPI_Type_free(&type));
+    CHECK(MPI_Win_fence(0, MPI_WIN_NULL) == MPI_ERR_UNSUPPORTED_OPERATION);
+}
+
+static void test_truncation(void) {
+    int values[4] = {1, 2, 3, 4}, got[2] = {0, 0};
+    MPI_Request request;
+    MPI_Status status;
+    OK(MPI_Isend(values, 4, MPI_INT, job_rank, 9, MPI_COMM_WORLD, &request));
+    check_error(MPI_Recv(got, 2, MPI_INT, job_rank, 9, MPI_COMM_WORLD, &status), MPI_ERR_TRUNCATE,
+                "MPI_Recv");
+    CHECK(got[0] == 1 && got[1] == 2);
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_Barrier(MPI_COMM_WORLD)); /* the communicator stays usable */
+}
+
+static int handled;
+static void count_errors(MPI_Comm *comm, int *code, ...) {
+    int class = 0;
+    CHECK(*comm == MPI_COMM_SELF && MPI_Error_class(*code, &class) == MPI_SUCCESS);
+    handled += class == MPI_ERR_ROOT;
+}
+
+static void test_handlers(void) {
+    MPI_Errhandler handler, found;
+    int value = 0, class, code, length;
+    char text[MPI_MAX_ERROR_STRING];
+    OK(MPI_Comm_create_errhandler(count_errors, &handler));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, handler));
+    OK(MPI_Comm_get_errhandler(MPI_COMM_SELF, &found));
+    CHECK(found == handler);
+    OK(MPI_Errhandler_free(&found));
+    OK(MPI_Errhandler_free(&handler));
+    CHECK(MPI_Bcast(&value, 1, MPI_INT, 3, MPI_COMM_SELF) != MPI_SUCCESS && handled == 1);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    OK(MPI_Add_error_class(&class));
+    OK(MPI_Add_error_code(class, &code));
+    OK(MPI_Add_error_string(code, "of the program"));
+    check_error(code, class, "of the program");
+    for (int i = 0; i < 300; i++) /* more than the sentences that are kept */
+        check_error(MPI_Bcast(&value, 1, MPI_INT, i + 1, MPI_COMM_SELF), MPI_ERR_ROOT, "root is");
+    OK(MPI_Error_string(MPI_ERR_TRUNCATE, text, &length));
+}
+
+static void test_environment(void) {
+    int flag, major, minor, length;
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    const double start = MPI_Wtime();
+    OK(MPI_Initialized(&flag));
+    CHECK(flag);
+    OK(MPI_Finalized(&flag));
+    CHECK(!flag);
+    OK(MPI_Get_version(&major, &minor));
+    CHECK(major == 5 && minor == 0);
+    OK(MPI_Abi_get_version(&major, &minor));
+    CHECK(major == 1 && minor == 0);
+    OK(MPI_Get_library_version(text, &length));
+    CHECK(strncmp(text, "libringcomm ", 12) == 0);
+    OK(MPI_Get_processor_name(text, &length));
+    CHECK(length == (int)strlen(text) && length > 0);
+    OK(MPI_Comm_set_name(MPI_COMM_WORLD, "everybody"));
+    OK(MPI_Comm_get_name(MPI_COMM_WORLD, text, &length));
+    CHECK(strcmp(text, "everybody") == 0);
+    CHECK(MPI_Wtime() >= start && MPI_Wtick() > 0);
+}
+
+int main(int argc, char **argv) {
+    job_begin(&argc, &argv);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    test_arguments();
+    test_truncation();
+    test_handlers();
+    test_environment();
+    CHECK(profiled == 2);
+    return job_end();
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Derived datatypes of MPI: each constructor by a message and a collective, for any number of
+ * ranks. */
+#include <stddef.h>
+#include <string.h>
+#include "job.h"
+
+enum { N = 64 };
+
+/* Sends one element of a type of ints around the ring, as such and as plain ints: those of `at` (n
+ * of them) must arrive, and no others change. Frees the type. */
+static void test_type(MPI_Datatype type, const int *at, int n) {
+    const int right = (job_rank + 1) % job_size, left = (job_rank + job_size - 1) % job_size;
+    int send[N], got[N], plain[N], size, count;
+    MPI_Status status;
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Type_size(type, &size));
+    CHECK(size == n * (int)sizeof(int));
+    for (int i = 0; i < N; i++) {
+        send[i] = 1000 * job_rank + i;
+        got[i] = -1;
+    }
+    OK(MPI_Sendrecv(send, 1, type, right, 1, got, 1, type, left, 1, MPI_COMM_WORLD, &status));
+    OK(MPI_Get_count(&status, type, &count));
+    CHECK(count == 1);
+    OK(MPI_Get_elements(&status, type, &count));
+    CHECK(count == n);
+    OK(MPI_Sendrecv(send, 1, type, right, 2, plain, N, MPI_INT, left, 2, MPI_COMM_WORLD, &status));
+    OK(MPI_Get_count(&status, MPI_INT, &count));
+    CHECK(count == n);
+    for (int i = 0; i < n; i++) {
+        CHECK(got[at[i]] == 1000 * left + at[i] && plain[i] == 1000 * left + at[i]);
+        got[at[i]] = -1;
+    }
+    for (int i = 0; i < N; i++)
+        CHECK(got[i] == -1);
+    OK(MPI_Bcast(send, 1, type, 0, MPI_COMM_WORLD));
+    CHECK(send[at[n - 1]] == at[n - 1]);
+    OK(MPI_Type_free(&type));
+    CHECK(type == MPI_DATATYPE_NULL);
+}
+
+static void test_constructors(void) {
+    MPI_Datatype type, inner;
+    const int lengths[3] = {2, 1, 3}, displs[3] = {5, 1, 10};
+    const MPI_Aint bytes[3] = {20, 4, 40};
+    const MPI_Datatype types[3] = {MPI_INT, MPI_UNSIGNED, MPI_INT};
+    OK(MPI_Type_contiguous(3, MPI_INT, &type));
+    test_type(type, (const int[]){0, 1, 2}, 3);
+    OK(MPI_Type_vector(2, 2, 4, MPI_INT, &type));
+    test_type(type, (const int[]){0, 1, 4, 5}, 4);
+    OK(MPI_Type_create_hvector_c(2, 1, 12, MPI_INT, &type));
+    test_type(type, (const int[]){0, 3}, 2);
+    OK(MPI_Type_indexed(3, lengths, displs, MPI_INT, &type));
+    test_type(type, (const int[]){5, 6, 1, 10, 11, 12}, 6);
+    OK(MPI_Type_create_hindexed(3, lengths, bytes, MPI_INT, &type));
+    test_type(type, (const int[]){5, 6, 1, 10, 11, 12}, 6);
+    OK(MPI_Type_create_indexed_block(3, 2, displs, MPI_INT, &type));
+    test_type(type, (const int[]){5, 6, 1, 2, 10, 11}, 6);
+    OK(MPI_Type_create_hindexed_block(2, 1, bytes, MPI_INT, &type));
+    test_type(type, (const int[]){5, 1}, 2);
+    OK(MPI_Type_create_struct(3, lengths, bytes, types, &type));
+    test_type(type, (const int[]){5, 6, 1, 10, 11, 12}, 6);
+    OK(MPI_Type_vector(2, 1, 2, MPI_INT, &inner));
+    OK(MPI_Type_create_resized(inner, 0, 20, &type));
+    OK(MPI_Type_free(&inner));
+    OK(MPI_Type_contiguous(2, type, &inner));
+    OK(MPI_Type_free(&type)); /* inner holds it */
+    OK(MPI_Type_dup(inner, &type));
+    OK(MPI_Type_free(&inner));
+    test_type(type, (const int[]){0, 2, 5, 7}, 4);
+}
+
+static void test_subarrays(void) {
+    const int sizes[2] = {4, 5}, parts[2] = {2, 3}, starts[2] = {1, 2};
+    MPI_Datatype type;
+    MPI_Aint lb, extent;
+    OK(MPI_Type_create_subarray(2, sizes, parts, starts, MPI_ORDER_C, MPI_INT, &type));
+    OK(MPI_Type_get_extent(type, &lb, &extent));
+    CHECK(lb == 0 && extent == 80);
+    OK(MPI_Type_get_true_extent(type, &lb, &extent));
+    CHECK(lb == 28 && extent == 32);
+    test_type(type, (const int[]){7, 8, 9, 12, 13, 14}, 6);
+    OK(MPI_Type_create_subarray(2, sizes, parts, starts, MPI_ORDER_FORTRAN, MPI_INT, &type));
+    test_type(type, (const int[]){9, 10, 13, 14, 17, 18}, 6);
+}
+
+struct record {
+    char name;
+    double value;
+    int id;
+};
+
+/* A struct of several kinds, gathered and scattered in its own layout. */
+static void test_struct(void) {
+    const int lengths[3] = {1, 1, 1};
+    const MPI_Aint at[3] = {offsetof(struct record, name), offsetof(struct record, value),
+                            offsetof(struct record, id)};
+    const MPI_Datatype types[3] = {MPI_CHAR, MPI_DOUBLE, MPI_INT};
+    struct record own = {(char)('a' + job_rank), job_rank * 0.5, job_rank}, all[8], part = {0};
+    MPI_Datatype type, sized;
+    OK(MPI_Type_create_struct(3, lengths, at, types, &type));
+    OK(MPI_Type_create_resized(type, 0, sizeof(struct record), &sized));
+    OK(MPI_Type_commit(&sized));
+    OK(MPI_Allgather(&own, 1, sized, all, 1, sized, MPI_COMM_WORLD));
+    for (int r = 0; r < job_size; r++)
+        CHECK(all[r].name == 'a' + r && all[r].value == r * 0.5 && all[r].id == r);
+    OK(MPI_Scatter(all, 1, sized, &part, 1, sized, 0, MPI_COMM_WORLD));
+    CHECK(part.name == own.name && part.value == own.value && part.id == own.id);
+    OK(MPI_Type_free(&type));
+    OK(MPI_Type_free(&sized));
+}
+
+/* A struct of absolute addresses with MPI_BOTTOM. */
+static void test_bottom(void) {
+    int first = job_rank ? 0 : 5, second = job_rank ? 0 : 6;
+    const int lengths[2] = {1, 1};
+    MPI_Aint at[2];
+    const MPI_Datatype types[2] = {MPI_INT, MPI_INT};
+    MPI_Datatype type;
+    OK(MPI_Get_address(&first, &at[0]));
+    OK(MPI_Get_address(&second, &at[1]));
+    OK(MPI_Type_create_struct(2, lengths, at, types, &type));
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Bcast(MPI_BOTTOM, 1, type, 0, MPI_COMM_WORLD));
+    CHECK(first == 5 && second == 6);
+    OK(MPI_Type_free(&type));
+}
+
+int main(int argc, char **argv) {
+    job_begin(&argc, &argv);
+    test_constructors();
+    test_subarrays();
+    test_struct();
+    test_bottom();
+    return job_end();
+}
