@@ -22,8 +22,7 @@
 
 #include "ringcomm.h"
 #include "bind.h"
-#include "mpi.h"
-#include "nccl.h"
+#include "faces.h"
 #include "watch.h"
 #include "../units.h"
 
