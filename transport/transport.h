@@ -378,12 +378,12 @@ bool rcmi_channel_was_ready(const struct rcmi_channel *channel);
 /* Reader: what is still to come from the writer. The end of a writer sends the number of its
  * messages, so late ones are known. Like the data operations, for one thread at a time. */
 enum rcmi_rest {
-    RCMI_REST_UNKNOWN, /* it was never ready, or its rank is gone; or the next message is here */
+    RCMI_REST_UNKNOWN, /* it was never ready, its rank is gone, or the next message was peeked */
     RCMI_REST_OPEN,    /* it is open */
-    RCMI_REST_COMING,  /* it is closed, and messages have not arrived */
+    RCMI_REST_COMING,  /* it is closed, and messages had not arrived at the last peek */
     RCMI_REST_NONE,    /* it is closed, and all its messages were released */
 };
-enum rcmi_rest rcmi_channel_rest(struct rcmi_channel *channel);
+enum rcmi_rest rcmi_channel_rest(const struct rcmi_channel *channel);
 /* Of two channels from one rank. */
 static inline enum rcmi_rest rcmi_rest_add(enum rcmi_rest a, enum rcmi_rest b) {
     if (a == RCMI_REST_COMING || b == RCMI_REST_COMING)
@@ -675,6 +675,7 @@ struct rcmi_channel {
     _Atomic int lost_peer;        /* rank that made it fail, -1: none; written before state */
     uint64_t sent;                /* messages published; the writer's */
     uint64_t released;            /* messages released; the reader's */
+    uint64_t peeked;              /* number of the last peeked message; the reader's */
     size_t payload;               /* bytes of the last peeked message; the reader's */
     struct rcmi_traffic *traffic; /* see rcmi_channel_count; NULL: not counted */
     uint32_t transport_number;    /* rcmi_transport_number of `transport` */
@@ -766,8 +767,10 @@ static inline rcm_status rcmi_channel_peek(struct rcmi_channel *c, struct rcmi_s
     if (atomic_load_explicit(&c->state, memory_order_acquire) != RCM_OK)
         return rcmi_channel_not_ready(c);
     const rcm_status status = c->transport->peek(c, ret_slot);
-    if (status == RCM_OK)
+    if (status == RCM_OK) {
         c->payload = ret_slot->len;
+        c->peeked = c->released + 1;
+    }
     return status;
 }
 

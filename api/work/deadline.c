@@ -45,7 +45,9 @@ static int work_waits_for(const struct rcm_work *work, struct rcmi_run_wait *wai
 
 int rcmi_work_waits_for(const struct rcm_work *work) {
     struct rcmi_run_wait wait;
-    return work_waits_for(work, &wait);
+    const bool one = work->kind == RCMI_WORK_COLLECTIVE || work->kind == RCMI_WORK_SEND ||
+                     work->kind == RCMI_WORK_RECV || work->kind == RCMI_WORK_PROBE;
+    return one && !work->templates ? work_waits_for(work, &wait) : -1;
 }
 
 /* Writes "all_reduce number 12 (4000 bytes)", "recv from rank 3 (tag 5, 4 bytes)". */
@@ -367,10 +369,11 @@ static bool work_check_left(struct deadline_check *check, struct rcm_work *work)
     if (rank < 0)
         return false;
     const int64_t step = work->left_look_ns > 0 ? check->now - work->left_look_ns : 0;
-    work->left_for_ns += step < LEFT_STEP_NS ? step : LEFT_STEP_NS;
+    const bool comes = rest_comes(check->comm, rank, rest);
+    /* What came last may have arrived after the work was driven. */
+    work->left_for_ns = comes ? 0 : work->left_for_ns + (step < LEFT_STEP_NS ? step : LEFT_STEP_NS);
     work->left_look_ns = check->now;
-    if (rest_comes(check->comm, rank, rest) ||
-        (rest != RCMI_REST_NONE && work->left_for_ns < LEFT_AFTER_NS)) {
+    if (comes || (rest != RCMI_REST_NONE && work->left_for_ns < LEFT_AFTER_NS)) {
         if (check->now + LEFT_STEP_NS < check->earliest)
             check->earliest = check->now + LEFT_STEP_NS;
         return false;

@@ -210,7 +210,7 @@ bool rcmi_channel_peer_left(const struct rcmi_channel *channel) {
 bool rcmi_channel_was_ready(const struct rcmi_channel *channel) {
     return rcmi_channel_state(channel) == RCM_OK;
 }
-enum rcmi_rest rcmi_channel_rest(struct rcmi_channel *channel) {
+enum rcmi_rest rcmi_channel_rest(const struct rcmi_channel *channel) {
     (void)channel;
     return RCMI_REST_UNKNOWN;
 }

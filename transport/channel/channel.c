@@ -366,14 +366,18 @@ static void reader_closed(struct rcmi_reader *reader) {
 
 /* The writer commits no more. An open reader end stays until it is closed here: it may contain
  * messages, or they have not arrived. */
-static void writer_closed(struct rcmi_link *link, const struct close_frame *close) {
+static rcm_status writer_closed(struct rcmi_link *link, const struct close_frame *close) {
     struct rcmi_channel_end *end = rcmi_end_read(link, close->serial);
+    if (close->sent == RCMI_STILL_OPEN)
+        return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed a channel after %llu messages",
+                         (unsigned long long)close->sent);
     if (rcmi_opening_withdraw(link, close->serial))
         send_reader_close(link, close->serial);
     if (!end)
-        return;
+        return RCM_OK;
     atomic_store_explicit(&end->last, close->sent, memory_order_release);
     rcmi_node_ring(link->node); /* a receive may wait for more */
+    return RCM_OK;
 }
 
 rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, size_t len) {
@@ -381,10 +385,8 @@ rcm_status rcmi_channel_on_close(struct rcmi_link *link, const uint8_t *body, si
     if (len != sizeof frame)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed a channel in %zu bytes", len);
     memcpy(&frame, body, sizeof frame);
-    if (frame.by_writer) {
-        writer_closed(link, &frame);
-        return RCM_OK;
-    }
+    if (frame.by_writer)
+        return writer_closed(link, &frame);
     struct rcmi_reader *reader = rcmi_reader_of(link, frame.serial);
     if (!reader)
         return rcmi_fail(RCM_ERR_PROTOCOL, 0, "it closed channel %u, which does not exist",

@@ -67,10 +67,9 @@ bool rcmi_channel_was_ready(const struct rcmi_channel *channel) {
     return atomic_load_explicit(&rcmi_end_of(channel)->was_ready, memory_order_relaxed);
 }
 
-enum rcmi_rest rcmi_channel_rest(struct rcmi_channel *channel) {
+enum rcmi_rest rcmi_channel_rest(const struct rcmi_channel *channel) {
     const struct rcmi_channel_end *end = rcmi_end_of(channel);
     const uint64_t last = atomic_load_explicit(&end->last, memory_order_acquire);
-    struct rcmi_slot slot;
     if (atomic_load_explicit(&channel->state, memory_order_acquire) != RCM_OK)
         return RCMI_REST_UNKNOWN;
     if (channel->released >= last)
@@ -79,8 +78,7 @@ enum rcmi_rest rcmi_channel_rest(struct rcmi_channel *channel) {
         return RCMI_REST_UNKNOWN;
     if (last == RCMI_STILL_OPEN)
         return RCMI_REST_OPEN;
-    return channel->transport->peek(channel, &slot) == RCM_AGAIN ? RCMI_REST_COMING
-                                                                 : RCMI_REST_UNKNOWN;
+    return channel->peeked > channel->released ? RCMI_REST_UNKNOWN : RCMI_REST_COMING;
 }
 
 rcm_status rcmi_channel_not_ready(const struct rcmi_channel *channel) {
