@@ -24,22 +24,40 @@ static rcm_status prepare_look(const struct prepare *prepare, int *ret_peer) {
                              ret_peer);
 }
 
-/* Whether this rank waits for rank: *ret_peer of rcmi_exec_prepare, or one of the host. */
-static bool prepare_waits_for(const rcm_comm *comm, int peer, int rank) {
-    return peer < 0 ? comm->host_of[rank] == comm->host_of[comm->rank] : rank == peer;
+/* A lost rank has not left: its loss is reported soon. */
+static bool rank_left(const rcm_comm *comm, int rank) {
+    struct rcmi_error why;
+    return rcmi_comm_rank_left(comm, rank) &&
+           (atomic_load_explicit(&comm->left_ns[rank], memory_order_relaxed) != 0 ||
+            !rcmi_node_lost(comm->engine->node, comm->world_rank[rank], &why));
+}
+
+/* The rank that has left and for which this rank waits, or -1. peer: of rcmi_exec_prepare. Of
+ * several readers on this host it is not known which one is missing, so all must have left. */
+static int find_left(const rcm_comm *comm, int peer) {
+    int last = -1;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank || (peer >= 0 && r != peer) ||
+            (peer < 0 && comm->host_of[r] != comm->host_of[comm->rank]))
+            continue;
+        if (!rank_left(comm, r))
+            return -1;
+        last = r;
+    }
+    return last;
 }
 
 /* A rank that has left before it opened a channel never will. */
 static rcm_status prepare_check_left(const struct prepare *prepare, int peer) {
     const rcm_comm *comm = prepare->comm;
     char who[RCMI_WHO_TEXT];
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && prepare_waits_for(comm, peer, r) && rcmi_comm_rank_left(comm, r))
-            return rcmi_fail_origin(RCM_ERR_PEER, r,
-                                    "%s has left without preparing %s, which rank %d waits for",
-                                    rcmi_members_describe(&comm->members, r, who),
-                                    rcmi_collective_name(prepare->collective), comm->rank);
-    return RCM_AGAIN;
+    const int rank = find_left(comm, peer);
+    if (rank < 0)
+        return RCM_AGAIN;
+    return rcmi_fail_origin(RCM_ERR_PEER, rank,
+                            "%s has left without preparing %s, which rank %d waits for",
+                            rcmi_members_describe(&comm->members, rank, who),
+                            rcmi_collective_name(prepare->collective), comm->rank);
 }
 
 /* Looks twice: a rank may have opened the channel and left between the first two looks. */
