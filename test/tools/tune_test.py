@@ -69,7 +69,8 @@ class Tune(unittest.TestCase):
             if not line: # the caches are known
                 self.assertIn('# near: not measured: the system describes', done.stdout)
                 return
-            self.assertEqual(line[1] == '1', float(line[2]) > 1.05)
+            if line[2] != '1.05': # rounded
+                self.assertEqual(line[1] == '1', float(line[2]) > 1.05)
             self.assertRegex(done.stdout, r'# near: 3 rounds, near=1 is \d+\.\d+ times as fast')
             reason = "(set by rank 0's tuning file)"
             self.assertEqual(self.near_found(conf),
