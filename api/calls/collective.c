@@ -95,6 +95,7 @@ static rcm_status collective_now(rcm_comm *comm, uint64_t sequence, const struct
         rcmi_comm_give(comm);
         return RCM_AGAIN;
     }
+    rcmi_comm_drives_here(comm);
     rcmi_page_called(comm->page, sequence, bind->collective);
     rcmi_page_oldest(comm->page, sequence, bind);
     if (run_for_a_while(comm, run, &pause) != RCM_OK) {

@@ -79,7 +79,7 @@ struct rcmi_status_page {
     /* Which ranks of this host are near, as struct rcmi_page_near. */
     _Atomic uint32_t near_source;
     _Atomic int32_t near_cache_cpu, near_ranks;
-    /* Where a thread of the rank last drove a communicator: 1 + CPU; 0: unknown. */
+    /* Where a thread of the rank last began a call or a wait: 1 + CPU; 0: unknown. */
     _Atomic int32_t cpu;
 
     /* From byte 512 on. If no entry is free, a communicator is not shown. */

@@ -466,12 +466,14 @@ rcm_status rcm_comm_set_spin(rcm_comm *comm, int64_t us) {
     return status;
 }
 
+void rcmi_comm_drives_here(rcm_comm *comm) {
+    rcmi_page_drives_here(rcmi_node_status_page(comm->engine->node));
+}
+
 bool rcmi_comm_shares_cpu(rcm_comm *comm, int rank) {
-    struct rcmi_node *node = comm->engine->node;
-    rcmi_page_drives_here(rcmi_node_status_page(node));
     if (rank < 0 || rank == comm->rank)
         return false;
-    const void *page = rcmi_node_peer_status_page(node, comm->world_rank[rank]);
+    const void *page = rcmi_node_peer_status_page(comm->engine->node, comm->world_rank[rank]);
     return page && rcmi_page_drove_here(page);
 }
 

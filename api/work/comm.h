@@ -207,6 +207,8 @@ static inline struct rcmi_pause rcmi_comm_budget(const struct rcm_comm *comm) {
     return budget;
 }
 
+/* Publishes on which CPU this thread drives comm, for rcmi_comm_shares_cpu of other ranks. */
+void rcmi_comm_drives_here(rcm_comm *comm);
 /* After that many spins a wait checks once whether the rank that it waits for runs on the CPU of
  * this thread. Then spinning only keeps that rank from running. False for ranks without a shared
  * status page, which other hosts have. rank: -1 for none. */

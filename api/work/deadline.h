@@ -12,7 +12,7 @@
 #include "diagnosis_wire.h"
 #include "ringcomm.h"
 
-/* The rank that an unfinished work waits for, or -1. Driver. */
+/* The rank that an unfinished work waits for; -1: none, unknown, or those of its parts. Driver. */
 int rcmi_work_waits_for(const struct rcm_work *work);
 /* Starts the clocks of works that were not looked at yet. Driver. */
 void rcmi_comm_start_clocks(struct rcm_comm *comm);

@@ -337,6 +337,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
     pause.began = began;
     int64_t tick = 0;
     bool started = false;
+    rcmi_comm_drives_here(comm);
     for (uint32_t pass = 1;; pass++) {
         const bool moved = rcmi_comm_drive(comm);
         const rcm_status status = waiting->check(waiting->arg);
@@ -348,7 +349,7 @@ static rcm_status comm_spin_driving(rcm_comm *comm, const struct waiting *waitin
         if (moved || rcmi_node_progress(comm->engine->node)) {
             pause = full;
         } else {
-            if (pause.spins == RCMI_SPINS_BEFORE_CPU && work &&
+            if (pause.spin_ns > 0 && pause.spins == RCMI_SPINS_BEFORE_CPU && work &&
                 rcmi_comm_shares_cpu(comm, rcmi_work_waits_for(work)))
                 pause.spin_ns = 0;
             if (!started && pause.spin_ns == 0) /* others get the CPU now, for an unknown time */
