@@ -200,5 +200,6 @@ static void free_run(struct rcmi_device *d, struct rcmi_device_job *job) {
 
 void rcmi_export_end(struct rcmi_export *export) {
     export->job.run = free_run;
+    export->job.releases = true;
     rcmi_device_do(export->device, &export->job);
 }

@@ -213,6 +213,7 @@ static void import_do(struct rcmi_import *import,
                       void (*run)(struct rcmi_device *, struct rcmi_device_job *)) {
     atomic_fetch_add_explicit(&import->of->under_way, 1, memory_order_relaxed);
     import->job.run = run;
+    import->job.releases = run == close_run;
     rcmi_device_do(import->of->device, &import->job);
 }
 

@@ -67,6 +67,7 @@ struct device_queue {
 
 /* See device_jobs.c. */
 struct device_jobs {
+    struct rcmi_device *device;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -98,7 +99,7 @@ struct rcmi_device {
 
     /* Owned by the device's thread. */
     struct device_queue follows, ready, later; /* later: waiting for another operation */
-    struct device_jobs blocking;
+    struct device_jobs blocking, releases;
     pthread_mutex_t imports_lock;
     struct rcmi_import *imports; /* open imports, under the lock */
 };
@@ -124,9 +125,9 @@ rcm_status device_thread_start(struct rcmi_device *device);
 bool device_thread_stop(struct rcmi_device *device);
 
 /* ---- device_jobs.c --------------------------------------------------------------------------- */
-/* Device's thread only, both. Runs a list of jobs on their thread; without one, at once. */
+/* Device's thread only, both. Runs a list of jobs on their threads; without one, at once. */
 void device_jobs_do(struct rcmi_device *device, struct rcmi_device_job *job);
-/* Waits for the jobs, and ends their thread. */
+/* Waits for the jobs, and ends their threads. */
 void device_jobs_end(struct rcmi_device *device);
 
 /* ---- device_queue.c -------------------------------------------------------------------------- */

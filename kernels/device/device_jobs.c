@@ -2,7 +2,9 @@
 /*
  * Jobs: calls of the driver that may block until the context's work is done, such as closing memory
  * of other processes. A stream of the program may wait for an operation of this device, so the
- * thread that runs operations must not make these calls. Their thread starts with the first job.
+ * thread that runs operations must not make these calls. Nor may an operation that needs memory
+ * wait for a release of other memory. So there are two threads, one for releases; each starts with
+ * its first job.
  */
 #include "device_internal.h"
 #include "thread.h"
@@ -27,50 +29,53 @@ static void jobs_run(struct rcmi_device *d, struct rcmi_device_job *job) {
 }
 
 static void *jobs_main(void *arg) {
-    struct rcmi_device *d = arg;
+    struct device_jobs *jobs = arg;
+    struct rcmi_device *d = jobs->device;
     struct rcmi_cuda_visit visit;
     struct rcmi_device_job *job;
-    pthread_setname_np(pthread_self(), "ringcomm-jobs");
+    pthread_setname_np(pthread_self(), jobs == &d->releases ? "ringcomm-free" : "ringcomm-jobs");
     const bool entered = rcmi_cuda_enter(d->cuda, d->context, &visit) == RCMI_CUDA_SUCCESS;
-    while ((job = jobs_take(&d->blocking)) != NULL)
+    while ((job = jobs_take(jobs)) != NULL)
         jobs_run(d, job);
     if (entered)
         rcmi_cuda_leave(&visit);
     return NULL;
 }
 
-static bool jobs_start(struct rcmi_device *d) {
+static bool jobs_start(struct rcmi_device *d, struct device_jobs *jobs) {
     static const struct rcmi_thread_kind kind = {.name = "the thread of a CUDA device's jobs",
                                                  .stack_kib = RCMI_STACK_DRIVER_KIB};
-    struct device_jobs *jobs = &d->blocking;
     if (jobs->running)
         return true;
+    jobs->device = d;
     pthread_mutex_init(&jobs->lock, NULL);
     rcmi_condition_init(&jobs->changed);
-    jobs->running = rcmi_thread_start(&kind, jobs_main, d, &jobs->thread) == RCM_OK;
+    jobs->running = rcmi_thread_start(&kind, jobs_main, jobs, &jobs->thread) == RCM_OK;
     return jobs->running;
 }
 
-void device_jobs_do(struct rcmi_device *d, struct rcmi_device_job *job) {
-    struct device_jobs *jobs = &d->blocking;
-    if (!job)
-        return;
-    if (!jobs_start(d)) {
-        jobs_run(d, job);
+static void job_do(struct rcmi_device *d, struct rcmi_device_job *job) {
+    struct device_jobs *jobs = job->releases ? &d->releases : &d->blocking;
+    if (!jobs_start(d, jobs)) {
+        job->run(d, job);
         return;
     }
-    struct rcmi_device_job *last = job;
-    while (last->next)
-        last = last->next;
     pthread_mutex_lock(&jobs->lock);
-    last->next = jobs->first;
+    job->next = jobs->first;
     jobs->first = job;
     pthread_cond_signal(&jobs->changed);
     pthread_mutex_unlock(&jobs->lock);
 }
 
-void device_jobs_end(struct rcmi_device *d) {
-    struct device_jobs *jobs = &d->blocking;
+void device_jobs_do(struct rcmi_device *d, struct rcmi_device_job *job) {
+    while (job) {
+        struct rcmi_device_job *next = job->next;
+        job_do(d, job);
+        job = next;
+    }
+}
+
+static void jobs_end(struct device_jobs *jobs) {
     if (!jobs->running)
         return;
     pthread_mutex_lock(&jobs->lock);
@@ -80,4 +85,9 @@ void device_jobs_end(struct rcmi_device *d) {
     pthread_join(jobs->thread, NULL);
     pthread_mutex_destroy(&jobs->lock);
     pthread_cond_destroy(&jobs->changed);
+}
+
+void device_jobs_end(struct rcmi_device *d) {
+    jobs_end(&d->blocking);
+    jobs_end(&d->releases);
 }

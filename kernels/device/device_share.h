@@ -40,9 +40,10 @@
 #include "device.h"
 #include "error.h"
 
-/* A call of the driver that may block, made in the device's context by its thread for jobs. */
+/* A call of the driver that may block, made in the device's context by a thread for jobs. */
 struct rcmi_device_job {
     struct rcmi_device_job *next;
+    bool releases; /* it gives memory back, which may wait for all work of the context */
     void (*run)(struct rcmi_device *device, struct rcmi_device_job *job);
 };
 /* Any thread. The device owns the job until run returns; run may free it. The device stays open
