@@ -33,6 +33,7 @@ struct ncclComm {
     rcm_init_request *init;    /* MAKING, one of these */
     rcm_comm_request *request; /* also ENDING */
     int users;                 /* threads inside a call that uses the fields above */
+    bool destroyed;            /* Destroy or Abort was called: the handle is no longer valid */
     bool revoked, released;    /* released: failed orders end, see stream_order.h */
     struct order *orders;      /* unfinished or failed */
     ncclResult_t result;       /* the first error, and its text */
@@ -49,7 +50,7 @@ void comm_sleep(void);
 void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text);
 /* Under the lock: proceeds with what is being made or ended, without waiting. */
 void comm_poll(struct ncclComm *comm);
-/* Under the lock: does a split or shrink of it run? */
+/* Under the lock: does a split or shrink of it run that is not blocking? */
 bool comm_has_children(struct ncclComm *comm);
 /* Begins a call that uses comm->rcm: the communicator is ready, or the error; comm_exit ends it.
  * id: not 0, where the handle was stored and another thread may have aborted it since. */
@@ -60,9 +61,11 @@ ncclResult_t comm_failure(struct ncclComm *comm);
 /* A copy of the communicator's error text; false: it has no error. */
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap);
 
-/* Under the lock: is it a communicator, with that id? Another thread may have ended it. 0: any
- * id. */
+/* Under the lock: is it a communicator, with that id, and not destroyed? Another thread may have
+ * ended it, and the handle of a program may be uninitialised. 0: any id. */
 bool comm_lives(const struct ncclComm *comm, uint64_t id);
+/* The error of a call with a handle that is none. */
+ncclResult_t comm_unknown(const struct ncclComm *comm, const char *what);
 /* Adds a communicator in the state MAKING; NULL without memory. */
 struct ncclComm *comm_new(int device);
 /* Under the lock: removes it from the list, and frees it. */
