@@ -168,27 +168,37 @@ static ncclResult_t comm_outcome(const struct ncclComm *comm) {
     return busy && !comm->blocking ? ncclInProgress : ncclSuccess;
 }
 
-ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id) {
+ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends) {
     comm_lock();
     if (!comm_lives(comm, id)) {
         comm_unlock();
-        return face_fail(ncclRemoteError, "the communicator was aborted while it was made");
+        return ends ? ncclSuccess
+                    : face_fail(ncclRemoteError,
+                                "another thread aborted the communicator while it was made. Make "
+                                "it again on all ranks");
     }
     comm->users++;
     while (comm->blocking && comm_is_busy(comm))
         comm_sleep();
     const ncclResult_t result = comm_outcome(comm);
     comm->users--;
-    if (comm->outside && comm->state != COMM_MAKING)
-        comm_free(comm);
+    comm_drop_outside(comm);
     comm_unlock();
     return result;
+}
+
+void comm_drop_outside(struct ncclComm *comm) {
+    if (!comm->outside)
+        return;
+    comm->users--;
+    if (comm->state != COMM_MAKING && comm->users == 0)
+        comm_free(comm);
 }
 
 ncclResult_t comm_await(struct ncclComm *comm) {
     if (group_await(comm))
         return comm->blocking ? ncclSuccess : ncclInProgress;
-    return comm_wait(comm, 0);
+    return comm_wait(comm, 0, false);
 }
 
 static ncclResult_t not_ready(enum comm_state state, const char *what) {

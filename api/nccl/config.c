@@ -16,6 +16,7 @@ ncclResult_t comm_configure(struct ncclComm *comm, const struct ncclComm *parent
                          "config is not initialised: its size is %zu and its magic 0x%x. Use "
                          "NCCL_CONFIG_INITIALIZER",
                          config->size, config->magic);
+    comm->blocking = true; /* a configuration without the field does not inherit it */
     if (CONFIG_HAS(config, blocking) && config->blocking != NCCL_UNDEFINED) {
         if (config->blocking != 0 && config->blocking != 1)
             return face_fail(ncclInvalidArgument, "config.blocking is %d. Use 0 or 1",

@@ -76,6 +76,8 @@ static void cancel_children(struct ncclComm *comm) {
         child->request = NULL;
         child->state = COMM_FAILED;
         comm_fail(child, ncclRemoteError, "its parent was aborted or destroyed while it was made");
+        if (child->outside && child->users == 0)
+            comm_free(child);
         comm_unlock();
         rcm_comm_request_cancel(request);
         comm_lock();
@@ -169,6 +171,18 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     return ncclSuccess;
 }
 NCCL_ALSO_P(ncclCommAbort);
+
+void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why) {
+    comm_lock();
+    if (comm_lives(comm, id)) {
+        comm->users++;
+        if (comm->state == COMM_MAKING)
+            cancel_requests(comm, why);
+        comm->users--;
+        comm_drop_outside(comm);
+    }
+    comm_unlock();
+}
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
     if (flags != 0)

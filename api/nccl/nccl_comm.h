@@ -27,7 +27,8 @@ struct ncclComm {
     struct ncclComm *parent; /* while a split or shrink makes it */
     enum comm_state state;
     int rank, size, device;
-    bool blocking, outside; /* outside: of ncclCommSplit without a colour; freed when made */
+    bool blocking, outside; /* outside: of ncclCommSplit without a colour; freed once made, and
+                             * no longer awaited (one of `users`) */
     char name[RCM_NAME_MAX];
     rcm_comm *rcm;             /* from READY until its end begins */
     rcm_init_request *init;    /* MAKING, one of these */
@@ -79,7 +80,12 @@ ncclResult_t comm_configure(struct ncclComm *comm, const struct ncclComm *parent
                             const ncclConfig_t *config);
 /* Ends a call that makes or finalizes comm: waits for it if it is blocking and no group is open. */
 ncclResult_t comm_await(struct ncclComm *comm);
-/* The same at the end of the group to which comm_await added it. */
-ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id);
+/* For a communicator that comm_await added to a group: waits for it at the group's end. ends: it
+ * was finalized, and may have been destroyed since. */
+ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends);
+/* The same for a group that failed: ends what is being made, also on other ranks. */
+void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why);
+/* Under the lock: ends the call that made it, if it is `outside`; may free it. */
+void comm_drop_outside(struct ncclComm *comm);
 
 #endif
