@@ -6,6 +6,7 @@
 #include <time.h>
 #include "nccl_end.h"
 #include "nccl_group.h"
+#include "nccl_operators.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ncclComm *all;
@@ -67,6 +68,7 @@ void comm_free(struct ncclComm *comm) {
     while (*at != comm)
         at = &(*at)->next;
     *at = comm->next;
+    operators_forget(comm);
     free(comm);
 }
 

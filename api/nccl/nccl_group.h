@@ -4,7 +4,7 @@
 #ifndef NCCL_GROUP_H
 #define NCCL_GROUP_H
 
-#include "nccl_comm.h"
+#include "nccl_operators.h"
 
 /* Values of the collectives: enum rcm_collective. */
 enum { OPERATION_SEND = 100, OPERATION_RECV = 101 };
@@ -19,6 +19,7 @@ struct operation {
     size_t count;
     rcm_dtype dtype;
     ncclRedOp_t op;
+    struct scalar scalar;
     int root; /* or the peer */
     cudaStream_t stream;
     bool issued;
