@@ -41,11 +41,11 @@ static ncclResult_t operation_check(struct operation *o, ncclDataType_t dtype) {
 static ncclResult_t operation_add(struct operation o, ncclDataType_t dtype) {
     ncclResult_t result = comm_enter(o.comm, 0, o.name);
     if (result != ncclSuccess)
-        return group_fail(result);
+        return group_defer(result);
     result = comm_failure(o.comm);
     if (result == ncclSuccess)
         result = operation_check(&o, dtype);
-    result = result == ncclSuccess ? group_add(&o) : group_fail(result);
+    result = result == ncclSuccess ? group_add(&o) : group_defer(result);
     comm_exit(o.comm);
     return result;
 }

@@ -38,6 +38,11 @@ ncclResult_t group_fail(ncclResult_t result) {
     return result;
 }
 
+ncclResult_t group_defer(ncclResult_t result) {
+    (void)group_fail(result);
+    return group.depth > 0 && result != ncclInvalidArgument ? ncclSuccess : result;
+}
+
 ncclResult_t group_add(const struct operation *operation) {
     struct operation alone = *operation;
     if (group.depth == 0)

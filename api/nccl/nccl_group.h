@@ -33,6 +33,8 @@ ncclResult_t group_add(const struct operation *operation);
 bool group_await(struct ncclComm *comm);
 /* Returns result; the group, if there is one, ends with it. */
 ncclResult_t group_fail(ncclResult_t result);
+/* The same for an operation. In a group, only ncclInvalidArgument comes from the call itself. */
+ncclResult_t group_defer(ncclResult_t result);
 /* Issues operations: one batch of messages for each communicator, and the collectives. */
 ncclResult_t operations_issue(struct operation *operations, size_t n);
 
