@@ -243,7 +243,8 @@ static void comm_look(struct ncclComm *comm) {
     comm_lock();
     const bool look = comm_lives(comm, 0) && comm->state == COMM_READY &&
                       comm->result == ncclSuccess && !comm->revoked;
-    comm->users += look;
+    if (look)
+        comm->users++;
     comm_unlock();
     if (!look)
         return;
