@@ -75,7 +75,9 @@ static void cancel_children(struct ncclComm *comm) {
         child->parent = NULL;
         child->request = NULL;
         child->state = COMM_FAILED;
-        comm_fail(child, ncclRemoteError, "its parent was aborted or destroyed while it was made");
+        comm_fail(child, ncclRemoteError,
+                  "its parent was aborted or destroyed while it was made. Make it again, from "
+                  "another one");
         if (child->outside && child->users == 0)
             comm_free(child);
         comm_unlock();
@@ -137,7 +139,8 @@ static bool take(struct ncclComm *comm) {
 
 /* Under the lock, which it returns without. */
 static void abort_taken(struct ncclComm *comm) {
-    static const char why[] = "ncclCommAbort was called while it was made";
+    static const char why[] =
+        "ncclCommAbort was called while it was made. Make it again on all ranks";
     if (comm->state == COMM_READY)
         comm->state = COMM_ENDED; /* no further call begins */
     cancel_requests(comm, why);
