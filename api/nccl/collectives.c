@@ -35,17 +35,17 @@ static ncclResult_t operation_check(struct operation *o, ncclDataType_t dtype) {
     if (o->count > 0 && ((has_send(o) && !o->send) || (has_recv(o) && !o->recv)))
         return face_fail(ncclInvalidArgument, "%s: %s is NULL, but count is %zu", o->name,
                          has_send(o) && !o->send ? "sendbuff" : "recvbuff", o->count);
-    return needs_op(o->kind) ? operator_check(o->comm, o->op, o->dtype) : ncclSuccess;
+    return needs_op(o->kind) ? operator_check(o->comm, o->op, o->dtype, &o->scalar) : ncclSuccess;
 }
 
 static ncclResult_t operation_add(struct operation o, ncclDataType_t dtype) {
     ncclResult_t result = comm_enter(o.comm, 0, o.name);
     if (result != ncclSuccess)
-        return group_fail(result);
+        return group_defer(result);
     result = comm_failure(o.comm);
     if (result == ncclSuccess)
         result = operation_check(&o, dtype);
-    result = result == ncclSuccess ? group_add(&o) : group_fail(result);
+    result = result == ncclSuccess ? group_add(&o) : group_defer(result);
     comm_exit(o.comm);
     return result;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 #include "nccl_end.h"
 #include "nccl_group.h"
+#include "nccl_operators.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ncclComm *all;
@@ -36,7 +37,14 @@ bool comm_lives(const struct ncclComm *comm, uint64_t id) {
     const struct ncclComm *at = all;
     while (at && at != comm)
         at = at->next;
-    return at && (id == 0 || at->id == id);
+    return at && !at->destroyed && (id == 0 || at->id == id);
+}
+
+ncclResult_t comm_unknown(const struct ncclComm *comm, const char *what) {
+    return face_fail(ncclInvalidArgument,
+                     "%s: comm is %p, which is no communicator. Pass one that was made, and was "
+                     "not destroyed or aborted",
+                     what, (const void *)comm);
 }
 
 struct ncclComm *comm_new(int device) {
@@ -60,6 +68,7 @@ void comm_free(struct ncclComm *comm) {
     while (*at != comm)
         at = &(*at)->next;
     *at = comm->next;
+    operators_forget(comm);
     free(comm);
 }
 
@@ -76,7 +85,7 @@ bool comm_has_children(struct ncclComm *comm) {
         if (child->parent != comm)
             continue;
         comm_poll(child);
-        any |= child->state == COMM_MAKING;
+        any |= child->state == COMM_MAKING && !child->blocking;
         if (child->outside && child->state != COMM_MAKING && child->users == 0)
             comm_free(child);
     }
@@ -149,35 +158,49 @@ static bool comm_is_busy(struct ncclComm *comm) {
            (comm->state == COMM_ENDING && comm->orders && comm->result == ncclSuccess);
 }
 
-static ncclResult_t comm_outcome(const struct ncclComm *comm) {
-    if (comm->result != ncclSuccess)
-        return comm->result;
-    return comm->state == COMM_MAKING || (comm->state == COMM_ENDING && !comm->blocking)
-               ? ncclInProgress
-               : ncclSuccess;
+/* Under the lock: its error, whose text becomes the last one. */
+static ncclResult_t comm_error(const struct ncclComm *comm) {
+    return comm->result == ncclSuccess ? ncclSuccess : face_fail(comm->result, "%s", comm->text);
 }
 
-ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id) {
+static ncclResult_t comm_outcome(const struct ncclComm *comm) {
+    const bool busy = comm->state == COMM_MAKING || comm->state == COMM_ENDING;
+    if (comm->result != ncclSuccess)
+        return comm_error(comm);
+    return busy && !comm->blocking ? ncclInProgress : ncclSuccess;
+}
+
+ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends) {
     comm_lock();
     if (!comm_lives(comm, id)) {
         comm_unlock();
-        return face_fail(ncclRemoteError, "the communicator was aborted while it was made");
+        return ends ? ncclSuccess
+                    : face_fail(ncclRemoteError,
+                                "another thread aborted the communicator while it was made. Make "
+                                "it again on all ranks");
     }
     comm->users++;
     while (comm->blocking && comm_is_busy(comm))
         comm_sleep();
     const ncclResult_t result = comm_outcome(comm);
     comm->users--;
-    if (comm->outside && comm->state != COMM_MAKING)
-        comm_free(comm);
+    comm_drop_outside(comm);
     comm_unlock();
     return result;
+}
+
+void comm_drop_outside(struct ncclComm *comm) {
+    if (!comm->outside)
+        return;
+    comm->users--;
+    if (comm->state != COMM_MAKING && comm->users == 0)
+        comm_free(comm);
 }
 
 ncclResult_t comm_await(struct ncclComm *comm) {
     if (group_await(comm))
         return comm->blocking ? ncclSuccess : ncclInProgress;
-    return comm_wait(comm, 0);
+    return comm_wait(comm, 0, false);
 }
 
 static ncclResult_t not_ready(enum comm_state state, const char *what) {
@@ -197,7 +220,7 @@ ncclResult_t comm_enter(struct ncclComm *comm, uint64_t id, const char *what) {
     if (lives && comm->state == COMM_MAKING)
         comm_poll(comm);
     const enum comm_state state = lives ? comm->state : COMM_ENDED;
-    const ncclResult_t result = lives ? comm->result : ncclSuccess;
+    const ncclResult_t result = lives && state != COMM_READY ? comm_error(comm) : ncclSuccess;
     if (state == COMM_READY)
         comm->users++;
     comm_unlock();
@@ -212,40 +235,16 @@ void comm_exit(struct ncclComm *comm) {
     comm_unlock();
 }
 
-/* ---- Configuration --------------------------------------------------------------------------- */
-
-#define CONFIG_HAS(config, field)                                                                  \
-    (offsetof(ncclConfig_t, field) + sizeof((config)->field) <= (config)->size)
-
-ncclResult_t comm_configure(struct ncclComm *comm, const struct ncclComm *parent,
-                            const ncclConfig_t *config) {
-    comm->blocking = parent ? parent->blocking : true;
-    if (!config)
-        return ncclSuccess;
-    if (!CONFIG_HAS(config, version) || config->magic != NCCL_MAGIC)
-        return face_fail(ncclInvalidArgument,
-                         "config is not initialised: its size is %zu and its magic 0x%x. Use "
-                         "NCCL_CONFIG_INITIALIZER",
-                         config->size, config->magic);
-    if (CONFIG_HAS(config, blocking) && config->blocking != NCCL_UNDEFINED) {
-        if (config->blocking != 0 && config->blocking != 1)
-            return face_fail(ncclInvalidArgument, "config.blocking is %d. Use 0 or 1",
-                             config->blocking);
-        comm->blocking = config->blocking;
-    }
-    if (CONFIG_HAS(config, commName) && config->commName)
-        snprintf(comm->name, sizeof comm->name, "%s", config->commName);
-    return ncclSuccess;
-}
-
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Has the communicator failed, also without an operation? A revoked one has. */
 static void comm_look(struct ncclComm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     comm_lock();
-    const bool look = comm->state == COMM_READY && comm->result == ncclSuccess && !comm->revoked;
-    comm->users += look;
+    const bool look = comm_lives(comm, 0) && comm->state == COMM_READY &&
+                      comm->result == ncclSuccess && !comm->revoked;
+    if (look)
+        comm->users++;
     comm_unlock();
     if (!look)
         return;
@@ -259,9 +258,7 @@ static void comm_look(struct ncclComm *comm) {
 
 ncclResult_t comm_failure(struct ncclComm *comm) {
     comm_lock();
-    const ncclResult_t result = comm->result;
-    if (result != ncclSuccess)
-        (void)face_fail(result, "%s", comm->text);
+    const ncclResult_t result = comm_error(comm);
     comm_unlock();
     return result;
 }
@@ -272,54 +269,25 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result) {
                          comm ? "result" : "comm");
     comm_look(comm);
     comm_lock();
-    comm_poll(comm);
-    const bool children = comm_has_children(comm);
-    if (comm->revoked)
-        *result = comm->orders || children ? ncclInProgress : ncclSuccess;
-    else if (comm->result == ncclSuccess && (children || comm->state == COMM_ENDING))
-        *result = ncclInProgress;
-    else
-        *result = comm_outcome(comm);
+    const bool lives = comm_lives(comm, 0);
+    if (lives) {
+        comm_poll(comm);
+        const bool busy = comm_has_children(comm) || (comm->revoked && comm->orders);
+        *result = comm->revoked ? ncclSuccess : comm_outcome(comm);
+        if (*result == ncclSuccess && busy && !comm->blocking)
+            *result = ncclInProgress;
+    }
     comm_unlock();
-    return ncclSuccess;
+    return lives ? ncclSuccess : comm_unknown(comm, __func__);
 }
 NCCL_ALSO_P(ncclCommGetAsyncError);
 
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap) {
     comm_look(comm);
     comm_lock();
-    const bool has = comm->result != ncclSuccess;
+    const bool has = comm_lives(comm, 0) && comm->result != ncclSuccess;
     if (has)
         snprintf(text, cap, "%s", comm->text);
     comm_unlock();
     return has;
 }
-
-/* ---- Queries --------------------------------------------------------------------------------- */
-
-static ncclResult_t query(const struct ncclComm *comm, const char *what, size_t field, int *ret) {
-    if (!comm || !ret)
-        return face_fail(ncclInvalidArgument, "%s: %s is NULL", what, comm ? "the result" : "comm");
-    comm_lock();
-    comm_poll((struct ncclComm *)comm);
-    const bool known = comm->state != COMM_MAKING && comm->state != COMM_FAILED;
-    memcpy(ret, (const char *)comm + field, sizeof *ret);
-    comm_unlock();
-    return known ? ncclSuccess
-                 : face_fail(ncclInvalidArgument, "%s: the communicator is not made", what);
-}
-
-ncclResult_t ncclCommCount(const ncclComm_t comm, int *count) {
-    return query(comm, __func__, offsetof(struct ncclComm, size), count);
-}
-NCCL_ALSO_P(ncclCommCount);
-
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device) {
-    return query(comm, __func__, offsetof(struct ncclComm, device), device);
-}
-NCCL_ALSO_P(ncclCommCuDevice);
-
-ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank) {
-    return query(comm, __func__, offsetof(struct ncclComm, rank), rank);
-}
-NCCL_ALSO_P(ncclCommUserRank);

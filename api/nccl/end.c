@@ -22,7 +22,7 @@ static bool endings_poll(void) {
     while (*at) {
         struct ending *ending = *at;
         comm_poll(ending->comm);
-        if (ending->comm->request) {
+        if (ending->comm->request || ending->comm->orders || ending->comm->users > 0) {
             at = &ending->next;
             continue;
         }
@@ -35,13 +35,19 @@ static bool endings_poll(void) {
 
 static pid_t watched; /* process that waits; under the lock */
 
+static time_t seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
 /* Another rank may never destroy its communicator. */
 static void await_endings(void) {
-    const time_t until = time(NULL) + EXIT_WAIT_S;
+    const time_t until = seconds() + EXIT_WAIT_S;
     if (getpid() != watched) /* a child after fork */
         return;
     comm_lock();
-    while (endings_poll() && time(NULL) < until)
+    while (endings_poll() && seconds() < until)
         comm_sleep();
     comm_unlock();
 }
@@ -69,7 +75,11 @@ static void cancel_children(struct ncclComm *comm) {
         child->parent = NULL;
         child->request = NULL;
         child->state = COMM_FAILED;
-        comm_fail(child, ncclRemoteError, "its parent was aborted or destroyed while it was made");
+        comm_fail(child, ncclRemoteError,
+                  "its parent was aborted or destroyed while it was made. Make it again, from "
+                  "another one");
+        if (child->outside && child->users == 0)
+            comm_free(child);
         comm_unlock();
         rcm_comm_request_cancel(request);
         comm_lock();
@@ -77,7 +87,7 @@ static void cancel_children(struct ncclComm *comm) {
 }
 
 /* Under the lock, which it gives up. Ends what is being made or ended itself. */
-static void cancel_requests(struct ncclComm *comm) {
+static void cancel_requests(struct ncclComm *comm, const char *why) {
     rcm_init_request *init = comm->init;
     rcm_comm_request *request = comm->request;
     comm->init = NULL;
@@ -85,7 +95,9 @@ static void cancel_requests(struct ncclComm *comm) {
     comm->parent = NULL;
     if (comm->state == COMM_MAKING) {
         comm->state = COMM_FAILED;
-        comm_fail(comm, ncclRemoteError, "ncclCommAbort was called while it was made");
+        comm_fail(comm, ncclRemoteError, why);
+    } else if (comm->state == COMM_ENDING && request) {
+        comm->state = COMM_ENDED;
     }
     comm_unlock();
     rcm_init_cancel(init);
@@ -94,10 +106,10 @@ static void cancel_requests(struct ncclComm *comm) {
 }
 
 /* Under the lock, which it gives up: other threads leave calls that use comm, some of which may be
- * making another one from it. ms < 0: without limit. */
-static void await_users(struct ncclComm *comm, int ms) {
+ * making another one from it. own: users of the caller. ms < 0: without limit. */
+static void await_users(struct ncclComm *comm, int own, int ms) {
     cancel_children(comm);
-    for (int i = 0; comm->users > 0 && (ms < 0 || i < 2 * ms); i++) {
+    for (int i = 0; comm->users > own && (ms < 0 || i < 2 * ms); i++) {
         comm_sleep();
         cancel_children(comm);
     }
@@ -105,8 +117,8 @@ static void await_users(struct ncclComm *comm, int ms) {
 
 /* Under the lock, which it gives up. */
 static void stop_operations(struct ncclComm *comm, const char *why) {
-    rcm_comm *rcm = comm->rcm;
-    await_users(comm, CALL_MS);
+    await_users(comm, 0, CALL_MS);
+    rcm_comm *rcm = comm->rcm; /* another thread's Finalize may have taken it meanwhile */
     if (rcm && (comm->orders || comm->users > 0)) {
         comm->users++;
         comm_unlock();
@@ -117,25 +129,27 @@ static void stop_operations(struct ncclComm *comm, const char *why) {
     orders_release(comm);
 }
 
-static ncclResult_t check(const struct ncclComm *comm, const char *what) {
-    comm_lock();
+/* Under the lock: takes the handle from the program, so that only this call ends comm. */
+static bool take(struct ncclComm *comm) {
     const bool lives = comm_lives(comm, 0);
-    comm_unlock();
-    return lives ? ncclSuccess
-                 : face_fail(ncclInvalidArgument, "%s: comm is %p, which is no communicator", what,
-                             (const void *)comm);
+    if (lives)
+        comm->destroyed = true;
+    return lives;
 }
 
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-    const ncclResult_t result = check(comm, __func__);
-    if (result != ncclSuccess)
-        return result;
-    comm_lock();
+/* Under the lock, which it returns without. */
+static void abort_taken(struct ncclComm *comm) {
+    static const char why[] =
+        "ncclCommAbort was called while it was made. Make it again on all ranks";
     if (comm->state == COMM_READY)
         comm->state = COMM_ENDED; /* no further call begins */
-    cancel_requests(comm);
+    cancel_requests(comm, why);
     stop_operations(comm, "ncclCommAbort was called");
-    await_users(comm, -1);
+    /* Another thread's Finalize may make a request meanwhile. */
+    while (comm->users > 0 || comm->request) {
+        cancel_requests(comm, why);
+        await_users(comm, 0, CALL_MS);
+    }
     rcm_comm *rcm = comm->rcm;
     comm->rcm = NULL;
     comm_unlock();
@@ -146,18 +160,38 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
         comm_sleep();
     comm_free(comm);
     comm_unlock();
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    if (!comm)
+        return ncclSuccess;
+    comm_lock();
+    if (!take(comm)) {
+        comm_unlock();
+        return comm_unknown(comm, __func__);
+    }
+    abort_taken(comm);
     return ncclSuccess;
 }
 NCCL_ALSO_P(ncclCommAbort);
 
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
-    ncclResult_t result = check(comm, __func__);
-    if (result == ncclSuccess && flags != 0)
-        result = face_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d. Use 0", flags);
-    if (result != ncclSuccess)
-        return result;
+void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why) {
     comm_lock();
-    const bool ready = comm->state == COMM_READY;
+    if (comm_lives(comm, id)) {
+        comm->users++;
+        if (comm->state == COMM_MAKING)
+            cancel_requests(comm, why);
+        comm->users--;
+        comm_drop_outside(comm);
+    }
+    comm_unlock();
+}
+
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+    if (flags != 0)
+        return face_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d. Use 0", flags);
+    comm_lock();
+    const bool lives = comm_lives(comm, 0), ready = lives && comm->state == COMM_READY;
     if (ready) {
         comm->revoked = true;
         comm->users++;
@@ -165,13 +199,15 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
         comm_unlock();
         (void)!rcm_abort(rcm, "ncclCommRevoke was called");
         comm_lock();
-        comm->users--;
         orders_release(comm);
         while (comm->blocking && comm->orders)
             comm_sleep();
+        comm->users--;
     }
-    const bool busy = comm->orders != NULL;
+    const bool busy = ready && comm->orders != NULL;
     comm_unlock();
+    if (!lives)
+        return comm_unknown(comm, __func__);
     if (!ready)
         return face_fail(ncclInvalidArgument, "ncclCommRevoke: the communicator is not in use");
     return busy ? ncclInProgress : ncclSuccess;
@@ -180,11 +216,12 @@ NCCL_ALSO_P(ncclCommRevoke);
 
 /* ---- Orderly end ----------------------------------------------------------------------------- */
 
-/* Under the lock, which it gives up: begins rcm_destroy. Without a thread for it, comm is left. */
-static void begin_end(struct ncclComm *comm) {
+/* Under the lock, which it gives up: begins rcm_destroy. Without a thread for it, comm is left.
+ * own: users of the caller. */
+static void begin_end(struct ncclComm *comm, int own) {
     rcm_comm_request *request = NULL;
     comm->state = COMM_ENDING;
-    await_users(comm, -1);
+    await_users(comm, own, -1);
     rcm_comm *rcm = comm->rcm;
     comm->rcm = NULL;
     comm_unlock();
@@ -198,36 +235,46 @@ static void begin_end(struct ncclComm *comm) {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-    const ncclResult_t result = comm_enter(comm, 0, __func__);
+    ncclResult_t result = comm_enter(comm, 0, __func__);
     if (result != ncclSuccess)
         return group_fail(result);
     comm_lock();
-    comm->users--;
-    begin_end(comm);
+    const bool ready = comm->state == COMM_READY; /* else another thread ends it */
+    if (ready)
+        begin_end(comm, 1);
     comm_unlock();
-    return comm_await(comm);
+    result = ready ? comm_await(comm)
+                   : group_fail(face_fail(ncclInvalidArgument,
+                                          "ncclCommFinalize: another thread finalizes, destroys or "
+                                          "aborts the communicator"));
+    comm_exit(comm);
+    return result;
 }
 NCCL_ALSO_P(ncclCommFinalize);
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    const ncclResult_t result = check(comm, __func__);
+    if (!comm)
+        return ncclSuccess;
     struct ending *ending = malloc(sizeof *ending);
-    if (result != ncclSuccess || !ending) {
-        free(ending);
-        return result != ncclSuccess ? result : face_fail(ncclSystemError, "no memory");
-    }
+    if (!ending)
+        return face_fail(ncclSystemError, "ncclCommDestroy: no memory");
     comm_lock();
     (void)endings_poll();
-    comm_poll(comm);
-    if (comm->state == COMM_MAKING) {
+    if (!take(comm)) {
         comm_unlock();
         free(ending);
-        return ncclCommAbort(comm);
+        return comm_unknown(comm, __func__);
+    }
+    comm_poll(comm);
+    if (comm->state == COMM_MAKING) {
+        free(ending);
+        abort_taken(comm);
+        return ncclSuccess;
     }
     orders_release(comm);
     if (comm->state == COMM_READY)
-        begin_end(comm);
-    await_users(comm, -1);
+        begin_end(comm, 0);
+    await_users(comm, 0, -1);
     *ending = (struct ending){endings, comm};
     endings = ending;
     (void)endings_poll();

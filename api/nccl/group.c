@@ -12,6 +12,7 @@ static _Thread_local struct group {
     struct awaited {
         struct ncclComm *comm;
         uint64_t id;
+        bool ends; /* finalized, not made */
     } * awaited;
     size_t nawaited, awaited_cap;
 } group;
@@ -37,6 +38,11 @@ ncclResult_t group_fail(ncclResult_t result) {
     return result;
 }
 
+ncclResult_t group_defer(ncclResult_t result) {
+    (void)group_fail(result);
+    return group.depth > 0 && result != ncclInvalidArgument ? ncclSuccess : result;
+}
+
 ncclResult_t group_add(const struct operation *operation) {
     struct operation alone = *operation;
     if (group.depth == 0)
@@ -52,7 +58,8 @@ bool group_await(struct ncclComm *comm) {
     if (group.depth == 0 ||
         !grow(&group.awaited, &group.awaited_cap, group.nawaited, sizeof *group.awaited))
         return false;
-    group.awaited[group.nawaited++] = (struct awaited){comm, comm->id};
+    group.awaited[group.nawaited++] =
+        (struct awaited){comm, comm->id, comm->state == COMM_ENDING || comm->state == COMM_ENDED};
     return true;
 }
 
@@ -61,7 +68,7 @@ ncclResult_t group_begin(void) {
     return ncclSuccess;
 }
 
-/* An error of a communicator is more than that another one is in progress. */
+/* An error takes precedence over ncclInProgress. */
 static ncclResult_t worse(ncclResult_t a, ncclResult_t b) {
     return a == ncclSuccess || (a == ncclInProgress && b != ncclSuccess) ? b : a;
 }
@@ -82,6 +89,23 @@ static ncclResult_t operations_run(struct operation *operations, size_t n) {
     return result;
 }
 
+/* If a call of the group failed, the other ranks of its communicators may never arrive: then what
+ * is being made is ended. */
+static ncclResult_t awaited_end(const struct group *ended) {
+    ncclResult_t result = ended->result;
+    char why[512] = "";
+    if (result != ncclSuccess)
+        snprintf(why, sizeof why, "another call of the group failed: %s", ncclGetLastError(NULL));
+    for (size_t i = 0; i < ended->nawaited; i++) {
+        const struct awaited *a = &ended->awaited[i];
+        if (ended->result != ncclSuccess)
+            comm_cancel(a->comm, a->id, why);
+        else
+            result = worse(result, comm_wait(a->comm, a->id, a->ends));
+    }
+    return result;
+}
+
 ncclResult_t group_end(void) {
     if (group.depth == 0)
         return face_fail(ncclInvalidUsage, "ncclGroupEnd: there was no ncclGroupStart");
@@ -89,9 +113,7 @@ ncclResult_t group_end(void) {
         return group.result;
     struct group ended = group;
     memset(&group, 0, sizeof group);
-    ncclResult_t result = ended.result;
-    for (size_t i = 0; i < ended.nawaited; i++)
-        result = worse(result, comm_wait(ended.awaited[i].comm, ended.awaited[i].id));
+    ncclResult_t result = awaited_end(&ended);
     if (ended.n > 0 && (result == ncclSuccess || result == ncclInProgress))
         result = worse(result, operations_run(ended.operations, ended.n));
     free(ended.operations);

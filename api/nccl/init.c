@@ -87,6 +87,8 @@ static ncclResult_t init_here(ncclComm_t *newcomm, int nranks, int rank, const n
                               const ncclConfig_t *config) {
     int device = 0;
     const ncclResult_t result = driver_device(&device);
+    if (newcomm)
+        *newcomm = NULL;
     return result == ncclSuccess ? init_rank(newcomm, nranks, rank, device, id, config)
                                  : group_fail(result);
 }
@@ -124,10 +126,16 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int ndevices, const int *devices
         face_result(rcm_unique_id_get((struct rcm_unique_id *)(void *)&id), __func__);
     if (result != ncclSuccess)
         return result;
+    memset(comms, 0, (size_t)ndevices * sizeof *comms);
     (void)group_begin();
     for (int i = 0; i < ndevices; i++)
         (void)init_rank(&comms[i], ndevices, i, devices ? devices[i] : i, &id, NULL);
-    return group_end();
+    result = group_end();
+    for (int i = 0; i < ndevices && result != ncclSuccess; i++) {
+        (void)ncclCommAbort(comms[i]);
+        comms[i] = NULL;
+    }
+    return result;
 }
 NCCL_ALSO_P(ncclCommInitAll);
 
@@ -137,6 +145,8 @@ NCCL_ALSO_P(ncclCommInitAll);
 static ncclResult_t derive_begin(struct ncclComm *parent, ncclComm_t *newcomm,
                                  const ncclConfig_t *config, const char *what,
                                  struct ncclComm **ret_comm) {
+    if (newcomm)
+        *newcomm = NULL;
     ncclResult_t result = newcomm ? comm_enter(parent, 0, what)
                                   : face_fail(ncclInvalidArgument, "%s: newcomm is NULL", what);
     if (result != ncclSuccess)
@@ -164,7 +174,8 @@ static ncclResult_t derive_end(struct ncclComm *parent, struct ncclComm *comm, r
         comm_exit(parent);
         return group_fail(result);
     }
-    *newcomm = comm->outside ? NULL : comm;
+    if (!comm->outside)
+        *newcomm = comm;
     result = comm_await(comm);
     comm_exit(parent);
     return result;
@@ -183,6 +194,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *new
     if (result != ncclSuccess)
         return result;
     part->outside = colour < 0;
+    part->users = part->outside;
     const rcm_status status = rcm_comm_split_begin(comm->rcm, colour, key, NULL, &request);
     return derive_end(comm, part, status, request, newcomm, __func__);
 }
@@ -209,22 +221,32 @@ static ncclResult_t excluded_check(const struct ncclComm *comm, const int *exclu
                              "ncclCommShrink: excludeRanksList[%d] is %d. Use other ranks of 0 to "
                              "%d",
                              i, excluded[i], comm->size - 1);
+        else if (is_excluded(excluded[i], excluded, i))
+            return face_fail(ncclInvalidArgument,
+                             "ncclCommShrink: excludeRanksList has rank %d twice. List each rank "
+                             "once",
+                             excluded[i]);
     return ncclSuccess;
 }
 
 /* Ends the operations of comm; also of one that failed or was revoked, whose ranks cannot agree on
- * a subset. */
+ * a subset. A rejected call leaves comm as it was. */
 static rcm_status shrink_aborting(struct ncclComm *comm, const int *excluded, int n, int *ranks,
                                   rcm_comm_request **ret_request) {
     for (int i = 0; i < n; i++)
         ranks[i] = rcm_world_rank(comm->rcm, excluded[i]);
+    struct rcm_error error = RCM_ERROR_INIT;
     comm_lock();
-    comm->revoked = true;
+    const bool revoked = comm->revoked;
+    comm->revoked = true; /* first: the call's own abort is no error of comm */
     comm_unlock();
     const rcm_status status =
         rcm_comm_shrink_excluding_begin(comm->rcm, ranks, n, NULL, ret_request);
+    const bool ended = status == RCM_OK || rcm_comm_error(comm->rcm, &error) != RCM_OK;
     comm_lock();
-    orders_release(comm);
+    comm->revoked = ended || revoked;
+    if (ended)
+        orders_release(comm);
     comm_unlock();
     return status;
 }

@@ -121,20 +121,19 @@ static ncclResult_t broadcast_copy(const struct issue *issue, const struct opera
 
 static ncclResult_t collective_issue(const struct issue *issue, const struct operation *o) {
     const struct rcm_call call = {.size = sizeof call, .stream = issue->first->stream};
+    const struct operand operand = {o->op, o->dtype, &o->scalar, issue->first->stream};
     struct slot *scalar = NULL;
     rcm_work *work;
     rcm_op op = 0;
     ncclResult_t result =
-        operator_prepare(issue->visit.driver, o->comm, o->op, issue->first->stream, &op, &scalar);
+        operator_prepare(issue->visit.driver, o->comm->device, &operand, &op, &scalar);
     if (result != ncclSuccess)
         return result;
     result = face_result(collective_call(o, op, &call, &work), o->name);
     if (scalar)
         (void)!rcm_op_free(op);
-    if (result != ncclSuccess) {
-        slot_give(scalar);
+    if (result != ncclSuccess)
         return result;
-    }
     result = order_add(issue->order, work, scalar, NULL, 0);
     return result == ncclSuccess ? broadcast_copy(issue, o) : result;
 }
@@ -214,13 +213,8 @@ static ncclResult_t issue_begin(struct issue *issue) {
     return result == ncclSuccess ? issue_all(issue) : result;
 }
 
-/* Also after an error: what was issued is awaited. */
-static ncclResult_t issue_end(struct issue *issue) {
-    if (!issue->order)
-        return ncclSuccess;
-    const ncclResult_t result = streams_do(issue, true, stream_follow);
-    order_end(issue->order);
-    return result;
+static ncclResult_t issue_follow(struct issue *issue) {
+    return streams_do(issue, true, stream_follow);
 }
 
 static ncclResult_t each_visit(struct issue *issue, ncclResult_t (*each)(struct issue *)) {
@@ -229,6 +223,15 @@ static ncclResult_t each_visit(struct issue *issue, ncclResult_t (*each)(struct 
         return result;
     result = each(issue);
     driver_leave(&issue->visit);
+    return result;
+}
+
+/* Also after an error: what was issued is awaited. */
+static ncclResult_t issue_end(struct issue *issue) {
+    if (!issue->order)
+        return ncclSuccess;
+    const ncclResult_t result = each_visit(issue, issue_follow);
+    order_end(issue->order); /* also if the context cannot be entered: Abort waits for the order */
     return result;
 }
 
@@ -245,7 +248,7 @@ ncclResult_t operations_issue(struct operation *operations, size_t n) {
         result = each_visit(&issues[nissues++], issue_begin);
     }
     for (size_t i = 0; i < nissues; i++) {
-        const ncclResult_t ended = each_visit(&issues[i], issue_end);
+        const ncclResult_t ended = issue_end(&issues[i]);
         result = result == ncclSuccess ? ended : result;
     }
     free(issues);

@@ -27,12 +27,14 @@ struct ncclComm {
     struct ncclComm *parent; /* while a split or shrink makes it */
     enum comm_state state;
     int rank, size, device;
-    bool blocking, outside; /* outside: of ncclCommSplit without a colour; freed when made */
+    bool blocking, outside; /* outside: of ncclCommSplit without a colour; freed once made, and
+                             * no longer awaited (one of `users`) */
     char name[RCM_NAME_MAX];
     rcm_comm *rcm;             /* from READY until its end begins */
     rcm_init_request *init;    /* MAKING, one of these */
     rcm_comm_request *request; /* also ENDING */
     int users;                 /* threads inside a call that uses the fields above */
+    bool destroyed;            /* Destroy or Abort was called: the handle is no longer valid */
     bool revoked, released;    /* released: failed orders end, see stream_order.h */
     struct order *orders;      /* unfinished or failed */
     ncclResult_t result;       /* the first error, and its text */
@@ -49,7 +51,7 @@ void comm_sleep(void);
 void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text);
 /* Under the lock: proceeds with what is being made or ended, without waiting. */
 void comm_poll(struct ncclComm *comm);
-/* Under the lock: does a split or shrink of it run? */
+/* Under the lock: does a split or shrink of it run that is not blocking? */
 bool comm_has_children(struct ncclComm *comm);
 /* Begins a call that uses comm->rcm: the communicator is ready, or the error; comm_exit ends it.
  * id: not 0, where the handle was stored and another thread may have aborted it since. */
@@ -60,9 +62,11 @@ ncclResult_t comm_failure(struct ncclComm *comm);
 /* A copy of the communicator's error text; false: it has no error. */
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap);
 
-/* Under the lock: is it a communicator, with that id? Another thread may have ended it. 0: any
- * id. */
+/* Under the lock: is it a communicator, with that id, and not destroyed? Another thread may have
+ * ended it, and the handle of a program may be uninitialised. 0: any id. */
 bool comm_lives(const struct ncclComm *comm, uint64_t id);
+/* The error of a call with a handle that is none. */
+ncclResult_t comm_unknown(const struct ncclComm *comm, const char *what);
 /* Adds a communicator in the state MAKING; NULL without memory. */
 struct ncclComm *comm_new(int device);
 /* Under the lock: removes it from the list, and frees it. */
@@ -76,7 +80,12 @@ ncclResult_t comm_configure(struct ncclComm *comm, const struct ncclComm *parent
                             const ncclConfig_t *config);
 /* Ends a call that makes or finalizes comm: waits for it if it is blocking and no group is open. */
 ncclResult_t comm_await(struct ncclComm *comm);
-/* The same at the end of the group to which comm_await added it. */
-ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id);
+/* For a communicator that comm_await added to a group: waits for it at the group's end. ends: it
+ * was finalized, and may have been destroyed since. */
+ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends);
+/* The same for a group that failed: ends what is being made, also on other ranks. */
+void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why);
+/* Under the lock: ends the call that made it, if it is `outside`; may free it. */
+void comm_drop_outside(struct ncclComm *comm);
 
 #endif

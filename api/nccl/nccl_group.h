@@ -4,7 +4,7 @@
 #ifndef NCCL_GROUP_H
 #define NCCL_GROUP_H
 
-#include "nccl_comm.h"
+#include "nccl_operators.h"
 
 /* Values of the collectives: enum rcm_collective. */
 enum { OPERATION_SEND = 100, OPERATION_RECV = 101 };
@@ -19,6 +19,7 @@ struct operation {
     size_t count;
     rcm_dtype dtype;
     ncclRedOp_t op;
+    struct scalar scalar;
     int root; /* or the peer */
     cudaStream_t stream;
     bool issued;
@@ -32,6 +33,8 @@ ncclResult_t group_add(const struct operation *operation);
 bool group_await(struct ncclComm *comm);
 /* Returns result; the group, if there is one, ends with it. */
 ncclResult_t group_fail(ncclResult_t result);
+/* The same for an operation. In a group, only ncclInvalidArgument comes from the call itself. */
+ncclResult_t group_defer(ncclResult_t result);
 /* Issues operations: one batch of messages for each communicator, and the collectives. */
 ncclResult_t operations_issue(struct operation *operations, size_t n);
 

@@ -21,7 +21,7 @@
     X(ncclInternalError, 3, "a fault in libringcomm itself")                                       \
     X(ncclInvalidArgument, 4, "an argument is not valid")                                          \
     X(ncclInvalidUsage, 5, "not supported here, or the ranks called different operations")         \
-    X(ncclRemoteError, 6, "another rank failed, left, aborted or did not come")                    \
+    X(ncclRemoteError, 6, "another rank failed, left, aborted or did not join")                    \
     X(ncclInProgress, 7, "still in progress")                                                      \
     X(ncclTimeout, 8, "the deadline passed")
 

@@ -30,8 +30,7 @@ struct premul {
     const struct ncclComm *comm;
     int number;
     rcm_dtype dtype;
-    const void *at;           /* in device memory; NULL: the scalar is given */
-    unsigned char scalar[16]; /* an element of dtype */
+    struct scalar scalar;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct premul *created;
@@ -84,9 +83,9 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
         return face_fail(ncclSystemError, "ncclRedOpCreatePreMulSum: no memory");
     *premul = (struct premul){.comm = comm, .dtype = type};
     if (residence == ncclScalarDevice)
-        premul->at = scalar;
+        premul->scalar.at = scalar;
     else
-        memcpy(premul->scalar, scalar, rcm_dtype_size(type));
+        memcpy(premul->scalar.value, scalar, rcm_dtype_size(type));
     pthread_mutex_lock(&lock);
     last_number = last_number == INT32_MAX ? (int)ncclNumOps : last_number + 1;
     premul->number = last_number;
@@ -112,9 +111,25 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 }
 NCCL_ALSO_P(ncclRedOpDestroy);
 
+void operators_forget(const struct ncclComm *comm) {
+    pthread_mutex_lock(&lock);
+    struct premul **at = &created;
+    while (*at) {
+        struct premul *premul = *at;
+        if (premul->comm != comm) {
+            at = &premul->next;
+            continue;
+        }
+        *at = premul->next;
+        free(premul);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- Use ------------------------------------------------------------------------------------- */
 
-ncclResult_t operator_check(const struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype) {
+ncclResult_t operator_check(const struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
+                            struct scalar *ret_scalar) {
     struct premul premul;
     if ((int)op >= 0 && (int)op < ncclNumOps)
         return face_result(rcm_op_defined(ops[op], dtype), "op");
@@ -125,36 +140,31 @@ ncclResult_t operator_check(const struct ncclComm *comm, ncclRedOp_t op, rcm_dty
     if (premul.dtype != dtype)
         return face_fail(ncclInvalidArgument, "op was created for %s, but datatype is %s",
                          rcm_dtype_name(premul.dtype), rcm_dtype_name(dtype));
+    *ret_scalar = premul.scalar;
     return ncclSuccess;
 }
 
-ncclResult_t operator_prepare(const struct driver *driver, const struct ncclComm *comm,
-                              ncclRedOp_t op, cudaStream_t stream, rcm_op *ret_op,
-                              struct slot **ret_scalar) {
-    struct premul premul;
-    if ((int)op < ncclNumOps) {
-        *ret_op = ops[op];
+ncclResult_t operator_prepare(const struct driver *driver, int device,
+                              const struct operand *operand, rcm_op *ret_op,
+                              struct slot **ret_slot) {
+    const size_t bytes = rcm_dtype_size(operand->dtype);
+    const struct scalar *scalar = operand->scalar;
+    if ((int)operand->op < ncclNumOps) {
+        *ret_op = ops[operand->op];
         return ncclSuccess;
     }
-    if (!premul_of(comm, op, &premul))
-        return face_fail(ncclInvalidArgument, "op %d was destroyed before its group ended",
-                         (int)op);
-    ncclResult_t result = slot_take(comm->device, ret_scalar);
+    ncclResult_t result = slot_take(device, ret_slot);
     if (result != ncclSuccess)
         return result;
-    void *scalar = slot_scalar(*ret_scalar);
-    if (premul.at)
+    void *to = slot_scalar(*ret_slot);
+    if (scalar->at)
         result = driver_result(driver, "cuMemcpyAsync",
-                               driver->cuMemcpyAsync((uint64_t)(uintptr_t)scalar,
-                                                     (uint64_t)(uintptr_t)premul.at,
-                                                     rcm_dtype_size(premul.dtype), stream));
+                               driver->cuMemcpyAsync((uint64_t)(uintptr_t)to,
+                                                     (uint64_t)(uintptr_t)scalar->at, bytes,
+                                                     operand->stream));
     else
-        memcpy(scalar, premul.scalar, rcm_dtype_size(premul.dtype));
-    if (result == ncclSuccess)
-        result = face_result(rcm_op_create_premul_sum_from(scalar, premul.dtype, ret_op), "op");
-    if (result != ncclSuccess) {
-        slot_give(*ret_scalar);
-        *ret_scalar = NULL;
-    }
-    return result;
+        memcpy(to, scalar->value, bytes);
+    return result == ncclSuccess
+               ? face_result(rcm_op_create_premul_sum_from(to, operand->dtype, ret_op), "op")
+               : result;
 }

@@ -172,10 +172,11 @@ static void part_done(void *arg, rcm_status status) {
         status = RCM_ERR_TRUNCATED;
     else if (status != RCM_OK)
         (void)rcm_work_error(part->work, &error);
-    if (status == RCM_ERR_TRUNCATED) /* the other ranks have to know */
+    if (status == RCM_ERR_TRUNCATED) /* ends the operation on the other ranks too */
         (void)!rcm_abort(order->rcm, error.text);
     rcm_work_free(part->work);
-    slot_give(part->scalar);
+    if (status == RCM_OK)
+        slot_give(part->scalar);
     comm_lock();
     if (status != RCM_OK) {
         order->failed = true;

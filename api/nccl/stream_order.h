@@ -31,7 +31,8 @@ struct expected {
     size_t bytes;
     struct rcm_message message;
 };
-/* Adds a work, which the order frees; scalar is given back, and expected freed, when it ends. */
+/* Adds a work, which the order frees; expected is freed when it ends, and scalar given back. Not
+ * after a failure: the copy of a scalar from device memory may still be on the stream. */
 ncclResult_t order_add(struct order *order, rcm_work *work, struct slot *scalar,
                        struct expected *expected, size_t nexpected);
 /* Makes a stream wait. The thread visits the device's context. */

@@ -199,6 +199,8 @@ static int device_issue(const struct rank *rank, const struct arena *arena, stru
                                                                      : ncclScalarHostImmediate,
                                                  rank->comm));
     NCCL_OK(errors, device_call(rank, arena, t, t->created, stream));
+    if (t->op == PREMUL) /* at once: also in a group, whose end issues the call */
+        NCCL_OK(errors, ncclRedOpDestroy(t->created, rank->comm));
     return errors;
 }
 
@@ -292,8 +294,6 @@ static int run_batch(struct job *job, const struct trial *trials, int n) {
             errors += device_issue(&job->ranks[r], &arenas[r], &all[r][i],
                                    job->ranks[r].streams[i % STREAMS]);
         NCCL_OK(errors, job->nlocal > 1 ? ncclGroupEnd() : ncclSuccess);
-        for (int r = 0; r < job->nlocal && trials[i].op == PREMUL; r++)
-            NCCL_OK(errors, ncclRedOpDestroy(all[r][i].created, job->ranks[r].comm));
     }
     for (int i = 0; i < n; i++)
         for (int r = 0; r < job->nlocal; r++)

@@ -261,6 +261,68 @@ static int arguments(struct job *job) {
     return errors;
 }
 
+/* The parent of a rejected shrink stays usable, and has no error. */
+static int shrink_rejected(struct job *job) {
+    ncclComm_t rest, comms[RANKS_MAX];
+    ncclResult_t state;
+    int errors = 0;
+    for (int r = 0; r < job->nlocal; r++) {
+        const ncclComm_t comm = job->ranks[r].comm;
+        int other = (job->ranks[r].rank + 1) % job->n, twice[2] = {other, other};
+        rest = comm;
+        errors += rejects(ncclCommShrink(comm, twice, 2, &rest, NULL, NCCL_ABORTING),
+                          ncclInvalidArgument, "twice");
+        CHECK(errors, !rest, "a rejected call returned a communicator");
+        NCCL_OK(errors, ncclCommGetAsyncError(comm, &state));
+        CHECK(errors, state == ncclSuccess, "the parent has error %d", (int)state);
+    }
+    take(job, comms);
+    return errors + sums(job, comms);
+}
+
+/* More ranks than devices: the ranks that exist are not awaited. */
+static int init_all_rejected(struct job *job) {
+    ncclComm_t comms[RANKS_MAX] = {job->ranks[0].comm};
+    const int64_t began = now_ms();
+    int errors =
+        rejects(ncclCommInitAll(comms, RANKS_MAX, NULL), ncclInvalidArgument, "is not one");
+    CHECK(errors, now_ms() - began < 10000, "after %lld ms", (long long)(now_ms() - began));
+    for (int r = 0; r < RANKS_MAX; r++)
+        CHECK(errors, !comms[r], "a communicator was made");
+    return errors;
+}
+
+/* Handles that are none, or none any more. */
+static int dead_handles(struct job *job) {
+    ncclComm_t parts[RANKS_MAX];
+    ncclResult_t state;
+    int errors = 0, other;
+    NCCL_OK(errors, ncclGroupStart());
+    for (int r = 0; r < job->nlocal; r++)
+        NCCL_OK(errors, ncclCommSplit(job->ranks[r].comm, 0, 0, &parts[r], NULL));
+    NCCL_OK(errors, ncclGroupEnd());
+    for (int r = 0; r < job->nlocal && errors == 0; r++) {
+        NCCL_OK(errors, ncclCommFinalize(parts[r]));
+        NCCL_OK(errors, ncclCommGetAsyncError(parts[r], &state));
+        CHECK(errors, state == ncclSuccess, "a blocking communicator: %d", (int)state);
+    }
+    errors += destroy_all(job, parts);
+    for (int i = 0; i < 2; i++) {
+        const ncclComm_t dead = i ? (ncclComm_t)(void *)&other : parts[0];
+        errors += rejects(ncclCommDestroy(dead), ncclInvalidArgument, "no communicator");
+        errors += rejects(ncclCommAbort(dead), ncclInvalidArgument, "no communicator");
+        errors += rejects(ncclCommRevoke(dead, 0), ncclInvalidArgument, "no communicator");
+        errors += rejects(ncclCommGetAsyncError(dead, &state), ncclInvalidArgument,
+                          "ncclCommGetAsyncError: comm is");
+        errors += rejects(ncclCommCount(dead, &other), ncclInvalidArgument, "no communicator");
+        CHECK(errors, strstr(ncclGetLastError(dead), "ncclCommCount"), "%s",
+              ncclGetLastError(dead));
+    }
+    NCCL_OK(errors, ncclCommDestroy(NULL));
+    NCCL_OK(errors, ncclCommAbort(NULL));
+    return errors;
+}
+
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes, void **window,
                                     int flags);
 ncclResult_t ncclGroupSimulateEnd(void *info);
@@ -325,6 +387,7 @@ static int all(struct job *job) {
     int errors = sums(job, comms) + queries(job) + split(job) + shrink(job, 0);
     errors += not_blocking(job) + scalable(job) + init_all(job) + memory(job) + other_order(job);
     errors += job->n == 3 ? arguments(job) + missing(job) : 0;
+    errors += shrink_rejected(job) + init_all_rejected(job) + dead_handles(job);
     errors += job->n == 3 ? revoked(job) : shrink(job, NCCL_ABORTING);
     return errors;
 }

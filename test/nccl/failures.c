@@ -117,7 +117,17 @@ static ncclResult_t differ(const struct rank *rank, int which, void *memory) {
     }
 }
 
-/* A call after the error returns it too. */
+/* A call after the error returns it too; in a group, its end does. */
+static int mismatch_group(const struct rank *rank, ncclResult_t want, void *memory) {
+    int errors = 0;
+    NCCL_OK(errors, ncclGroupStart());
+    NCCL_OK(errors,
+            ncclAllReduce(memory, memory, 1, ncclInt8, ncclSum, rank->comm, rank->streams[1]));
+    const ncclResult_t result = ncclGroupEnd();
+    CHECK(errors, result == want, "a group: %d, not %d", (int)result, (int)want);
+    return errors;
+}
+
 static int mismatch_check(struct rank *rank, int which, void *memory, int64_t began) {
     const struct difference *d = &differences[which];
     struct poll poll;
@@ -133,7 +143,7 @@ static int mismatch_check(struct rank *rank, int which, void *memory, int64_t be
           ncclAllReduce(memory, memory, 1, ncclInt8, ncclSum, rank->comm, rank->streams[1]) ==
               poll.result,
           "%s: the next call has another error", d->name);
-    return errors;
+    return errors + mismatch_group(rank, poll.result, memory);
 }
 
 static int mismatch(struct job *job) {

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ends of a communicator from two threads at once, while an operation of it is unfinished: no call
+ * hangs, and no memory is used after its end (in a build with a sanitizer).
+ *
+ *     ends [ROUNDS]
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "job.h"
+
+enum { RANKS = 2, LIMIT_MS = 10000 };
+
+static int rounds = 5;
+
+static ncclResult_t revoke_now(ncclComm_t comm) {
+    return ncclCommRevoke(comm, 0);
+}
+
+static ncclResult_t poll_errors(ncclComm_t comm) {
+    ncclResult_t state = ncclSuccess, result = ncclSuccess;
+    for (int i = 0; i < 200 && result == ncclSuccess; i++) {
+        result = ncclCommGetAsyncError(comm, &state);
+        (void)ncclGetLastError(comm);
+    }
+    return result;
+}
+
+static const struct pair {
+    const char *name;
+    ncclResult_t (*calls[2])(ncclComm_t comm);
+    bool ends; /* the handle is not the program's afterwards */
+} pairs[] = {
+    {"Finalize, Abort", {ncclCommFinalize, ncclCommAbort}, true},
+    {"Revoke, Abort", {revoke_now, ncclCommAbort}, true},
+    {"Revoke, Destroy", {revoke_now, ncclCommDestroy}, true},
+    {"Revoke, Finalize", {revoke_now, ncclCommFinalize}, false},
+    {"Destroy, Abort", {ncclCommDestroy, ncclCommAbort}, true},
+    {"Destroy, Destroy", {ncclCommDestroy, ncclCommDestroy}, true},
+    {"Abort, Abort", {ncclCommAbort, ncclCommAbort}, true},
+    {"GetAsyncError, Abort", {poll_errors, ncclCommAbort}, true},
+    {"GetAsyncError, Destroy", {poll_errors, ncclCommDestroy}, true},
+};
+
+struct call {
+    ncclResult_t (*make)(ncclComm_t comm);
+    ncclComm_t comm;
+    int after_us;
+    ncclResult_t result;
+};
+
+static void *call_main(void *arg) {
+    struct call *call = arg;
+    usleep((useconds_t)call->after_us);
+    call->result = call->make(call->comm);
+    return NULL;
+}
+
+/* One of the calls may find that the other one has ended the communicator. */
+static bool is_expected(ncclResult_t result) {
+    return result == ncclSuccess || result == ncclInvalidArgument || result == ncclRemoteError;
+}
+
+static int calls_make(const struct pair *pair, ncclComm_t comm, int round) {
+    struct call calls[2];
+    pthread_t threads[2];
+    int errors = 0;
+    for (int i = 0; i < 2; i++) {
+        calls[i] = (struct call){pair->calls[i], comm, i == round % 2 ? round * 150 : 0, 0};
+        if (pthread_create(&threads[i], NULL, call_main, &calls[i]) != 0)
+            abort();
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK(errors, is_expected(calls[i].result), "%s: call %d returned %d", pair->name, i,
+              (int)calls[i].result);
+    }
+    return errors;
+}
+
+/* Rank 1 does not call all_reduce, and leaves after the calls have begun. */
+static void *leave_main(void *arg) {
+    usleep(20000);
+    if (ncclCommAbort(*(ncclComm_t *)arg) != ncclSuccess)
+        abort();
+    return NULL;
+}
+
+static int round_of(const struct job *job, const struct pair *pair, int round) {
+    const int devices[RANKS] = {0, 1}, zero = 0;
+    const struct rank *rank = &job->ranks[0];
+    ncclComm_t comms[RANKS];
+    pthread_t thread;
+    int errors = 0;
+    NCCL_OK(errors, ncclCommInitAll(comms, RANKS, devices));
+    if (errors > 0)
+        return errors;
+    rank_enter(rank);
+    const CUdeviceptr memory = device_copy(&zero, sizeof zero);
+    void *at = (void *)(uintptr_t)memory;
+    NCCL_OK(errors, ncclAllReduce(at, at, 1, ncclInt32, ncclSum, comms[0], rank->streams[0]));
+    const int64_t began = now_ms();
+    if (pthread_create(&thread, NULL, leave_main, &comms[1]) != 0)
+        abort();
+    errors += calls_make(pair, comms[0], round);
+    pthread_join(thread, NULL);
+    CHECK(errors, now_ms() - began < LIMIT_MS, "%s: %lld ms", pair->name,
+          (long long)(now_ms() - began));
+    if (!pair->ends)
+        NCCL_OK(errors, ncclCommDestroy(comms[0]));
+    CHECK(errors, stream_ends(rank->streams[0], LIMIT_MS), "%s: the stream hangs", pair->name);
+    CUDA(cuMemFree(memory));
+    return errors;
+}
+
+static int all(struct job *job) {
+    int errors = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        for (int round = 0; round < rounds && errors == 0; round++)
+            errors += round_of(job, &pairs[i], round);
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    rounds = argc > 1 ? atoi(argv[1]) : rounds;
+    return job_run_bare(RANKS, true, all) > 0;
+}
