@@ -1220,7 +1220,7 @@ int64_t rcm_comm_timeout(const rcm_comm *comm);
  * once) to 1,000,000; -1, the default, is RINGCOMM_SPIN_US. A longer spin saves the wake-up of
  * about 40 us when ranks come later than that, and uses the CPU meanwhile. A wait spins shorter
  * where other threads need the CPU: if the rank that it waits for last waited on the same CPU, or,
- * where looking takes long as with sockets, while the CPU is busy with other programs.
+ * between hosts, while the CPU is busy with other programs.
  * Communicators made from comm later have the same value. It concerns this rank only. Any thread.
  * Errors: RCM_ERR_INVALID for another value. */
 RCM_CHECKED rcm_status rcm_comm_set_spin(rcm_comm *comm, int64_t us);

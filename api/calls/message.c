@@ -40,6 +40,7 @@ static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint,
         return status == RCM_PENDING ? RCM_AGAIN : status;
     const struct rcmi_pause budget = rcmi_comm_budget(comm);
     struct rcmi_pause pause = budget;
+    pause.slow = false; /* only memory is checked */
     rcmi_comm_drives_here(comm);
     for (int looks = 0; looks < LOOKS_MAX && status == RCM_PENDING; looks++) {
         if (!rcmi_caller_pauses(&budget, &pause) ||

@@ -204,6 +204,7 @@ static inline struct rcmi_pause rcmi_comm_budget(const struct rcm_comm *comm) {
     const int64_t spin_ns = atomic_load_explicit(&comm->spin_ns, memory_order_relaxed);
     if (spin_ns >= 0)
         budget.spin_ns = spin_ns;
+    budget.slow = comm->shape.nhosts > 1; /* sockets, as for rcmi_pause_for_bytes */
     return budget;
 }
 

@@ -91,7 +91,6 @@ enum {
     YIELDS_CROWDED = 64,  /* each gives the CPU to another rank: faster than any sleep */
     SPINS_PER_CLOCK = 16, /* of short spins */
     SPINS_PER_YIELD = 8,  /* of long ones */
-    SPIN_NS_LONG = 500,   /* a check between spins that makes system calls takes longer */
     BYTES_MANY = 65536,
     BYTES_PER_YIELD = 4096,
     YIELDS_MOVED = 4000, /* maximum additional yields while bytes are moved */
@@ -172,22 +171,19 @@ struct rcmi_pause rcmi_pause_for_bytes(struct rcmi_pause budget, size_t bytes, b
 }
 
 /* Reads the clock instead of counting pauses: between two pauses the caller checks its condition,
- * and checking sockets takes many times as long as a pause. The first two pauses show how long. */
+ * and checking sockets takes many times as long as a pause. */
 static void pause_check_clock(struct rcmi_pause *pause) {
     const int64_t now = rcmi_now_ns();
     if (pause->began == 0)
         pause->began = now;
     if (now - pause->began >= pause->spin_ns)
         pause->spin_ns = 0;
-    if (pause->spins == 2)
-        pause->slow = now - pause->seen >= SPIN_NS_LONG;
-    pause->seen = now;
 }
 
 static void pause_spin(struct rcmi_pause *pause) {
     cpu_pause();
     pause->spins++;
-    if (pause->spins <= 2 || pause->slow || pause->spins % SPINS_PER_CLOCK == 0)
+    if (pause->slow || pause->spins % SPINS_PER_CLOCK == 1)
         pause_check_clock(pause);
     /* A yield takes as long as a slow check, and the awaited rank may need this CPU. While yields
      * are suspended, computing threads need it: a spin would use up this process's share. */

@@ -69,10 +69,9 @@ struct rcmi_pause {
     int64_t spin_ns; /* how long to spin, checks included; 0: not, or no longer */
     int64_t began;   /* on the clock; 0: at the first pause. A wait that continues another one, on
                         the same budget, begins when that began */
-    int64_t seen;    /* the clock when it was last read */
     uint32_t spins;  /* made so far, each a cpu pause instruction */
     uint32_t yields; /* sched_yields left; none while yields are suspended (yield.h) */
-    bool slow;       /* a check takes long: the clock is read at each pause */
+    bool slow;       /* a check makes system calls. Set by the caller; false in rcmi_pause_budget */
 };
 
 /* How long to spin before sleeping. Generous if every rank of this host can have its own CPU (CPUs

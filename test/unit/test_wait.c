@@ -420,6 +420,7 @@ static int slow_looks(int64_t began) {
     struct rcmi_pause pause = rcmi_pause_budget(2);
     int looks = 0;
     pause.began = began;
+    pause.slow = true;
     for (; pause.spin_ns > 0 && rcmi_pause(&pause); looks++)
         for (const int64_t end = rcmi_now_ns() + LOOK_NS; rcmi_now_ns() < end;)
             ;
