@@ -416,7 +416,8 @@ def case_nccl():
     """--nccl adds libnccl.so.2 after what LD_PRELOAD has, or names what is missing."""
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(RUN))), 'api')
     library = os.path.join(folder, 'nccl/libnccl.so.2')
-    status, out, err, _ = sh(2, 'echo $LD_PRELOAD', '--nccl', env={**os.environ, 'LD_PRELOAD': ''})
+    program = [sys.argv[3], 'LD_PRELOAD']
+    status, out, err, _ = run('-n', '2', '--nccl', '--', *program, env={**os.environ, 'LD_PRELOAD': ''})
     if not os.path.exists(library):
         equal(status, 1, 'status without the library')
         true(b'-Dnccl=enabled' in err, err)
@@ -424,7 +425,7 @@ def case_nccl():
     equal((status, sorted(out.decode().split())), (0, sorted(['[0]', '[1]', library, library])), 'LD_PRELOAD')
     other = '/lib/x86_64-linux-gnu/libutil.so.1'
     if os.path.exists(other):
-        status, out, _, _ = sh(1, 'echo $LD_PRELOAD', '--nccl', env={**os.environ, 'LD_PRELOAD': other})
+        _, out, _, _ = run('-n', '1', '--nccl', '--', *program, env={**os.environ, 'LD_PRELOAD': other})
         equal(out.decode().strip(), f'[0] {other}:{library}', 'LD_PRELOAD with another library')
 
 
