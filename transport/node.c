@@ -167,6 +167,7 @@ void rcmi_node_set_protocols(struct rcmi_node *node, const struct rcmi_protocols
     node->protocol = protocols->of[sharing];
     node->sharing = sharing;
     node->near_protocol = node->protocol;
+    node->near_protocol.eager = node->protocol.eager_near;
     node->near_protocol.slot_non_temporal = (struct rcmi_range){.from = 1}; /* none */
 }
 

@@ -30,6 +30,7 @@ static const struct rcmi_protocols built_in[] = {
     [RCMI_CPU_OTHER] = {{
         [RCMI_ROOMY] = {
             .eager = UP_TO(KIB(32)),
+            .eager_near = UP_TO(KIB(128)),
             .get = FROM(KIB(64)),
             .slot_non_temporal = NEVER,
             .sum_non_temporal = FROM(MIB(4)),
@@ -38,6 +39,7 @@ static const struct rcmi_protocols built_in[] = {
         },
         [RCMI_OVERSUBSCRIBED] = {
             .eager = UP_TO(KIB(128)),
+            .eager_near = UP_TO(KIB(128)),
             .get = NEVER,
             .slot_non_temporal = NEVER,
             .sum_non_temporal = FROM(MIB(4)),
@@ -48,6 +50,7 @@ static const struct rcmi_protocols built_in[] = {
     [RCMI_CPU_INTEL] = {{
         [RCMI_ROOMY] = {
             .eager = UP_TO(KIB(32)),
+            .eager_near = UP_TO(KIB(128)),
             /* 32 KiB: 9.2 to 5.3 us, with new inputs 9.5 to 8.8 us. 64 MiB: 11.2 to 8.3 ms. 16 KiB
              * with new inputs: 5.3 to 6.4 us, so not below. */
             .get = FROM(KIB(32)),
@@ -62,6 +65,7 @@ static const struct rcmi_protocols built_in[] = {
         },
         [RCMI_OVERSUBSCRIBED] = {
             .eager = UP_TO(KIB(128)),
+            .eager_near = UP_TO(KIB(128)),
             /* 128 KiB: 17.7 to 13.6 us with 4 ranks; from 8 MiB on slots are faster (1,819 to
              * 1,433 us) */
             .get = FROM_TO(KIB(128), MIB(8) - 1),
@@ -74,6 +78,7 @@ static const struct rcmi_protocols built_in[] = {
     [RCMI_CPU_ZEN] = {{
         [RCMI_ROOMY] = {
             .eager = UP_TO(KIB(32)),
+            .eager_near = UP_TO(KIB(128)),
             /* the kernel needs 150 ns per page: 64 KiB takes 15.9 us, through slots 10.5 us */
             .get = NEVER,
             /* 64 KiB, temporal stores: near cores twice as fast, far ones a tenth as fast */
@@ -86,6 +91,7 @@ static const struct rcmi_protocols built_in[] = {
         },
         [RCMI_OVERSUBSCRIBED] = {
             .eager = UP_TO(KIB(128)),
+            .eager_near = UP_TO(KIB(128)),
             .get = NEVER,
             .slot_non_temporal = FROM(KIB(16)),
             .sum_non_temporal = FROM(MIB(4)),
@@ -96,6 +102,7 @@ static const struct rcmi_protocols built_in[] = {
     [RCMI_CPU_ZEN_5] = {{
         [RCMI_ROOMY] = {
             .eager = UP_TO(KIB(32)),
+            .eager_near = UP_TO(KIB(128)),
             /* 128 KiB: 9 us, through slots 3.5 us */
             .get = NEVER,
             /* with the string instruction, temporal stores are as fast wherever the reader is */
@@ -108,6 +115,7 @@ static const struct rcmi_protocols built_in[] = {
         },
         [RCMI_OVERSUBSCRIBED] = {
             .eager = UP_TO(KIB(128)),
+            .eager_near = UP_TO(KIB(128)),
             .get = NEVER,
             .slot_non_temporal = NEVER,
             .sum_non_temporal = FROM(MIB(4)),

@@ -29,6 +29,7 @@ static inline bool rcmi_range_has(struct rcmi_range range, size_t bytes) {
 #define RCMI_PROTOCOL_MAP(X)                                                                       \
     X(eager,                                                                                       \
       "messages sent through shared slots without a rendezvous, unless the receiver gets them")    \
+    X(eager_near, "the same, between ranks that share a last-level cache")                         \
     X(get, "messages, and vectors of collectives that only copy, that the receiver copies out of " \
            "the sender's memory (process_vm_readv)")                                               \
     X(slot_non_temporal, "pieces that are written to shared slots by non-temporal stores")         \

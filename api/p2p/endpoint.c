@@ -17,11 +17,9 @@ static size_t share_of(size_t total, size_t nranks, size_t least, size_t most) {
     return share > most ? most : share < least ? least : share;
 }
 
-void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_protocol *protocol,
-                         bool oversubscribed, size_t nranks) {
+void rcmi_messaging_init(struct rcmi_messaging *messaging, bool oversubscribed, size_t nranks) {
     *messaging =
-        (struct rcmi_messaging){.protocol = protocol,
-                                .oversubscribed = oversubscribed,
+        (struct rcmi_messaging){.oversubscribed = oversubscribed,
                                 .budget = share_of(BUDGET_TOTAL, nranks, BUDGET_MIN, BUDGET_MAX),
                                 .rts_max = share_of(RTS_TOTAL, nranks, RTS_MIN, RTS_MAX),
                                 .bare_min = BARE_MIN,

@@ -74,7 +74,6 @@ struct rcmi_messaging {
     struct rcmi_device *const *device;  /* of the rank, once it has one */
     int rank;                           /* this rank, for texts */
     struct rcmi_operations *operations; /* all asynchronous copies */
-    const struct rcmi_protocol *protocol;
     bool oversubscribed;
     size_t budget;   /* limit of a peer's untaken eager bytes; the same on all ranks */
     size_t rts_max;  /* limit of a peer's unanswered RTS; likewise */
@@ -82,10 +81,9 @@ struct rcmi_messaging {
     size_t zero_copy_min;
     size_t piece_min; /* see RCMI_PIECES */
 };
-/* Sets the limits and thresholds from the protocol and nranks, the number of ranks that send each
- * other messages. The caller sets the functions. */
-void rcmi_messaging_init(struct rcmi_messaging *messaging, const struct rcmi_protocol *protocol,
-                         bool oversubscribed, size_t nranks);
+/* Sets the limits and thresholds. nranks: number of ranks that send each other messages. The caller
+ * sets the functions. */
+void rcmi_messaging_init(struct rcmi_messaging *messaging, bool oversubscribed, size_t nranks);
 
 /* Copies that wait for a stream will touch no memory any more. */
 void rcmi_messaging_give_up(const struct rcmi_messaging *messaging);

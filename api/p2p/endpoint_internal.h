@@ -194,7 +194,7 @@ static inline rcm_status rcmi_flow_put(const struct rcmi_endpoint *e, struct rcm
  * not stay in a cache, and temporal stores first read the lines. */
 static inline rcm_status rcmi_flow_take(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
                                         struct rcmi_transfer *t, const char *bytes, size_t len) {
-    const bool non_temporal = rcmi_range_has(e->messaging->protocol->copy_non_temporal, t->total);
+    const bool non_temporal = rcmi_range_has(flow->rx->protocol->copy_non_temporal, t->total);
     const size_t room = rcmi_copy_room(t, len);
     char *to = room > 0 ? (char *)t->mem.bytes + t->done : NULL;
     rcm_status status = RCM_OK;

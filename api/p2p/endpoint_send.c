@@ -6,14 +6,14 @@
 
 /* Whether the receiver copies a message of this size by get. */
 static bool endpoint_is_got(const struct rcmi_endpoint *e, size_t total) {
-    return shares_slots(e->main.tx) && rcmi_range_has(e->messaging->protocol->get, total);
+    return shares_slots(e->main.tx) && rcmi_range_has(e->main.tx->protocol->get, total);
 }
 
 /* Whether a message of this size is short enough to be sent eagerly. */
 static bool endpoint_is_short(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
     if (!shares_slots(e->main.tx))
         return total <= (tag <= UINT32_MAX ? EAGER_BARE : EAGER_MAX);
-    return rcmi_range_has(e->messaging->protocol->eager, total) && !endpoint_is_got(e, total);
+    return rcmi_range_has(e->main.tx->protocol->eager, total) && !endpoint_is_got(e, total);
 }
 
 /* Bytes before an eager message in its slot. A tag that fits is stored in place of an id. Then the

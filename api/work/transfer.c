@@ -82,8 +82,7 @@ static rcm_status transfer_open(void *arg, int peer, enum rcmi_mem_kind kind, bo
 rcm_status rcmi_transfers_create(rcm_comm *comm) {
     const struct rcmi_engine *engine = comm->engine;
     struct rcmi_messaging messaging;
-    rcmi_messaging_init(&messaging, rcmi_node_protocol(engine->node), engine->cpu_sharers > 1,
-                        (size_t)comm->size);
+    rcmi_messaging_init(&messaging, engine->cpu_sharers > 1, (size_t)comm->size);
     messaging.open_arg = comm;
     messaging.open = transfer_open;
     messaging.close = rcmi_channel_close;

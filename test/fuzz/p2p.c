@@ -514,7 +514,7 @@ static void choose_protocol(uint8_t ways) {
 
 /* Slots are small here, so that short inputs make long messages. */
 static rcm_status create(bool oversubscribed, bool narrow) {
-    rcmi_messaging_init(&messaging, &protocol, oversubscribed, RANKS);
+    rcmi_messaging_init(&messaging, oversubscribed, RANKS);
     messaging.open = fuzz_open;
     messaging.close = fuzz_close;
     messaging.completed = fuzz_complete;

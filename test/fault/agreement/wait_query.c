@@ -38,7 +38,6 @@ static void close_nothing(struct rcmi_channel *channel) {
 
 static int setup(void **state) {
     static int world_rank[RANKS] = {10, 11, 12}, host_of[RANKS];
-    static const struct rcmi_protocol protocol;
     struct rcmi_messaging messaging;
     rcm_comm *comm = rcmi_comm_new();
     assert_non_null(comm);
@@ -52,7 +51,7 @@ static int setup(void **state) {
     assert_int_equal(rcmi_call_log_create(&log, &comm->call_log), RCM_OK);
     assert_int_equal(rcmi_diagnosis_create(&comm->members, comm->call_log, &comm->diagnosis),
                      RCM_OK);
-    rcmi_messaging_init(&messaging, &protocol, false, RANKS);
+    rcmi_messaging_init(&messaging, false, RANKS);
     messaging.open = open_nothing;
     messaging.close = close_nothing;
     assert_int_equal(rcmi_p2p_create(&messaging, RANKS, &comm->p2p), RCM_OK);
