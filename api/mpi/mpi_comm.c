@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See mpi_comm.h: the world, and finding communicators. */
 #include "mpi_comm.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,11 +90,13 @@ int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm
     return MPI_SUCCESS;
 }
 
-int comm_find_peer(struct form *form, MPI_Comm handle, int rank, bool any,
+int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool any,
                    struct MPI_ABI_Comm **ret_comm) {
     const int code = comm_find(form, handle, ret_comm);
     if (code != MPI_SUCCESS)
         return code;
+    if (tag < 0 && !(any && tag == MPI_ANY_TAG))
+        return form_error(form, MPI_ERR_TAG, "the tag is %d, but tags are 0 to %d", tag, INT_MAX);
     if ((rank >= 0 && rank < (*ret_comm)->size) || rank == MPI_PROC_NULL ||
         (any && rank == MPI_ANY_SOURCE))
         return MPI_SUCCESS;

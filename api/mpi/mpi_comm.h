@@ -26,9 +26,17 @@ bool comm_is_open(void);
 
 /* Finds a communicator by its handle, and makes its error handler the call's. */
 int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
-/* The same; rank is also checked. With `any`, MPI_ANY_SOURCE is legal; MPI_PROC_NULL always is. */
-int comm_find_peer(struct form *form, MPI_Comm handle, int rank, bool any,
+/* The same; rank and tag of a message are also checked. With `any`, MPI_ANY_SOURCE and MPI_ANY_TAG
+ * are legal; MPI_PROC_NULL always is. */
+int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool any,
                    struct MPI_ABI_Comm **ret_comm);
+/* A peer of the program as a rank of ringcomm.h, and a tag. */
+static inline int comm_peer(const struct MPI_ABI_Comm *comm, int rank) {
+    return rank == MPI_ANY_SOURCE ? RCM_ANY_SOURCE : rank;
+}
+static inline uint64_t comm_tag(int tag) {
+    return tag == MPI_ANY_TAG ? RCM_ANY_TAG : (uint64_t)tag;
+}
 /* The same; root is checked. */
 int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm);
 /* The communicator for error handling of calls that name none. */

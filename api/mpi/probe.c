@@ -19,28 +19,17 @@ static void set_status(MPI_Status *status, int source, const struct rcm_message 
         status_set(status, message->source, (int)message->tag, (MPI_Count)message->bytes, false);
 }
 
-/* Finds the communicator, and converts source and tag to those of ringcomm.h. */
-static int prepare(struct form *form, MPI_Comm handle, int source, int tag,
-                   struct MPI_ABI_Comm **ret_comm, int *ret_source, uint64_t *ret_tag) {
-    const int code = comm_find_peer(form, handle, source, true, ret_comm);
-    if (code == MPI_SUCCESS && tag < 0 && tag != MPI_ANY_TAG)
-        return form_error(form, MPI_ERR_TAG, "the tag is %d", tag);
-    *ret_source = source == MPI_ANY_SOURCE ? RCM_ANY_SOURCE : source;
-    *ret_tag = tag == MPI_ANY_TAG ? RCM_ANY_TAG : (uint64_t)tag;
-    return code;
-}
-
 /* One probe: `wait` or not, `take` the message out or not. */
 static int probe(struct form *form, int source, int tag, MPI_Comm handle, bool wait,
                  bool *ret_found, MPI_Message *take, MPI_Status *ret_status) {
     struct MPI_ABI_Comm *comm;
     struct rcm_message message = RCM_MESSAGE_INIT;
     rcm_matched *matched = NULL;
-    uint64_t wanted = 0;
-    int from = 0;
-    const int code = prepare(form, handle, source, tag, &comm, &from, &wanted);
+    const int code = comm_find_peer(form, handle, source, tag, true, &comm);
     if (code != MPI_SUCCESS)
         return code;
+    const int from = comm_peer(comm, source);
+    const uint64_t wanted = comm_tag(tag);
     *ret_found = true;
     rcm_status status = RCM_OK;
     if (source == MPI_PROC_NULL) {
@@ -99,21 +88,18 @@ int face_Improbe(struct form *form, int source, int tag, MPI_Comm comm, int *ret
 
 int face_Mrecv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype type,
                MPI_Message *place, MPI_Status *ret_status) {
-    struct operation local;
+    struct operation local, *operation;
     struct MPI_ABI_Comm *comm;
+    const struct side side = {buffer, count, type, 1, false};
     MPI_Message message = *place;
     if (message == MPI_MESSAGE_NULL)
         return form_error(form, MPI_ERR_REQUEST, "message is MPI_MESSAGE_NULL");
     const bool is_none = message == MPI_MESSAGE_NO_PROC;
     int code = comm_find(form, is_none ? MPI_COMM_SELF : message->comm, &comm);
+    if (code == MPI_SUCCESS)
+        code = operation_bind(form, &local, NULL, &side, &operation);
     if (code != MPI_SUCCESS)
         return code;
-    struct operation *operation = operation_begin(form, &local);
-    if (!operation)
-        return form->code;
-    code = data_bind(form, buffer, count, type, DATA_OUT, &operation->recv);
-    if (code != MPI_SUCCESS)
-        return operation_drop(form, operation, code);
     operation->is_receive = true;
     *place = MPI_MESSAGE_NULL;
     if (is_none)

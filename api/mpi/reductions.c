@@ -1,152 +1,128 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives that reduce. */
 #include <stdlib.h>
-#include <string.h>
 #include "faces.h"
 #include "operators.h"
 #include "request.h"
 
-/* The buffers of a reduction, bound, and what reduces them. */
+/* A reduction: its buffers, and what is found and bound from them. */
 struct reduce {
+    struct side send, recv;
+    MPI_Op op;
     struct MPI_ABI_Comm *comm;
     struct reduction by;
     struct operation local, *operation;
-    const void *send;
-    void *recv;
 };
 
-/* Buffers of a call. recv is NULL where it is not read or written. */
-struct reduce_call {
-    const void *send;
-    MPI_Count send_count;
-    void *recv;
-    MPI_Count recv_count;
-    MPI_Datatype type;
-    MPI_Op op;
-    bool has_recv, keeps_recv; /* keeps: some ranks get no result */
-};
-
-static int bind(struct form *form, const struct reduce_call *call, struct reduce *reduce) {
-    struct operation *operation = reduce->operation;
-    const bool in_place = call->send == MPI_IN_PLACE;
-    int code = MPI_SUCCESS;
-    if (call->has_recv)
-        code = data_bind(form, call->recv, call->recv_count, call->type,
-                         in_place || call->keeps_recv ? DATA_IN | DATA_OUT : DATA_OUT,
-                         &operation->recv);
-    if (code == MPI_SUCCESS && !in_place)
-        code = data_bind(form, call->send, call->send_count, call->type, DATA_IN, &operation->send);
-    reduce->recv = call->has_recv ? operation->recv.address : NULL;
-    reduce->send = in_place ? reduce->recv : operation->send.address;
-    return code;
+/* Finds the operator and binds the buffers. */
+static int prepare(struct form *form, struct reduce *reduce, bool has_result) {
+    const int code = reduction_find(form, reduce->op, reduce->send.type, &reduce->by);
+    return code != MPI_SUCCESS
+               ? code
+               : operation_bind(form, &reduce->local, &reduce->send,
+                                has_result ? &reduce->recv : NULL, &reduce->operation);
 }
 
-static int prepare(struct form *form, const struct reduce_call *call, MPI_Comm handle,
-                   struct reduce *reduce) {
-    int code = comm_find(form, handle, &reduce->comm);
+/* What is sent: in place, what the buffer of the result has. */
+static const void *sent(const struct reduce *reduce) {
+    return reduce->send.buffer == MPI_IN_PLACE ? reduce->operation->recv.address
+                                               : reduce->operation->send.address;
+}
+
+/* The reductions whose result every rank has. */
+typedef rcm_status (*reduce_all)(rcm_comm *comm, const void *send, void *recv, size_t count,
+                                 rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
+                                 rcm_work **ret_work);
+
+static int run(struct form *form, struct reduce *reduce, MPI_Comm comm, reduce_all function) {
+    int code = comm_find(form, comm, &reduce->comm);
     if (code == MPI_SUCCESS)
-        code = reduction_find(form, call->op, call->type, &reduce->by);
-    if (code == MPI_SUCCESS && call->send == MPI_IN_PLACE && !call->has_recv)
-        code = form_error(form, MPI_ERR_BUFFER, "sendbuf is MPI_IN_PLACE, but not on the root");
+        code = prepare(form, reduce, true);
     if (code != MPI_SUCCESS)
         return code;
-    reduce->operation = operation_begin(form, &reduce->local);
-    if (!reduce->operation)
-        return form->code;
-    code = bind(form, call, reduce);
-    return code == MPI_SUCCESS ? code : operation_drop(form, reduce->operation, code);
+    const rcm_status status =
+        function(reduce->comm->comm, sent(reduce), reduce->operation->recv.address,
+                 (size_t)reduce->recv.count, reduce->by.dtype, reduce->by.op, NULL,
+                 operation_work(form, reduce->operation));
+    return operation_issued(form, reduce->operation, status, NULL);
 }
 
 int face_Allreduce(struct form *form, const void *send, void *recv, MPI_Count count,
                    MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
     struct reduce reduce;
-    const struct reduce_call call = {send, count, recv, count, type, op, true, false};
-    const int code = prepare(form, &call, comm, &reduce);
-    if (code != MPI_SUCCESS)
-        return code;
-    const rcm_status status =
-        rcm_all_reduce(reduce.comm->comm, reduce.send, reduce.recv, (size_t)count, reduce.by.dtype,
-                       reduce.by.op, NULL, operation_work(form, reduce.operation));
-    return operation_issued(form, reduce.operation, status, NULL);
-}
-
-int face_Reduce(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
-                MPI_Op op, int root, MPI_Comm comm) {
-    struct reduce reduce;
-    int code = comm_find_root(form, comm, root, &reduce.comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    const struct reduce_call call = {send, count, recv, count, type, op, reduce.comm->rank == root,
-                                     false};
-    code = prepare(form, &call, comm, &reduce);
-    if (code != MPI_SUCCESS)
-        return code;
-    const rcm_status status =
-        rcm_reduce(reduce.comm->comm, reduce.send, reduce.recv, (size_t)count, reduce.by.dtype,
-                   reduce.by.op, root, NULL, operation_work(form, reduce.operation));
-    return operation_issued(form, reduce.operation, status, NULL);
+    reduce.send = (struct side){send, count, type, 1, false};
+    reduce.recv = (struct side){recv, count, type, 1, false};
+    reduce.op = op;
+    return run(form, &reduce, comm, rcm_all_reduce);
 }
 
 int face_Scan(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
               MPI_Op op, MPI_Comm comm) {
     struct reduce reduce;
-    const struct reduce_call call = {send, count, recv, count, type, op, true, false};
-    const int code = prepare(form, &call, comm, &reduce);
-    if (code != MPI_SUCCESS)
-        return code;
-    const rcm_status status =
-        rcm_scan(reduce.comm->comm, reduce.send, reduce.recv, (size_t)count, reduce.by.dtype,
-                 reduce.by.op, NULL, operation_work(form, reduce.operation));
-    return operation_issued(form, reduce.operation, status, NULL);
+    reduce.send = (struct side){send, count, type, 1, false};
+    reduce.recv = (struct side){recv, count, type, 1, false};
+    reduce.op = op;
+    return run(form, &reduce, comm, rcm_scan);
 }
 
 int face_Exscan(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
                 MPI_Op op, MPI_Comm comm) {
     struct reduce reduce;
-    const struct reduce_call call = {send, count, recv, count, type, op, true, true};
-    const int code = prepare(form, &call, comm, &reduce);
+    reduce.send = (struct side){send, count, type, 1, false};
+    reduce.recv = (struct side){recv, count, type, 1, true};
+    reduce.op = op;
+    return run(form, &reduce, comm, rcm_exscan);
+}
+
+int face_Reduce(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
+                MPI_Op op, int root, MPI_Comm comm) {
+    struct reduce reduce;
+    reduce.send = (struct side){send, count, type, 1, false};
+    reduce.recv = (struct side){recv, count, type, 1, false};
+    reduce.op = op;
+    int code = comm_find_root(form, comm, root, &reduce.comm);
+    if (code == MPI_SUCCESS)
+        code = prepare(form, &reduce, reduce.comm->rank == root);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status =
-        rcm_exscan(reduce.comm->comm, reduce.send, reduce.recv, (size_t)count, reduce.by.dtype,
-                   reduce.by.op, NULL, operation_work(form, reduce.operation));
+    const rcm_status status = rcm_reduce(
+        reduce.comm->comm, sent(&reduce), reduce.operation->recv.address, (size_t)count,
+        reduce.by.dtype, reduce.by.op, root, NULL, operation_work(form, reduce.operation));
     return operation_issued(form, reduce.operation, status, NULL);
 }
 
 /* MPI has the contributions of all blocks in recvbuf and the result at its beginning, which no form
  * of ringcomm.h has: they are copied. */
-static int prepare_scatter(struct form *form, const void *send, void *recv, MPI_Count send_count,
-                           MPI_Count recv_count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                           struct reduce *reduce) {
-    const bool in_place = send == MPI_IN_PLACE;
-    const struct reduce_call call = {
-        in_place ? recv : send, send_count, recv, recv_count, type, op, true, false};
-    int code = prepare(form, &call, comm, reduce);
-    if (code != MPI_SUCCESS || !in_place)
-        return code;
-    struct operation *operation = reduce->operation;
-    operation->temporary = malloc(operation->send.bytes + 1);
-    if (!operation->temporary)
-        return operation_drop(form, operation,
-                              form_error(form, MPI_ERR_NO_MEM, "no memory for a copy"));
-    if (operation->send.bytes)
-        memcpy(operation->temporary, reduce->send, operation->send.bytes);
-    reduce->send = operation->temporary;
-    return MPI_SUCCESS;
+static int prepare_scatter(struct form *form, struct reduce *reduce) {
+    const bool in_place = reduce->send.buffer == MPI_IN_PLACE;
+    if (in_place)
+        reduce->send.buffer = reduce->recv.buffer;
+    int code = prepare(form, reduce, true);
+    if (code == MPI_SUCCESS && in_place)
+        code = operation_copy(form, reduce->operation, &reduce->operation->send);
+    return code;
+}
+
+static const void *scattered(const struct reduce *reduce) {
+    const struct operation *operation = reduce->operation;
+    return operation->temporary ? operation->temporary : operation->send.address;
 }
 
 int face_Reduce_scatter_block(struct form *form, const void *send, void *recv, MPI_Count count,
                               MPI_Datatype type, MPI_Op op, MPI_Comm handle) {
     struct reduce reduce;
     int code = comm_find(form, handle, &reduce.comm);
-    if (code == MPI_SUCCESS)
-        code = prepare_scatter(form, send, recv, count * reduce.comm->size, count, type, op, handle,
-                               &reduce);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = rcm_reduce_scatter(reduce.comm->comm, reduce.send, reduce.recv,
-                                                 (size_t)count, reduce.by.dtype, reduce.by.op, NULL,
-                                                 operation_work(form, reduce.operation));
+    reduce.send = (struct side){send, count, type, reduce.comm->size, false};
+    reduce.recv = (struct side){recv, count, type, 1, false};
+    reduce.op = op;
+    code = prepare_scatter(form, &reduce);
+    if (code != MPI_SUCCESS)
+        return code;
+    const rcm_status status = rcm_reduce_scatter(
+        reduce.comm->comm, scattered(&reduce), reduce.operation->recv.address, (size_t)count,
+        reduce.by.dtype, reduce.by.op, NULL, operation_work(form, reduce.operation));
     return operation_issued(form, reduce.operation, status, NULL);
 }
 
@@ -168,12 +144,16 @@ int face_Reduce_scatter(struct form *form, const void *send, void *recv, struct 
         total += count;
     }
     const MPI_Count own = array_at(counts, reduce.comm->rank);
+    reduce.send = (struct side){send, total, type, 1, false};
+    reduce.recv = (struct side){recv, own, type, 1, false};
+    reduce.op = op;
     if (code == MPI_SUCCESS)
-        code = prepare_scatter(form, send, recv, total, own, type, op, handle, &reduce);
+        code = prepare_scatter(form, &reduce);
     if (code == MPI_SUCCESS) {
-        const rcm_status status = rcm_reduce_scatter_v(
-            reduce.comm->comm, reduce.send, sizes, NULL, reduce.recv, (size_t)own, reduce.by.dtype,
-            reduce.by.op, NULL, operation_work(form, reduce.operation));
+        const rcm_status status =
+            rcm_reduce_scatter_v(reduce.comm->comm, scattered(&reduce), sizes, NULL,
+                                 reduce.operation->recv.address, (size_t)own, reduce.by.dtype,
+                                 reduce.by.op, NULL, operation_work(form, reduce.operation));
         code = operation_issued(form, reduce.operation, status, NULL);
     }
     free(sizes);

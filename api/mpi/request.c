@@ -49,6 +49,40 @@ struct operation *operation_begin(struct form *form, struct operation *local) {
     return operation;
 }
 
+/* Binds one buffer, whose flags say how it is used. */
+static int bind_side(struct form *form, const struct side *side, const struct side *other,
+                     unsigned use, struct data *data) {
+    if (!side || (side->buffer == MPI_IN_PLACE && other))
+        return MPI_SUCCESS;
+    if (side->buffer == MPI_IN_PLACE)
+        return form_error(form, MPI_ERR_BUFFER,
+                          "a buffer is MPI_IN_PLACE, but this rank has no other one");
+    if (use == DATA_OUT && (side->keeps || (other && other->buffer == MPI_IN_PLACE)))
+        use |= DATA_IN;
+    return data_bind(form, side->buffer, side->count * side->blocks, side->type, use, data);
+}
+
+int operation_bind(struct form *form, struct operation *local, const struct side *send,
+                   const struct side *recv, struct operation **ret_operation) {
+    struct operation *operation = *ret_operation = operation_begin(form, local);
+    if (!operation)
+        return form->code;
+    int code = bind_side(form, send, recv, DATA_IN, &operation->send);
+    if (code == MPI_SUCCESS)
+        code = bind_side(form, recv, send, DATA_OUT, &operation->recv);
+    return code == MPI_SUCCESS ? code : operation_drop(form, operation, code);
+}
+
+int operation_copy(struct form *form, struct operation *operation, const struct data *data) {
+    operation->temporary = malloc(data->bytes + 1);
+    if (!operation->temporary)
+        return operation_drop(form, operation,
+                              form_error(form, MPI_ERR_NO_MEM, "no memory for a copy"));
+    if (data->bytes)
+        memcpy(operation->temporary, data->address, data->bytes);
+    return MPI_SUCCESS;
+}
+
 /* Unpacks results and frees what the operation held. */
 static void operation_finish(struct operation *operation) {
     if (!operation->send.packed && !operation->recv.packed && !operation->blocks &&

@@ -32,6 +32,21 @@ struct MPI_ABI_Request {
 /* The operation of a call: *local for a blocking one, that of a new request or of the started one
  * otherwise. NULL, and form->code is set: no memory. */
 struct operation *operation_begin(struct form *form, struct operation *local);
+
+/* A buffer of a call: `blocks` blocks of count elements. keeps: some ranks get no result there. */
+struct side {
+    const void *buffer;
+    MPI_Count count;
+    MPI_Datatype type;
+    int blocks;
+    bool keeps;
+};
+/* Begins the operation of a call and binds its buffers. NULL or MPI_IN_PLACE: it has none, and with
+ * MPI_IN_PLACE the other one is both. After an error all is released. */
+int operation_bind(struct form *form, struct operation *local, const struct side *send,
+                   const struct side *recv, struct operation **ret_operation);
+/* Copies the bytes of data to memory that the operation frees. After an error all is released. */
+int operation_copy(struct form *form, struct operation *operation, const struct data *data);
 /* Where ringcomm.h returns the work: NULL for a blocking call. */
 static inline rcm_work **operation_work(const struct form *form, struct operation *operation) {
     return form->kind == FORM_BEGIN ? &operation->work : NULL;

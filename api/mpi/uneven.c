@@ -82,88 +82,69 @@ static int bind_all(struct form *form, const struct blocks *send, const struct b
     return operation_drop(form, operation, code);
 }
 
-int face_Gatherv(struct form *form, const void *send, MPI_Count send_count, MPI_Datatype send_type,
-                 void *recv, struct array counts, struct array displs, MPI_Datatype recv_type,
-                 int root, MPI_Comm handle) {
+/* Gather or scatter: the root has all blocks, each rank one of them. */
+static int move_rooted(struct form *form, const struct side *one, const struct blocks *all,
+                       bool gathers, int root, MPI_Comm handle) {
     struct MPI_ABI_Comm *comm;
-    struct operation local;
+    struct operation local, *operation;
     struct lists lists = {0};
     int code = comm_find_root(form, handle, root, &comm);
     if (code != MPI_SUCCESS)
         return code;
-    const bool is_root = comm->rank == root, in_place = is_root && send == MPI_IN_PLACE;
-    const struct blocks to = {recv, counts, displs, recv_type, NULL};
-    struct operation *operation = operation_begin(form, &local);
-    if (!operation)
-        return form->code;
-    if (!in_place)
-        code = data_bind(form, send, send_count, send_type, DATA_IN, &operation->send);
-    if (code != MPI_SUCCESS)
-        return operation_drop(form, operation, code);
-    if (is_root)
-        code = bind_all(form, NULL, &to, comm->size, in_place ? DATA_IN | DATA_OUT : DATA_OUT,
-                        operation, &lists);
+    const bool is_root = comm->rank == root, in_place = is_root && one->buffer == MPI_IN_PLACE;
+    const struct side *part = in_place ? NULL : one;
+    code = operation_bind(form, &local, gathers ? part : NULL, gathers ? NULL : part, &operation);
+    if (code == MPI_SUCCESS && is_root)
+        code = bind_all(form, gathers ? NULL : all, gathers ? all : NULL, comm->size,
+                        in_place ? DATA_IN | DATA_OUT : DATA_OUT, operation, &lists);
     if (code != MPI_SUCCESS)
         return code;
-    const struct data *own = in_place ? &operation->blocks[root] : &operation->send;
-    const rcm_status status = rcm_gather_list(
-        comm->comm, own->bytes ? own->address : NULL, own->count, lists.recv, lists.recv_counts,
-        is_root ? lists.dtype : own->dtype, root, NULL, operation_work(form, operation));
+    const struct data *own = in_place  ? &operation->blocks[root]
+                             : gathers ? &operation->send
+                                       : &operation->recv;
+    void *address = own->bytes ? own->address : NULL;
+    const rcm_dtype dtype = is_root ? lists.dtype : own->dtype;
+    rcm_work **work = operation_work(form, operation);
+    const rcm_status status =
+        gathers ? rcm_gather_list(comm->comm, address, own->count, lists.recv, lists.recv_counts,
+                                  dtype, root, NULL, work)
+                : rcm_scatter_list(comm->comm, (const void *const *)lists.send, lists.send_counts,
+                                   address, own->count, dtype, root, NULL, work);
     lists_free(&lists);
     return operation_issued(form, operation, status, NULL);
 }
 
+int face_Gatherv(struct form *form, const void *send, MPI_Count send_count, MPI_Datatype send_type,
+                 void *recv, struct array counts, struct array displs, MPI_Datatype recv_type,
+                 int root, MPI_Comm comm) {
+    const struct side one = {send, send_count, send_type, 1, false};
+    const struct blocks all = {recv, counts, displs, recv_type, NULL};
+    return move_rooted(form, &one, &all, true, root, comm);
+}
+
 int face_Scatterv(struct form *form, const void *send, struct array counts, struct array displs,
                   MPI_Datatype send_type, void *recv, MPI_Count recv_count, MPI_Datatype recv_type,
-                  int root, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
-    struct operation local;
-    struct lists lists = {0};
-    int code = comm_find_root(form, handle, root, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    const bool is_root = comm->rank == root, in_place = is_root && recv == MPI_IN_PLACE;
-    const struct blocks from = {send, counts, displs, send_type, NULL};
-    struct operation *operation = operation_begin(form, &local);
-    if (!operation)
-        return form->code;
-    if (!in_place)
-        code = data_bind(form, recv, recv_count, recv_type, DATA_OUT, &operation->recv);
-    if (code != MPI_SUCCESS)
-        return operation_drop(form, operation, code);
-    if (is_root)
-        code = bind_all(form, &from, NULL, comm->size, 0, operation, &lists);
-    if (code != MPI_SUCCESS)
-        return code;
-    const struct data *own = in_place ? &operation->blocks[root] : &operation->recv;
-    const rcm_status status = rcm_scatter_list(comm->comm, (const void *const *)lists.send,
-                                               lists.send_counts, own->bytes ? own->address : NULL,
-                                               own->count, is_root ? lists.dtype : own->dtype, root,
-                                               NULL, operation_work(form, operation));
-    lists_free(&lists);
-    return operation_issued(form, operation, status, NULL);
+                  int root, MPI_Comm comm) {
+    const struct side one = {recv, recv_count, recv_type, 1, false};
+    const struct blocks all = {send, counts, displs, send_type, NULL};
+    return move_rooted(form, &one, &all, false, root, comm);
 }
 
 int face_Allgatherv(struct form *form, const void *send, MPI_Count send_count,
                     MPI_Datatype send_type, void *recv, struct array counts, struct array displs,
                     MPI_Datatype recv_type, MPI_Comm handle) {
     struct MPI_ABI_Comm *comm;
-    struct operation local;
+    struct operation local, *operation;
     struct lists lists;
-    int code = comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
     const bool in_place = send == MPI_IN_PLACE;
+    const struct side one = {send, send_count, send_type, 1, false};
     const struct blocks to = {recv, counts, displs, recv_type, NULL};
-    struct operation *operation = operation_begin(form, &local);
-    if (!operation)
-        return form->code;
-    if (!in_place)
-        code = data_bind(form, send, send_count, send_type, DATA_IN, &operation->send);
-    if (code != MPI_SUCCESS)
-        return operation_drop(form, operation, code);
-    code = bind_all(form, NULL, &to, comm->size, in_place ? DATA_IN | DATA_OUT : DATA_OUT,
-                    operation, &lists);
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = operation_bind(form, &local, in_place ? NULL : &one, NULL, &operation);
+    if (code == MPI_SUCCESS)
+        code = bind_all(form, NULL, &to, comm->size, in_place ? DATA_IN | DATA_OUT : DATA_OUT,
+                        operation, &lists);
     if (code != MPI_SUCCESS)
         return code;
     const struct data *own = in_place ? &operation->blocks[comm->rank] : &operation->send;
@@ -204,17 +185,15 @@ static int copy_blocks(struct form *form, int n, struct operation *operation, st
 static int all_to_all(struct form *form, const struct blocks *from, const struct blocks *to,
                       MPI_Comm handle) {
     struct MPI_ABI_Comm *comm;
-    struct operation local;
+    struct operation local, *operation;
     struct lists lists;
-    int code = comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
     const bool in_place = from->buffer == MPI_IN_PLACE;
-    struct operation *operation = operation_begin(form, &local);
-    if (!operation)
-        return form->code;
-    code = bind_all(form, in_place ? NULL : from, to, comm->size,
-                    in_place ? DATA_IN | DATA_OUT : DATA_OUT, operation, &lists);
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = operation_bind(form, &local, NULL, NULL, &operation);
+    if (code == MPI_SUCCESS)
+        code = bind_all(form, in_place ? NULL : from, to, comm->size,
+                        in_place ? DATA_IN | DATA_OUT : DATA_OUT, operation, &lists);
     if (code == MPI_SUCCESS && in_place)
         code = copy_blocks(form, comm->size, operation, &lists);
     if (code != MPI_SUCCESS)
