@@ -6,14 +6,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "datatype.h"
 #include "faces.h"
 
 enum { FIRST_KEY = 1000, KEYS = 1024 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct key {
+    bool is_of_types;
     MPI_Comm_copy_attr_function *copy;
     MPI_Comm_delete_attr_function *delete;
+    MPI_Type_copy_attr_function *copy_type;
+    MPI_Type_delete_attr_function *delete_type;
     void *extra;
 } keys[KEYS];
 static int nkeys;
@@ -24,17 +28,33 @@ struct attribute {
     void *value;
 };
 
-int face_Comm_create_keyval(struct form *form, MPI_Comm_copy_attr_function *copy,
-                            MPI_Comm_delete_attr_function *delete, int *ret_key, void *extra) {
+/* What has attributes: one of the handles is set. */
+struct owner {
+    struct attribute **list;
+    MPI_Comm comm;
+    MPI_Datatype type;
+};
+
+static int create_key(struct form *form, struct key key, int *ret_key) {
     pthread_mutex_lock(&lock);
     const int i = nkeys < KEYS ? nkeys++ : -1;
     if (i >= 0)
-        keys[i] = (struct key){copy, delete, extra};
+        keys[i] = key;
     pthread_mutex_unlock(&lock);
     if (i < 0)
         return form_error(form, MPI_ERR_NO_MEM, "there are %d attribute keys already", KEYS);
     *ret_key = FIRST_KEY + i;
     return MPI_SUCCESS;
+}
+
+int face_Comm_create_keyval(struct form *form, MPI_Comm_copy_attr_function *copy,
+                            MPI_Comm_delete_attr_function *delete, int *ret_key, void *extra) {
+    return create_key(form, (struct key){false, copy, delete, NULL, NULL, extra}, ret_key);
+}
+
+int face_Type_create_keyval(struct form *form, MPI_Type_copy_attr_function *copy,
+                            MPI_Type_delete_attr_function *delete, int *ret_key, void *extra) {
+    return create_key(form, (struct key){true, NULL, NULL, copy, delete, extra}, ret_key);
 }
 
 static int find_key(struct form *form, int number, struct key **ret_key) {
@@ -53,20 +73,41 @@ int face_Comm_free_keyval(struct form *form, int *number) {
     return code;
 }
 
-static struct attribute **find_attribute(struct MPI_ABI_Comm *comm, int key) {
-    struct attribute **place = &comm->attributes;
+static int own_comm(struct form *form, MPI_Comm handle, struct owner *owner) {
+    struct MPI_ABI_Comm *comm;
+    const int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        *owner = (struct owner){.list = &comm->attributes, .comm = handle};
+    return code;
+}
+
+static int own_type(struct form *form, MPI_Datatype handle, struct owner *owner) {
+    struct MPI_ABI_Datatype *type;
+    const int code = type_find(form, handle, &type);
+    if (code == MPI_SUCCESS)
+        *owner = (struct owner){.list = &type->attributes, .type = handle};
+    return code;
+}
+
+static struct attribute **find_attribute(const struct owner *owner, int key) {
+    struct attribute **place = owner->list;
     while (*place && (*place)->key != key)
         place = &(*place)->next;
     return place;
 }
 
+/* Whether a function is not one of those that are numbers. */
+#define IS_FUNCTION(pointer) (!is_predefined((void *)(uintptr_t)(pointer)))
+
 /* Calls the delete function, and removes the attribute if that succeeds. */
-static int delete_one(struct form *form, MPI_Comm handle, struct attribute **place) {
+static int delete_one(struct form *form, const struct owner *owner, struct attribute **place) {
     struct attribute *attribute = *place;
     struct key *key;
     int code = find_key(form, attribute->key, &key);
-    if (code == MPI_SUCCESS && !is_predefined((void *)(uintptr_t)key->delete))
-        code = key->delete (handle, attribute->key, attribute->value, key->extra);
+    if (code == MPI_SUCCESS && IS_FUNCTION(key->delete))
+        code = key->delete (owner->comm, attribute->key, attribute->value, key->extra);
+    if (code == MPI_SUCCESS && IS_FUNCTION(key->delete_type))
+        code = key->delete_type(owner->type, attribute->key, attribute->value, key->extra);
     if (code != MPI_SUCCESS)
         return code;
     *place = attribute->next;
@@ -74,35 +115,68 @@ static int delete_one(struct form *form, MPI_Comm handle, struct attribute **pla
     return MPI_SUCCESS;
 }
 
-int face_Comm_delete_attr(struct form *form, MPI_Comm handle, int number) {
-    struct MPI_ABI_Comm *comm;
+static int delete_key(struct form *form, const struct owner *owner, int number) {
     struct key *key;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = find_key(form, number, &key);
-    if (code != MPI_SUCCESS || !*find_attribute(comm, number))
-        return code;
-    return delete_one(form, handle, find_attribute(comm, number));
+    int code = find_key(form, number, &key);
+    if (code == MPI_SUCCESS && key->is_of_types != (owner->type != NULL))
+        code = form_error(form, MPI_ERR_KEYVAL, "the key %d is of %s", number,
+                          key->is_of_types ? "datatypes" : "communicators");
+    struct attribute **place = find_attribute(owner, number);
+    return code == MPI_SUCCESS && *place ? delete_one(form, owner, place) : code;
 }
 
-int face_Comm_set_attr(struct form *form, MPI_Comm handle, int number, void *value) {
-    struct MPI_ABI_Comm *comm;
-    const int code = face_Comm_delete_attr(form, handle, number);
+static int set_key(struct form *form, const struct owner *owner, int number, void *value) {
+    const int code = delete_key(form, owner, number);
     if (code != MPI_SUCCESS)
         return code;
     struct attribute *made = malloc(sizeof *made);
-    if (!made || comm_find(form, handle, &comm) != MPI_SUCCESS) {
-        free(made);
+    if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an attribute");
-    }
-    *made = (struct attribute){comm->attributes, number, value};
-    comm->attributes = made;
+    *made = (struct attribute){*owner->list, number, value};
+    *owner->list = made;
     return MPI_SUCCESS;
+}
+
+static int get_key(struct form *form, const struct owner *owner, int number, void *otherwise,
+                   void *ret_value, int *ret_flag) {
+    if (number == MPI_KEYVAL_INVALID)
+        return form_error(form, MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
+    const struct attribute *attribute = *find_attribute(owner, number);
+    void *value = attribute ? attribute->value : otherwise;
+    *ret_flag = attribute || value;
+    if (*ret_flag)
+        memcpy(ret_value, &value, sizeof value);
+    return MPI_SUCCESS;
+}
+
+int face_Comm_delete_attr(struct form *form, MPI_Comm handle, int number) {
+    struct owner owner;
+    const int code = own_comm(form, handle, &owner);
+    return code == MPI_SUCCESS ? delete_key(form, &owner, number) : code;
+}
+
+int face_Type_delete_attr(struct form *form, MPI_Datatype handle, int number) {
+    struct owner owner;
+    const int code = own_type(form, handle, &owner);
+    return code == MPI_SUCCESS ? delete_key(form, &owner, number) : code;
+}
+
+int face_Comm_set_attr(struct form *form, MPI_Comm handle, int number, void *value) {
+    struct owner owner;
+    const int code = own_comm(form, handle, &owner);
+    return code == MPI_SUCCESS ? set_key(form, &owner, number, value) : code;
+}
+
+int face_Type_set_attr(struct form *form, MPI_Datatype handle, int number, void *value) {
+    struct owner owner;
+    const int code = own_type(form, handle, &owner);
+    return code == MPI_SUCCESS ? set_key(form, &owner, number, value) : code;
 }
 
 static int *predefined_value(int key) {
     static int tag_ub = INT_MAX, io = MPI_ANY_SOURCE, host = MPI_PROC_NULL, is_global = 0;
-    static int last_code = MPI_ERR_LASTCODE;
+    static int last_code;
+    last_code = error_last_code();
     return key == MPI_TAG_UB            ? &tag_ub
            : key == MPI_IO              ? &io
            : key == MPI_HOST            ? &host
@@ -113,38 +187,67 @@ static int *predefined_value(int key) {
 
 int face_Comm_get_attr(struct form *form, MPI_Comm handle, int number, void *ret_value,
                        int *ret_flag) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    const struct attribute *attribute = *find_attribute(comm, number);
-    void *value = attribute ? attribute->value : predefined_value(number);
-    *ret_flag = attribute || value;
-    if (*ret_flag)
-        memcpy(ret_value, &value, sizeof value);
-    return MPI_SUCCESS;
+    struct owner owner;
+    const int code = own_comm(form, handle, &owner);
+    return code == MPI_SUCCESS
+               ? get_key(form, &owner, number, predefined_value(number), ret_value, ret_flag)
+               : code;
 }
 
-int attributes_copy(struct form *form, MPI_Comm from, MPI_Comm to) {
-    struct MPI_ABI_Comm *comm;
-    int code = comm_find(form, from, &comm);
-    const struct attribute *attribute = code == MPI_SUCCESS ? comm->attributes : NULL;
-    for (; attribute && code == MPI_SUCCESS; attribute = attribute->next) {
-        const struct key *key = &keys[attribute->key - FIRST_KEY];
-        void *value = attribute->value;
-        int flag = key->copy == MPI_COMM_DUP_FN;
-        if (!is_predefined((void *)(uintptr_t)key->copy))
-            code = key->copy(from, attribute->key, key->extra, attribute->value, &value, &flag);
+int face_Type_get_attr(struct form *form, MPI_Datatype handle, int number, void *ret_value,
+                       int *ret_flag) {
+    struct owner owner;
+    const int code = own_type(form, handle, &owner);
+    return code == MPI_SUCCESS ? get_key(form, &owner, number, NULL, ret_value, ret_flag) : code;
+}
+
+static int copy_all(struct form *form, const struct owner *from, const struct owner *to) {
+    int code = MPI_SUCCESS;
+    for (struct attribute *next = *from->list; next && code == MPI_SUCCESS; next = next->next) {
+        const struct key *key = &keys[next->key - FIRST_KEY];
+        void *value = next->value;
+        int flag = key->copy == MPI_COMM_DUP_FN || key->copy_type == MPI_TYPE_DUP_FN;
+        if (IS_FUNCTION(key->copy))
+            code = key->copy(from->comm, next->key, key->extra, next->value, &value, &flag);
+        else if (IS_FUNCTION(key->copy_type))
+            code = key->copy_type(from->type, next->key, key->extra, next->value, &value, &flag);
         if (code == MPI_SUCCESS && flag)
-            code = face_Comm_set_attr(form, to, attribute->key, value);
+            code = set_key(form, to, next->key, value);
     }
     return code;
 }
 
-int attributes_delete(struct form *form, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
-    int code = comm_find(form, handle, &comm);
-    while (code == MPI_SUCCESS && comm->attributes)
-        code = delete_one(form, handle, &comm->attributes);
+int attributes_copy(struct form *form, MPI_Comm from, MPI_Comm to) {
+    struct owner old, made;
+    int code = own_comm(form, from, &old);
+    if (code == MPI_SUCCESS)
+        code = own_comm(form, to, &made);
+    return code == MPI_SUCCESS ? copy_all(form, &old, &made) : code;
+}
+
+int attributes_copy_type(struct form *form, MPI_Datatype from, MPI_Datatype to) {
+    struct owner old, made;
+    int code = own_type(form, from, &old);
+    if (code == MPI_SUCCESS)
+        code = own_type(form, to, &made);
+    return code == MPI_SUCCESS ? copy_all(form, &old, &made) : code;
+}
+
+static int delete_all(struct form *form, const struct owner *owner) {
+    int code = MPI_SUCCESS;
+    while (code == MPI_SUCCESS && *owner->list)
+        code = delete_one(form, owner, owner->list);
     return code;
+}
+
+int attributes_delete(struct form *form, MPI_Comm handle) {
+    struct owner owner;
+    const int code = own_comm(form, handle, &owner);
+    return code == MPI_SUCCESS ? delete_all(form, &owner) : code;
+}
+
+int attributes_delete_type(struct form *form, MPI_Datatype handle) {
+    struct owner owner;
+    const int code = own_type(form, handle, &owner);
+    return code == MPI_SUCCESS ? delete_all(form, &owner) : code;
 }

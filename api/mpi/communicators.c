@@ -22,10 +22,12 @@ int face_Comm_size(struct form *form, MPI_Comm handle, int *ret_size) {
 }
 
 int face_Comm_get_name(struct form *form, MPI_Comm handle, char *name, int *ret_length) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
+    struct MPI_ABI_Comm *comm, null = {.name = "MPI_COMM_NULL"};
+    const int code = handle == MPI_COMM_NULL ? MPI_SUCCESS : comm_find(form, handle, &comm);
     if (code != MPI_SUCCESS)
         return code;
+    if (handle == MPI_COMM_NULL)
+        comm = &null;
     *ret_length = (int)strlen(comm->name);
     memcpy(name, comm->name, (size_t)*ret_length + 1);
     return MPI_SUCCESS;
@@ -43,6 +45,19 @@ int face_Comm_set_name(struct form *form, MPI_Comm handle, const char *name) {
     comm->name[length] = '\0';
     memcpy(shorter, name, length < sizeof shorter ? length : sizeof shorter - 1);
     return shorter[0] ? form_status(form, rcm_comm_set_name(comm->comm, shorter)) : MPI_SUCCESS;
+}
+
+/* No program here was started by another one. */
+int face_Comm_get_parent(struct form *form, MPI_Comm *ret_comm) {
+    (void)form;
+    *ret_comm = MPI_COMM_NULL;
+    return MPI_SUCCESS;
+}
+
+int face_Topo_test(struct form *form, MPI_Comm handle, int *ret_kind) {
+    struct MPI_ABI_Comm *comm;
+    *ret_kind = MPI_UNDEFINED;
+    return comm_find(form, handle, &comm);
 }
 
 int face_Comm_test_inter(struct form *form, MPI_Comm handle, int *ret_flag) {
@@ -102,7 +117,10 @@ int face_Comm_split_type(struct form *form, MPI_Comm handle, int type, int key, 
                          MPI_Comm *ret_comm) {
     struct MPI_ABI_Comm *comm;
     rcm_comm *hosts = NULL, *made;
-    (void)info;
+    const bool is_host =
+        type == MPI_COMM_TYPE_SHARED ||
+        ((type == MPI_COMM_TYPE_HW_GUIDED || type == MPI_COMM_TYPE_RESOURCE_GUIDED) &&
+         info_has(info, "mpi_hw_resource_type", "mpi_shared_memory"));
     const int code = comm_find(form, handle, &comm);
     if (code != MPI_SUCCESS)
         return code;
@@ -110,7 +128,7 @@ int face_Comm_split_type(struct form *form, MPI_Comm handle, int type, int key, 
     rcm_status status = rcm_comm_split_hosts(comm->comm, NULL, &hosts);
     if (status != RCM_OK)
         return form_status(form, status);
-    status = rcm_comm_split(hosts, type == MPI_COMM_TYPE_SHARED ? 0 : -1, key, NULL, &made);
+    status = rcm_comm_split(hosts, is_host ? 0 : -1, key, NULL, &made);
     const rcm_status last = rcm_destroy(hosts);
     if (status == RCM_OK)
         status = last;

@@ -186,14 +186,62 @@ int face_Add_error_code(struct form *form, int class, int *ret_code) {
     return add_code(form, class, ret_code);
 }
 
+int error_last_code(void) {
+    return nuser_codes > 0 ? USER_FIRST + nuser_codes - 1 : MPI_ERR_LASTCODE;
+}
+
+/* Finds a class or code of the program. */
+static int find_user(struct form *form, int code, struct user_code **ret_user) {
+    const bool is_given_out = code >= USER_FIRST && code < USER_FIRST + nuser_codes;
+    *ret_user = &user_codes[is_given_out ? code - USER_FIRST : 0];
+    if (is_given_out && (*ret_user)->class)
+        return MPI_SUCCESS;
+    return form_error(form, MPI_ERR_ARG,
+                      "errorcode is %d, which no MPI_Add_error function returned", code);
+}
+
 int face_Add_error_string(struct form *form, int code, const char *text) {
-    if (code < USER_FIRST || code >= USER_FIRST + nuser_codes)
-        return form_error(form, MPI_ERR_ARG,
-                          "errorcode is %d, which MPI_Add_error_code did not return", code);
+    struct user_code *user;
+    const int found = find_user(form, code, &user);
     pthread_mutex_lock(&lock);
-    snprintf(user_codes[code - USER_FIRST].text, MPI_MAX_ERROR_STRING, "%s", text);
+    if (found == MPI_SUCCESS)
+        snprintf(user->text, sizeof user->text, "%s", text);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+int face_Remove_error_string(struct form *form, int code) {
+    return face_Add_error_string(form, code, "");
+}
+
+/* Removes a class or a code, which has no sentence and, if it is a class, no codes. */
+static int remove_user(struct form *form, int code, bool is_class) {
+    struct user_code *user;
+    int found = find_user(form, code, &user);
+    if (found == MPI_SUCCESS && (user->class == code) != is_class)
+        found = form_error(form, MPI_ERR_ARG, "%d is a %s", code, is_class ? "code" : "class");
+    bool is_used = found == MPI_SUCCESS && user->text[0];
+    for (int i = 0; i < nuser_codes; i++)
+        is_used |= user_codes[i].class == code && USER_FIRST + i != code;
+    if (found == MPI_SUCCESS && is_used)
+        found =
+            form_error(form, MPI_ERR_OTHER, "%d has a string or codes. Remove them first", code);
+    if (found != MPI_SUCCESS)
+        return found;
+    pthread_mutex_lock(&lock);
+    user->class = 0;
+    while (nuser_codes > 0 && !user_codes[nuser_codes - 1].class)
+        nuser_codes--;
     pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
+}
+
+int face_Remove_error_class(struct form *form, int class) {
+    return remove_user(form, class, true);
+}
+
+int face_Remove_error_code(struct form *form, int code) {
+    return remove_user(form, code, false);
 }
 
 int form_missing(const char *name, atomic_bool *logged) {

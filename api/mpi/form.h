@@ -38,6 +38,9 @@ static inline MPI_Count array_at(struct array array, int i) {
     return array.large ? ((const MPI_Count *)array.items)[i] : ((const int *)array.items)[i];
 }
 
+/* Whether this is the form with large counts. */
+bool form_is_large(const struct form *form);
+
 /* Returns code; if it is an error, the error handler of form->comm is called first. */
 int form_failed(struct form *form, int code);
 static inline int form_end(struct form *form, int code) {
@@ -55,6 +58,14 @@ int error_class(int code);
 /* Copies the sentence of a code, or of its class, at most cap bytes with the NUL. */
 void error_text(int code, char *text, size_t cap);
 
+/* Faces of MPI_X_toint and MPI_X_fromint, for all kinds of handles. */
+int face_Handle_toint(const void *handle);
+void *face_Handle_fromint(int number);
+
+/* The value of MPI_LASTUSEDCODE. */
+int error_last_code(void);
+/* Whether an info has a key with this value. */
+bool info_has(MPI_Info info, const char *key, const char *value);
 /* A function that is not built: logs its name, once, and returns its code. */
 int form_missing(const char *name, atomic_bool *logged);
 

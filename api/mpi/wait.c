@@ -41,7 +41,7 @@ int face_Testall(struct form *form, int n, MPI_Request *requests, int *ret_flag,
 
 /* The first complete one of the active requests, -1 if none is; *ret_active: whether there are
  * any. */
-static int find_complete(struct form *form, int n, MPI_Request *requests, bool *ret_active) {
+static int find_complete(struct form *form, int n, const MPI_Request *requests, bool *ret_active) {
     *ret_active = false;
     for (int i = 0; i < n; i++) {
         if (request_is_null(requests[i]))
@@ -140,4 +140,43 @@ int face_Waitsome(struct form *form, int n, MPI_Request *requests, int *ret_coun
 int face_Testsome(struct form *form, int n, MPI_Request *requests, int *ret_count, int *indices,
                   MPI_Status *statuses) {
     return take_some(form, n, requests, false, ret_count, indices, statuses);
+}
+
+/* As the functions above, but requests stay. */
+int face_Request_get_status_any(struct form *form, int n, const MPI_Request *requests,
+                                int *ret_index, int *ret_flag, MPI_Status *ret_status) {
+    bool active;
+    const int i = find_complete(form, n, requests, &active);
+    *ret_index = i < 0 ? MPI_UNDEFINED : i;
+    *ret_flag = i >= 0 || !active;
+    return *ret_flag ? request_peek(form, i < 0 ? MPI_REQUEST_NULL : requests[i], ret_status)
+                     : MPI_SUCCESS;
+}
+
+int face_Request_get_status_all(struct form *form, int n, const MPI_Request *requests,
+                                int *ret_flag, MPI_Status *statuses) {
+    int failed = MPI_SUCCESS;
+    *ret_flag = 1;
+    for (int i = 0; i < n; i++)
+        *ret_flag &= request_poll(form, requests[i], false);
+    for (int i = 0; i < n && *ret_flag; i++) {
+        const int code = request_peek(form, requests[i], status_at(statuses, i));
+        failed = failed == MPI_SUCCESS ? code : failed;
+    }
+    return failed;
+}
+
+int face_Request_get_status_some(struct form *form, int n, const MPI_Request *requests,
+                                 int *ret_count, int *indices, MPI_Status *statuses) {
+    bool active;
+    int i = find_complete(form, n, requests, &active), failed = MPI_SUCCESS;
+    *ret_count = active ? 0 : MPI_UNDEFINED;
+    for (; i >= 0 && i < n; i++) {
+        if (request_is_null(requests[i]) || !request_poll(form, requests[i], false))
+            continue;
+        const int code = request_peek(form, requests[i], status_at(statuses, *ret_count));
+        failed = failed == MPI_SUCCESS ? code : failed;
+        indices[(*ret_count)++] = i;
+    }
+    return failed;
 }

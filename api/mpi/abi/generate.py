@@ -148,7 +148,7 @@ def starter(function):
 def forms(sources):
     """All exported functions."""
     text = "".join(pathlib.Path(source).read_text(encoding="utf-8") for source in sources)
-    present = set(re.findall(r"^(?:int|double|MPI_\w+) face_(\w+)\(", text, re.M))
+    present = set(re.findall(r"^(?:int |double |void \*|MPI_\w+ )face_(\w+)\(", text, re.M))
     out = ["/* Generated from api/mpi/. */", "#include <limits.h>", '#include "faces.h"']
     for function in abi.read_functions(FOLDER)[0]:
         here = function.face in present

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions that make derived datatypes: each is a list of parts. */
 #include <stdlib.h>
+#include "attributes.h"
 #include "datatype.h"
 #include "faces.h"
 
@@ -23,7 +24,8 @@ static int make_one(struct form *form, MPI_Count count, MPI_Count length, MPI_Co
 
 int face_Type_contiguous(struct form *form, MPI_Count count, MPI_Datatype old,
                          MPI_Datatype *ret_type) {
-    return make_one(form, count < 0 ? count : 1, count, 0, old, true, ret_type);
+    const int code = make_one(form, count < 0 ? count : 1, count, 0, old, true, ret_type);
+    return type_keep(form, code, ret_type, MPI_COMBINER_CONTIGUOUS, 0, "ct", count, old);
 }
 
 int face_Type_dup(struct form *form, MPI_Datatype old, MPI_Datatype *ret_type) {
@@ -38,17 +40,24 @@ int face_Type_dup(struct form *form, MPI_Datatype old, MPI_Datatype *ret_type) {
     (*ret_type)->is_committed = type->is_committed;
     (*ret_type)->exact = type->exact;
     (*ret_type)->group = type->group;
-    return MPI_SUCCESS;
+    code = type_keep(form, code, ret_type, MPI_COMBINER_DUP, 0, "t", old);
+    if (code == MPI_SUCCESS)
+        code = attributes_copy_type(form, old, *ret_type);
+    return code;
 }
 
 int face_Type_vector(struct form *form, MPI_Count count, MPI_Count length, MPI_Count stride,
                      MPI_Datatype old, MPI_Datatype *ret_type) {
-    return make_one(form, count, length, stride, old, true, ret_type);
+    const int code = make_one(form, count, length, stride, old, true, ret_type);
+    return type_keep(form, code, ret_type, MPI_COMBINER_VECTOR, 0, "ccct", count, length, stride,
+                     old);
 }
 
 int face_Type_create_hvector(struct form *form, MPI_Count count, MPI_Count length, MPI_Count stride,
                              MPI_Datatype old, MPI_Datatype *ret_type) {
-    return make_one(form, count, length, stride, old, false, ret_type);
+    const int code = make_one(form, count, length, stride, old, false, ret_type);
+    return type_keep(form, code, ret_type, MPI_COMBINER_HVECTOR, 0, "ccat", count, length, stride,
+                     old);
 }
 
 /* Blocks at displacements: of one type (types NULL) or of one each; of `length` or of lengths[i].
@@ -85,42 +94,52 @@ static int make_indexed(struct form *form, const struct indexed *list, MPI_Datat
 
 int face_Type_indexed(struct form *form, MPI_Count count, struct array lengths,
                       struct array displacements, MPI_Datatype old, MPI_Datatype *ret_type) {
-    return make_indexed(form,
-                        &(const struct indexed){count, &lengths, 0, displacements, true, old, NULL},
-                        ret_type);
+    const int code = make_indexed(
+        form, &(const struct indexed){count, &lengths, 0, displacements, true, old, NULL},
+        ret_type);
+    return type_keep(form, code, ret_type, MPI_COMBINER_INDEXED, count, "cCCt", count, lengths,
+                     displacements, old);
 }
 
 int face_Type_create_hindexed(struct form *form, MPI_Count count, struct array lengths,
                               struct array displacements, MPI_Datatype old,
                               MPI_Datatype *ret_type) {
-    return make_indexed(
+    const int code = make_indexed(
         form, &(const struct indexed){count, &lengths, 0, displacements, false, old, NULL},
         ret_type);
+    return type_keep(form, code, ret_type, MPI_COMBINER_HINDEXED, count, "cCAt", count, lengths,
+                     displacements, old);
 }
 
 int face_Type_create_indexed_block(struct form *form, MPI_Count count, MPI_Count length,
                                    struct array displacements, MPI_Datatype old,
                                    MPI_Datatype *ret_type) {
-    return make_indexed(
+    const int code = make_indexed(
         form, &(const struct indexed){count, NULL, length, displacements, true, old, NULL},
         ret_type);
+    return type_keep(form, code, ret_type, MPI_COMBINER_INDEXED_BLOCK, count, "ccCt", count, length,
+                     displacements, old);
 }
 
 int face_Type_create_hindexed_block(struct form *form, MPI_Count count, MPI_Count length,
                                     struct array displacements, MPI_Datatype old,
                                     MPI_Datatype *ret_type) {
-    return make_indexed(
+    const int code = make_indexed(
         form, &(const struct indexed){count, NULL, length, displacements, false, old, NULL},
         ret_type);
+    return type_keep(form, code, ret_type, MPI_COMBINER_HINDEXED_BLOCK, count, "ccAt", count,
+                     length, displacements, old);
 }
 
 int face_Type_create_struct(struct form *form, MPI_Count count, struct array lengths,
                             struct array displacements, const MPI_Datatype *types,
                             MPI_Datatype *ret_type) {
-    return make_indexed(
+    const int code = make_indexed(
         form,
         &(const struct indexed){count, &lengths, 0, displacements, false, MPI_DATATYPE_NULL, types},
         ret_type);
+    return type_keep(form, code, ret_type, MPI_COMBINER_STRUCT, count, "cCAT", count, lengths,
+                     displacements, types);
 }
 
 int face_Type_create_resized(struct form *form, MPI_Datatype old, MPI_Count lb, MPI_Count extent,
@@ -128,53 +147,6 @@ int face_Type_create_resized(struct form *form, MPI_Datatype old, MPI_Count lb, 
     const int code = make_one(form, 1, 1, 0, old, true, ret_type);
     if (code != MPI_SUCCESS)
         return code;
-    struct MPI_ABI_Datatype *made = *ret_type;
-    made->lb = lb;
-    made->extent = extent;
-    made->is_dense = made->is_dense && extent == made->wire;
-    return MPI_SUCCESS;
-}
-
-/* One dimension after the other, from the one whose elements are next to each other: a vector of
- * the dimensions before, at the size of a whole row. */
-int face_Type_create_subarray(struct form *form, int ndims, struct array sizes,
-                              struct array subsizes, struct array starts, int order,
-                              MPI_Datatype old, MPI_Datatype *ret_type) {
-    struct MPI_ABI_Datatype *type;
-    int code = type_find(form, old, &type);
-    if (code == MPI_SUCCESS && ndims < 1)
-        code = form_error(form, MPI_ERR_ARG, "ndims is %d", ndims);
-    MPI_Count stride = code == MPI_SUCCESS ? type->extent : 0, offset = 0;
-    MPI_Datatype inner = old;
-    for (int i = 0; code == MPI_SUCCESS && i < ndims; i++) {
-        const int d = order == MPI_ORDER_C ? ndims - 1 - i : i;
-        const MPI_Count size = array_at(sizes, d), part = array_at(subsizes, d);
-        const MPI_Count start = array_at(starts, d);
-        if (part < 1 || start < 0 || start + part > size)
-            code =
-                form_error(form, MPI_ERR_ARG,
-                           "dimension %d has %lld elements, of which %lld from %lld on are no part",
-                           d, (long long)size, (long long)part, (long long)start);
-        MPI_Datatype made = MPI_DATATYPE_NULL;
-        if (code == MPI_SUCCESS)
-            code = make_one(form, part, 1, stride, inner, false, &made);
-        if (inner != old)
-            type_put(inner);
-        inner = made;
-        offset += start * stride;
-        stride *= size;
-    }
-    if (code != MPI_SUCCESS)
-        return code;
-    struct type_part *whole = malloc(sizeof *whole);
-    if (whole)
-        *whole = (struct type_part){offset, 1, 0, 1, inner};
-    code = type_make(form, whole, 1, ret_type);
-    type_put(inner);
-    if (code == MPI_SUCCESS) {
-        (*ret_type)->lb = 0;
-        (*ret_type)->extent = stride;
-        (*ret_type)->is_dense = (*ret_type)->is_dense && stride == (*ret_type)->wire;
-    }
-    return code;
+    type_resize(*ret_type, lb, extent);
+    return type_keep(form, code, ret_type, MPI_COMBINER_RESIZED, 0, "aat", lb, extent, old);
 }

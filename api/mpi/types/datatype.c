@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
+#include "attributes.h"
 #include "faces.h"
 #include "long_types.h"
 
@@ -142,6 +143,7 @@ void type_put(struct MPI_ABI_Datatype *type) {
         return;
     for (size_t i = 0; i < type->nparts; i++)
         type_put(type->parts[i].type);
+    contents_free(type->contents);
     free(type->parts);
     free(type);
 }
@@ -234,21 +236,26 @@ int face_Type_commit(struct form *form, MPI_Datatype *handle) {
 
 int face_Type_free(struct form *form, MPI_Datatype *handle) {
     struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, *handle, &type);
+    int code = type_find(form, *handle, &type);
     if (code != MPI_SUCCESS)
         return code;
-    if (is_predefined(*handle))
+    if (type->name)
         return form_error(form, MPI_ERR_TYPE, "%s is predefined and cannot be freed", type->name);
+    code = attributes_delete_type(form, *handle);
+    if (code != MPI_SUCCESS)
+        return code;
     type_put(type);
     *handle = MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
 }
 
 int face_Type_get_name(struct form *form, MPI_Datatype handle, char *name, int *ret_length) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
+    struct MPI_ABI_Datatype *type, null = {.name = "MPI_DATATYPE_NULL"};
+    const int code = handle == MPI_DATATYPE_NULL ? MPI_SUCCESS : type_find(form, handle, &type);
     if (code != MPI_SUCCESS)
         return code;
+    if (handle == MPI_DATATYPE_NULL)
+        type = &null;
     const char *text = type->given_name[0] || !type->name ? type->given_name : type->name;
     *ret_length = (int)strlen(text);
     memcpy(name, text, (size_t)*ret_length + 1);

@@ -36,6 +36,8 @@ struct MPI_ABI_Datatype {
     atomic_int references;
     size_t nparts;
     struct type_part *parts;
+    struct attribute *attributes;
+    struct contents *contents; /* how a derived type was made; NULL: predefined */
     char given_name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -48,10 +50,24 @@ void type_put(struct MPI_ABI_Datatype *type);
 /* Makes a type of n parts, whose types gain a reference. parts becomes the type's in every case. */
 int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype *ret_type);
 
+/* Gives a type other bounds. */
+void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent);
+
+/* Keeps the arguments of the constructor that made *type, for MPI_Type_get_contents. Layout has a
+ * letter for each: i an int, c a count, a an address (both MPI_Count), t a datatype; I (const int
+ * *), C, A (struct array), T (const MPI_Datatype *): arrays of n. An error of `code`, or one here,
+ * is returned, and then there is no type. */
+int type_keep(struct form *form, int code, MPI_Datatype *type, int combiner, MPI_Count n,
+              const char *layout, ...);
+void contents_free(struct contents *contents);
+
 /* Copies n elements to or from packed bytes. Unpack stops after `bytes`. */
 void type_pack(const struct MPI_ABI_Datatype *type, const void *memory, MPI_Count n, void *packed);
 void type_unpack(const struct MPI_ABI_Datatype *type, void *memory, MPI_Count n, const void *packed,
                  size_t bytes);
+/* Checks that n packed elements fit in `size` bytes from `position` on. */
+int type_check_room(struct form *form, MPI_Count n, const struct MPI_ABI_Datatype *type,
+                    MPI_Count size, MPI_Count position);
 
 /* An address at an offset from a buffer, which may be MPI_BOTTOM. */
 #define AT(base, offset) ((char *)((uintptr_t)(base) + (uintptr_t)(offset)))

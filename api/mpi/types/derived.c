@@ -126,3 +126,9 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
     *ret_type = made;
     return MPI_SUCCESS;
 }
+
+void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent) {
+    type->lb = lb;
+    type->extent = extent;
+    type->is_dense = type->is_dense && extent == type->wire;
+}

@@ -5,18 +5,13 @@
 #include "datatype.h"
 #include "faces.h"
 
-/* Checks that n packed elements fit in `size` bytes from `position` on. */
-static int check_room(struct form *form, MPI_Count n, MPI_Datatype handle, MPI_Count size,
-                      MPI_Count position, struct MPI_ABI_Datatype **ret_type) {
-    const int code = type_find_used(form, handle, ret_type);
-    if (code != MPI_SUCCESS)
-        return code;
-    if (n >= 0 && position >= 0 && position + n * (*ret_type)->wire <= size)
+int type_check_room(struct form *form, MPI_Count n, const struct MPI_ABI_Datatype *type,
+                    MPI_Count size, MPI_Count position) {
+    if (n >= 0 && position >= 0 && position + n * type->wire <= size)
         return MPI_SUCCESS;
     return form_error(form, MPI_ERR_TRUNCATE,
                       "%lld elements of %lld bytes from byte %lld on are more than %lld bytes",
-                      (long long)n, (long long)(*ret_type)->wire, (long long)position,
-                      (long long)size);
+                      (long long)n, (long long)type->wire, (long long)position, (long long)size);
 }
 
 int face_Pack(struct form *form, const void *in, MPI_Count n, MPI_Datatype handle, void *packed,
@@ -25,7 +20,9 @@ int face_Pack(struct form *form, const void *in, MPI_Count n, MPI_Datatype handl
     struct MPI_ABI_Comm *comm;
     int code = comm_find(form, comm_handle, &comm);
     if (code == MPI_SUCCESS)
-        code = check_room(form, n, handle, size, *position, &type);
+        code = type_find_used(form, handle, &type);
+    if (code == MPI_SUCCESS)
+        code = type_check_room(form, n, type, size, *position);
     if (code != MPI_SUCCESS)
         return code;
     type_pack(type, in, n, (char *)packed + *position);
@@ -39,7 +36,9 @@ int face_Unpack(struct form *form, const void *packed, MPI_Count size, MPI_Count
     struct MPI_ABI_Comm *comm;
     int code = comm_find(form, comm_handle, &comm);
     if (code == MPI_SUCCESS)
-        code = check_room(form, n, handle, size, *position, &type);
+        code = type_find_used(form, handle, &type);
+    if (code == MPI_SUCCESS)
+        code = type_check_room(form, n, type, size, *position);
     if (code != MPI_SUCCESS)
         return code;
     const size_t bytes = (size_t)n * (size_t)type->wire;

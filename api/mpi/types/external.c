@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The representation external32: packed elements with the most significant byte first. */
+#include <stdlib.h>
+#include <string.h>
+#include "datatype.h"
+#include "faces.h"
+
+/* Bytes of the numbers of a basic type; 0: external32 has another size, or it is a pair. */
+static MPI_Count number_bytes(const struct MPI_ABI_Datatype *type) {
+    if (type->group == GROUP_PAIR || type->name == NULL || type_handle(type) == MPI_WCHAR ||
+        type_handle(type) == MPI_2REAL || type_handle(type) == MPI_2DOUBLE_PRECISION)
+        return 0;
+    return type->group == GROUP_COMPLEX ? type->wire / 2 : type->wire;
+}
+
+/* Reverses the bytes of all numbers of n packed elements. Returns the end, NULL if a type cannot.
+ */
+static char *reverse(const struct MPI_ABI_Datatype *type, MPI_Count n, char *at) {
+    if (type->nparts == 0) {
+        const MPI_Count bytes = number_bytes(type);
+        for (char *end = at + n * type->wire; bytes > 0 && at < end; at += bytes) {
+            for (MPI_Count i = 0; i < bytes / 2; i++) {
+                const char first = at[i];
+                at[i] = at[bytes - 1 - i];
+                at[bytes - 1 - i] = first;
+            }
+        }
+        return bytes > 0 || n == 0 ? at : NULL;
+    }
+    for (MPI_Count i = 0; i < n && at; i++)
+        for (size_t k = 0; k < type->nparts && at; k++)
+            at = reverse(type->parts[k].type, type->parts[k].count * type->parts[k].length, at);
+    return at;
+}
+
+static int find_external(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
+                         struct MPI_ABI_Datatype **ret_type) {
+    const int code = type_find_used(form, handle, ret_type);
+    if (code == MPI_SUCCESS && strcmp(name, "external32") != 0)
+        return form_error(form, MPI_ERR_ARG, "datarep is %.40s, not external32", name);
+    if (code == MPI_SUCCESS && n < 0)
+        return form_error(form, MPI_ERR_COUNT, "count is %lld", (long long)n);
+    return code;
+}
+
+static int no_external(struct form *form) {
+    return form_error(form, MPI_ERR_UNSUPPORTED_OPERATION,
+                      "pairs and MPI_WCHAR have no external32 here. Pack their parts");
+}
+
+int face_Pack_external(struct form *form, const char *name, const void *in, MPI_Count n,
+                       MPI_Datatype handle, void *packed, MPI_Count size, MPI_Count *position) {
+    struct MPI_ABI_Datatype *type;
+    int code = find_external(form, name, n, handle, &type);
+    if (code == MPI_SUCCESS)
+        code = type_check_room(form, n, type, size, *position);
+    if (code != MPI_SUCCESS)
+        return code;
+    type_pack(type, in, n, (char *)packed + *position);
+    if (!reverse(type, n, (char *)packed + *position))
+        return no_external(form);
+    *position += n * type->wire;
+    return MPI_SUCCESS;
+}
+
+int face_Unpack_external(struct form *form, const char *name, const void *packed, MPI_Count size,
+                         MPI_Count *position, void *out, MPI_Count n, MPI_Datatype handle) {
+    struct MPI_ABI_Datatype *type;
+    int code = find_external(form, name, n, handle, &type);
+    if (code == MPI_SUCCESS)
+        code = type_check_room(form, n, type, size, *position);
+    if (code != MPI_SUCCESS)
+        return code;
+    const size_t bytes = (size_t)(n * type->wire);
+    char *copy = malloc(bytes + 1);
+    if (!copy)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for %zu bytes", bytes);
+    memcpy(copy, (const char *)packed + *position, bytes);
+    const bool is_reversed = reverse(type, n, copy);
+    if (is_reversed)
+        type_unpack(type, out, n, copy, bytes);
+    free(copy);
+    *position += is_reversed ? (MPI_Count)bytes : 0;
+    return is_reversed ? MPI_SUCCESS : no_external(form);
+}
+
+int face_Pack_external_size(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
+                            MPI_Count *ret_size) {
+    struct MPI_ABI_Datatype *type;
+    const int code = find_external(form, name, n, handle, &type);
+    if (code == MPI_SUCCESS)
+        *ret_size = n * type->wire;
+    return code;
+}
