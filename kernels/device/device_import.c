@@ -5,6 +5,7 @@
  */
 #include "device_import.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "device_internal.h"
 #include "fd.h"
@@ -13,10 +14,14 @@ static struct rcmi_import *import_of(struct rcmi_device_job *job) {
     return (struct rcmi_import *)((char *)job - offsetof(struct rcmi_import, job));
 }
 
+static struct import_mapping *mapping_of(struct rcmi_device_job *job) {
+    return (struct import_mapping *)((char *)job - offsetof(struct import_mapping, job));
+}
+
 /* ---- Checks for operations ------------------------------------------------------------------- */
 
-static bool is_usable(const struct rcmi_import *import) {
-    return import->lies_here || !atomic_load_explicit(&import->revoked, memory_order_relaxed);
+static bool is_usable(const struct import_mapping *mapping) {
+    return mapping->lies_here || !atomic_load_explicit(&mapping->revoked, memory_order_relaxed);
 }
 
 /* Several ranks that are threads may have it open at one address. It is usable as long as one of
@@ -26,11 +31,11 @@ rcmi_cuda_code device_import_look(struct rcmi_device *d, const void *memory, boo
     bool usable = false;
     *ret_imported = false;
     pthread_mutex_lock(&d->imports_lock);
-    for (const struct rcmi_import *i = d->imports; i && !usable; i = i->next) {
-        if (at - (uintptr_t)i->base >= i->handle.bytes)
+    for (const struct import_mapping *m = d->imports; m && !usable; m = m->next) {
+        if (at - (uintptr_t)m->base >= m->handle.bytes)
             continue;
         *ret_imported = true;
-        usable = is_usable(i);
+        usable = is_usable(m);
     }
     pthread_mutex_unlock(&d->imports_lock);
     return *ret_imported && !usable ? DEVICE_CODE_REVOKED : RCMI_CUDA_SUCCESS;
@@ -91,13 +96,13 @@ static rcm_status peer_reach(const struct rcmi_device *d, int ordinal, uint32_t 
     return code == RCMI_CUDA_SUCCESS ? RCM_OK : rcmi_cuda_fail(code, "cuCtxEnablePeerAccess");
 }
 
-static rcm_status open_local(struct rcmi_device *d, struct rcmi_import *import) {
+static rcm_status open_local(struct rcmi_device *d, struct import_mapping *mapping) {
     int ordinal = -1;
-    rcm_status status = local_check(d, &import->handle, &ordinal);
+    rcm_status status = local_check(d, &mapping->handle, &ordinal);
     if (status == RCM_OK)
-        status = peer_reach(d, ordinal, import->handle.kind);
-    import->base = (char *)(uintptr_t)import->handle.base;
-    import->lies_here = true;
+        status = peer_reach(d, ordinal, mapping->handle.kind);
+    mapping->base = (char *)(uintptr_t)mapping->handle.base;
+    mapping->lies_here = true;
     return status;
 }
 
@@ -121,106 +126,121 @@ static rcm_status ipc_check(const struct rcmi_device *d, rcmi_cuda_address at, u
 }
 
 /* False: the driver rejected it. */
-static bool close_ipc(const struct rcmi_device *d, const struct rcmi_import *import) {
-    return d->cuda->cuIpcCloseMemHandle((rcmi_cuda_address)(uintptr_t)import->base) ==
+static bool close_ipc(const struct rcmi_device *d, const struct import_mapping *mapping) {
+    return d->cuda->cuIpcCloseMemHandle((rcmi_cuda_address)(uintptr_t)mapping->base) ==
            RCMI_CUDA_SUCCESS;
 }
 
-static void note_unclosed(const struct rcmi_import *import) {
-    atomic_store_explicit(&import->of->unclosed, true, memory_order_relaxed);
+static void note_unclosed(const struct import_mapping *mapping) {
+    atomic_store_explicit(&mapping->of->unclosed, true, memory_order_relaxed);
 }
 
-static rcm_status open_ipc(struct rcmi_device *d, struct rcmi_import *import) {
+static rcm_status open_ipc(struct rcmi_device *d, struct import_mapping *mapping) {
     struct rcmi_cuda_ipc ipc;
     rcmi_cuda_address base = 0;
-    memcpy(ipc.bytes, import->handle.how, sizeof ipc.bytes);
+    memcpy(ipc.bytes, mapping->handle.how, sizeof ipc.bytes);
     const rcmi_cuda_code code =
         d->cuda->cuIpcOpenMemHandle(&base, ipc, RCMI_CUDA_IPC_LAZY_PEER_ACCESS);
     if (code != RCMI_CUDA_SUCCESS)
         return rcmi_cuda_fail(code, "cuIpcOpenMemHandle");
-    import->base = (char *)(uintptr_t)base;
-    const rcm_status status = ipc_check(d, base, import->handle.bytes);
-    if (status != RCM_OK && !close_ipc(d, import))
-        note_unclosed(import);
+    mapping->base = (char *)(uintptr_t)base;
+    const rcm_status status = ipc_check(d, base, mapping->handle.bytes);
+    if (status != RCM_OK && !close_ipc(d, mapping))
+        note_unclosed(mapping);
     return status;
 }
 
-static rcm_status open_other(struct rcmi_device *d, struct rcmi_import *import) {
-    import->lies_here = false;
-    return import->handle.kind == RCMI_HANDLE_IPC
-               ? open_ipc(d, import)
-               : device_map(d, import->fd, import->handle.bytes, &import->base);
+static rcm_status open_other(struct rcmi_device *d, struct import_mapping *mapping, int fd) {
+    mapping->lies_here = false;
+    return mapping->handle.kind == RCMI_HANDLE_IPC
+               ? open_ipc(d, mapping)
+               : device_map(d, fd, mapping->handle.bytes, &mapping->base);
 }
 
 /* False: the driver rejected it. */
-static bool close_other(const struct rcmi_device *d, const struct rcmi_import *import) {
-    return import->handle.kind == RCMI_HANDLE_IPC
-               ? close_ipc(d, import)
-               : device_unmap(d, import->base, import->handle.bytes);
+static bool close_other(const struct rcmi_device *d, const struct import_mapping *mapping) {
+    return mapping->handle.kind == RCMI_HANDLE_IPC
+               ? close_ipc(d, mapping)
+               : device_unmap(d, mapping->base, mapping->handle.bytes);
 }
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
 /* When `changed` is called, the job no longer counts as in progress. The imports are freed only
  * after the call. */
-static void import_changed(struct rcmi_imports *imports) {
+static void job_ended(struct rcmi_imports *imports) {
     atomic_fetch_add_explicit(&imports->calling, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&imports->under_way, 1, memory_order_release);
     imports->changed(imports->arg);
     atomic_fetch_sub_explicit(&imports->calling, 1, memory_order_release);
 }
 
-static void list_add(struct rcmi_device *d, struct rcmi_import *import) {
+static void list_add(struct rcmi_device *d, struct import_mapping *mapping) {
     pthread_mutex_lock(&d->imports_lock);
-    import->next = d->imports;
-    d->imports = import;
+    mapping->next = d->imports;
+    d->imports = mapping;
     pthread_mutex_unlock(&d->imports_lock);
 }
 
-static void list_take(struct rcmi_device *d, const struct rcmi_import *import) {
-    struct rcmi_import **at = &d->imports;
+static void list_take(struct rcmi_device *d, const struct import_mapping *mapping) {
+    struct import_mapping **at = &d->imports;
     pthread_mutex_lock(&d->imports_lock);
-    while (*at != import)
+    while (*at != mapping)
         at = &(*at)->next;
-    *at = import->next;
+    *at = mapping->next;
     pthread_mutex_unlock(&d->imports_lock);
 }
 
 static void open_run(struct rcmi_device *d, struct rcmi_device_job *job) {
     struct rcmi_import *import = import_of(job);
+    struct import_mapping *mapping = import->mapping;
     const bool local = import->of->exporter.process == rcmi_device_process();
-    const rcm_status status = local ? open_local(d, import) : open_other(d, import);
+    const rcm_status status = local ? open_local(d, mapping) : open_other(d, mapping, import->fd);
     rcmi_fd_close(&import->fd);
     if (status == RCM_OK)
-        list_add(d, import);
+        list_add(d, mapping);
     else
         import->why = *rcmi_last_error();
     atomic_store(&import->state, status == RCM_OK ? IMPORT_OPEN : IMPORT_FAILED);
-    import_changed(import->of);
-}
-
-static void close_run(struct rcmi_device *d, struct rcmi_device_job *job) {
-    struct rcmi_import *import = import_of(job);
-    list_take(d, import);
-    if (!import->lies_here && !close_other(d, import))
-        note_unclosed(import);
-    atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
-    atomic_store(&import->state, IMPORT_FREE);
-    import_changed(import->of);
-}
-
-static void import_do(struct rcmi_import *import,
-                      void (*run)(struct rcmi_device *, struct rcmi_device_job *)) {
-    atomic_fetch_add_explicit(&import->of->under_way, 1, memory_order_relaxed);
-    import->job.run = run;
-    import->job.releases = run == close_run;
-    rcmi_device_do(import->of->device, &import->job);
+    job_ended(import->of);
 }
 
 void import_open(struct rcmi_import *import) {
-    import_do(import, open_run);
+    atomic_fetch_add_explicit(&import->of->under_way, 1, memory_order_relaxed);
+    import->job.run = open_run;
+    rcmi_device_do(import->of->device, &import->job);
 }
 
-void import_close(struct rcmi_import *import) {
-    import_do(import, close_run);
+static void closing_take(struct rcmi_imports *imports, const struct import_mapping *mapping) {
+    struct import_mapping **at = &imports->closing;
+    pthread_mutex_lock(&imports->lock);
+    while (*at != mapping)
+        at = &(*at)->next_closing;
+    *at = mapping->next_closing;
+    pthread_mutex_unlock(&imports->lock);
+}
+
+static void close_run(struct rcmi_device *d, struct rcmi_device_job *job) {
+    struct import_mapping *mapping = mapping_of(job);
+    struct rcmi_imports *imports = mapping->of;
+    list_take(d, mapping);
+    if (!mapping->lies_here && !close_other(d, mapping))
+        note_unclosed(mapping);
+    closing_take(imports, mapping);
+    free(mapping);
+    job_ended(imports);
+}
+
+static void entry_is_free_run(struct rcmi_device *d, struct rcmi_device_job *job) {
+    const struct rcmi_imports *imports = mapping_of(job)->of;
+    imports->changed(imports->arg);
+    job->run = close_run;
+    job->releases = true;
+    rcmi_device_do(d, job);
+}
+
+void mapping_close(struct import_mapping *mapping) {
+    atomic_fetch_add_explicit(&mapping->of->under_way, 1, memory_order_relaxed);
+    mapping->job.run = entry_is_free_run;
+    rcmi_device_do(mapping->of->device, &mapping->job);
 }

@@ -3,12 +3,12 @@
  * A cache of the open allocations of one process (device_share.h). The least recently used unused
  * one is evicted for another. States of an entry:
  *
- *      FREE -> OPENING -> OPEN -> CLOSING -> CLOSED -> FREE
- *                 '-> FAILED -----------------------> FREE
+ *      FREE -> OPENING -> OPEN -> CLOSING -> FREE
+ *                 '-> FAILED -------------> FREE
  *
- * Entries are found and used without a lock. All changes, except those of jobs, are
- * made under the lock. Exactly one thread changes CLOSING to CLOSED after finding that there are no
- * users: the closer, or the last user.
+ * Entries are found and used without a lock. All changes, except those of jobs, are made under the
+ * lock. An entry that is given up is free at once: closing its mapping may wait for a stream of the
+ * program, which may wait for the operation that needs the entry.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -48,29 +48,36 @@ void rcmi_imports_free(struct rcmi_imports *imports) {
 
 /* ---- Eviction -------------------------------------------------------------------------------- */
 
-/* Called by the closer and by the last user; one of them closes it. */
-static void close_if_unused(struct rcmi_import *import) {
-    int closing = IMPORT_CLOSING;
-    if (atomic_load(&import->users) == 0 &&
-        atomic_compare_exchange_strong(&import->state, &closing, IMPORT_CLOSED))
-        import_close(import);
-}
-
-/* The caller holds the lock. */
+/* The caller holds the lock, here and in the following functions. */
 static void entry_forget(struct rcmi_import *import) {
+    import->mapping = NULL;
     atomic_store_explicit(&import->buffer, 0, memory_order_relaxed);
     atomic_store(&import->state, IMPORT_FREE);
 }
 
-/* A failed entry, else the least recently used unused one. NULL: all are in use, or one is about to
- * become free. */
+static void failed_forget(struct rcmi_import *import) {
+    free(import->mapping);
+    entry_forget(import);
+}
+
+/* Called by the closer and by the last user. */
+static void close_if_unused(struct rcmi_import *import) {
+    struct rcmi_imports *imports = import->of;
+    struct import_mapping *mapping = import->mapping;
+    if (atomic_load(&import->state) != IMPORT_CLOSING || atomic_load(&import->users) > 0)
+        return;
+    mapping->next_closing = imports->closing;
+    imports->closing = mapping;
+    mapping_close(mapping); /* first: rcmi_imports_quiet checks entries, then jobs */
+    entry_forget(import);
+}
+
+/* A failed entry, else the least recently used unused one. NULL: all are in use. */
 static struct rcmi_import *entry_to_give_up(struct rcmi_imports *imports) {
     struct rcmi_import *oldest = NULL;
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
         struct rcmi_import *import = &imports->entries[i];
         const int state = atomic_load(&import->state);
-        if (state == IMPORT_CLOSING || state == IMPORT_CLOSED)
-            return NULL;
         if (state == IMPORT_FAILED)
             return import;
         if (state == IMPORT_OPEN && atomic_load(&import->users) == 0 &&
@@ -81,8 +88,7 @@ static struct rcmi_import *entry_to_give_up(struct rcmi_imports *imports) {
     return oldest;
 }
 
-/* Called when no entry is free. If all are in use, the next one put back is evicted. The caller
- * holds the lock. */
+/* Called when no entry is free. If all are in use, the next one put back is given up. */
 static void make_room(struct rcmi_imports *imports) {
     atomic_store(&imports->wanted, true);
     struct rcmi_import *import = entry_to_give_up(imports);
@@ -90,18 +96,20 @@ static void make_room(struct rcmi_imports *imports) {
         return;
     atomic_store(&imports->wanted, false);
     if (atomic_load(&import->state) == IMPORT_FAILED) {
-        entry_forget(import);
+        failed_forget(import);
         return;
     }
     atomic_store(&import->state, IMPORT_CLOSING);
     close_if_unused(import);
 }
 
-static void make_room_if_wanted(struct rcmi_imports *imports) {
-    pthread_mutex_lock(&imports->lock);
-    if (atomic_load(&imports->wanted))
-        make_room(imports);
-    pthread_mutex_unlock(&imports->lock);
+/* Takes the lock. */
+static void put_last(struct rcmi_import *import) {
+    pthread_mutex_lock(&import->of->lock);
+    close_if_unused(import);
+    if (atomic_load(&import->of->wanted))
+        make_room(import->of);
+    pthread_mutex_unlock(&import->of->lock);
 }
 
 /* ---- Users ----------------------------------------------------------------------------------- */
@@ -109,10 +117,8 @@ static void make_room_if_wanted(struct rcmi_imports *imports) {
 void rcmi_import_put(struct rcmi_import *import) {
     if (atomic_fetch_sub(&import->users, 1) != 1)
         return;
-    if (atomic_load(&import->state) == IMPORT_CLOSING)
-        close_if_unused(import);
-    else if (atomic_load(&import->of->wanted))
-        make_room_if_wanted(import->of);
+    if (atomic_load(&import->state) == IMPORT_CLOSING || atomic_load(&import->of->wanted))
+        put_last(import);
 }
 
 static bool is_of(const struct rcmi_import *import, uint64_t buffer) {
@@ -154,9 +160,14 @@ static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
 /* fd: -1, or owned by the import from here on. */
 static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_device_handle *handle,
                              int fd) {
-    import->handle = *handle;
+    struct import_mapping *mapping = calloc(1, sizeof *mapping);
+    if (!mapping) {
+        rcmi_fd_close(&fd);
+        return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for what another process shares");
+    }
+    *mapping = (struct import_mapping){.of = import->of, .handle = *handle};
+    import->mapping = mapping;
     import->fd = fd;
-    atomic_store_explicit(&import->revoked, false, memory_order_relaxed);
     atomic_store_explicit(&import->buffer, handle->buffer, memory_order_relaxed);
     atomic_store(&import->state, IMPORT_OPENING);
     import_open(import);
@@ -166,7 +177,7 @@ static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_devic
 /* Reports the failure once and frees the entry, so that the next call tries again. */
 static rcm_status entry_failed(struct rcmi_import *import) {
     *rcmi_last_error() = import->why;
-    entry_forget(import);
+    failed_forget(import);
     return rcmi_last_error()->status;
 }
 
@@ -210,13 +221,13 @@ static rcm_status handle_check(const struct rcmi_device_handle *handle, uint64_t
 /* The size is the one at the time of opening. */
 static rcm_status use(struct rcmi_import *import, uint64_t at, size_t len,
                       struct rcmi_import **ret_import, const void **ret_bytes) {
-    const rcm_status status = handle_check(&import->handle, at, len);
+    const rcm_status status = handle_check(&import->mapping->handle, at, len);
     if (status != RCM_OK) {
         rcmi_import_put(import);
         return status;
     }
     *ret_import = import;
-    *ret_bytes = import->base + at;
+    *ret_bytes = import->mapping->base + at;
     return RCM_OK;
 }
 
@@ -270,20 +281,31 @@ rcm_status rcmi_imports_open(struct rcmi_imports *imports, const struct rcmi_dev
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
-/* The caller holds the lock. False: nothing of it is left. */
-static bool entry_end(struct rcmi_import *import) {
+/* The caller holds the lock. */
+static void entry_end(struct rcmi_import *import) {
     int open = IMPORT_OPEN;
     if (atomic_compare_exchange_strong(&import->state, &open, IMPORT_CLOSING))
         close_if_unused(import);
     else if (open == IMPORT_FAILED)
-        entry_forget(import);
-    return atomic_load(&import->state) != IMPORT_FREE;
+        failed_forget(import);
+}
+
+/* Likewise. */
+static bool is_closing(const struct rcmi_imports *imports, uint64_t buffer) {
+    const struct import_mapping *mapping = imports->closing;
+    while (mapping && mapping->handle.buffer != buffer)
+        mapping = mapping->next_closing;
+    return mapping != NULL;
 }
 
 rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer) {
+    bool there = false;
     pthread_mutex_lock(&imports->lock);
     struct rcmi_import *import = buffer ? entry_find(imports, buffer) : NULL;
-    const bool there = import && entry_end(import);
+    if (import)
+        entry_end(import);
+    if (buffer)
+        there = entry_find(imports, buffer) || is_closing(imports, buffer);
     pthread_mutex_unlock(&imports->lock);
     return there ? RCM_AGAIN : RCM_OK;
 }
@@ -292,8 +314,10 @@ void rcmi_imports_revoke(struct rcmi_imports *imports) {
     pthread_mutex_lock(&imports->lock);
     atomic_store_explicit(&imports->revoked, true, memory_order_relaxed);
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
-        atomic_store_explicit(&imports->entries[i].revoked, true, memory_order_relaxed);
-        (void)entry_end(&imports->entries[i]);
+        struct rcmi_import *import = &imports->entries[i];
+        if (import->mapping)
+            atomic_store_explicit(&import->mapping->revoked, true, memory_order_relaxed);
+        entry_end(import);
     }
     pthread_mutex_unlock(&imports->lock);
 }

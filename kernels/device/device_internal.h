@@ -101,7 +101,7 @@ struct rcmi_device {
     struct device_queue follows, ready, later; /* later: waiting for another operation */
     struct device_jobs blocking, releases;
     pthread_mutex_t imports_lock;
-    struct rcmi_import *imports; /* open imports, under the lock */
+    struct import_mapping *imports; /* open imports, under the lock */
 };
 
 /* ---- device_facts.c -------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Device memory that two processes share by IPC handles: share.c [CASE]. Each case runs in a
- * process of its own with its own emulator settings (test/fakes/cuda/README.md). For descriptors
- * see share_descriptor.c.
+ * process of its own with its own emulator settings (test/fakes/cuda/README.md). See also
+ * share_descriptor.c, and share_full.c for a full cache.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -71,105 +71,6 @@ static void case_own(const char *argument) {
     expect(RCM_ERR_SYSTEM, "cuIpcOpenMemHandle", get(&larger, 0, 5, &import, &there));
     await_closed(reply.handle.buffer);
     (void)request_export_ok('f', 0, 0, 0);
-    end_imports();
-    end_exporter();
-    rcmi_device_close(device);
-}
-
-/* More buffers than may be open, each read twice. One stays in use and must stay open. */
-static void case_full(const char *argument) {
-    static struct reply all[SHARING_BUFFERS];
-    struct rcmi_import *used;
-    const void *there;
-    char byte;
-    (void)argument;
-    begin_exporter("0", true);
-    begin_device("0");
-    for (int i = 0; i < SHARING_BUFFERS; i++)
-        all[i] = request_export_ok('a', i, 64, (unsigned char)i);
-    begin_imports(&all[0]);
-    must(get(&all[0], 0, 64, &used, &there));
-    for (int i = 0; i < 2 * SHARING_BUFFERS; i++)
-        must(read_all(&all[i % SHARING_BUFFERS], 64, (unsigned char)(i % SHARING_BUFFERS)));
-    if (rcmi_imports_count(imports) > RCMI_IMPORTS_MAX)
-        die("%d are open", rcmi_imports_count(imports));
-    must(copy(&byte, there, 1));
-    if (rcmi_imports_close(imports, all[0].handle.buffer) != RCM_AGAIN)
-        die("an import in use was closed");
-    must(copy(&byte, there, 1));
-    rcmi_import_put(used);
-    await_closed(all[0].handle.buffer);
-    end_imports();
-    end_exporter();
-    rcmi_device_close(device);
-}
-
-/* ---- A full cache and its waiters ------------------------------------------------------------ */
-
-static _Atomic int changes;
-
-static void changed(void *arg) {
-    (void)arg;
-    atomic_fetch_add(&changes, 1);
-}
-
-static void await_change(int before) {
-    const rcmi_deadline deadline = rcmi_deadline_in(60000);
-    while (atomic_load(&changes) == before && !rcmi_deadline_passed(deadline))
-        usleep(100);
-    if (atomic_load(&changes) == before)
-        die("a waiter got no report");
-}
-
-/* A change is reported when there is a new state. */
-static void await_open(const struct reply *reply, struct rcmi_import **ret_import) {
-    const void *there;
-    for (;;) {
-        const int before = atomic_load(&changes);
-        const rcm_status status =
-            rcmi_imports_get(imports, &reply->handle, reply->at, 64, ret_import, &there);
-        if (status != RCM_AGAIN) {
-            must(status);
-            return;
-        }
-        await_change(before);
-    }
-}
-
-/* All imports are in use. A waiter for a free entry gets a report when there is one. A failed
- * import that nothing requests any more counts as a free entry. */
-static void case_waiting(const char *argument) {
-    static struct reply all[RCMI_IMPORTS_MAX + 1];
-    struct rcmi_import *used[RCMI_IMPORTS_MAX + 1];
-    const void *there;
-    const int last = RCMI_IMPORTS_MAX - 1;
-    (void)argument;
-    begin_exporter("0", true);
-    begin_device("0");
-    for (int i = 0; i <= RCMI_IMPORTS_MAX; i++)
-        all[i] = request_export_ok('a', i, 64, (unsigned char)i);
-    must(rcmi_imports_create(device, &all[0].exporter, changed, NULL, &imports));
-    for (int i = 0; i < last; i++)
-        await_open(&all[i], &used[i]);
-    struct reply wrong = all[last];
-    wrong.handle.buffer += 1000;
-    memset(wrong.handle.how, 7, sizeof wrong.handle.how);
-    const int before = atomic_load(&changes);
-    if (rcmi_imports_get(imports, &wrong.handle, 0, 64, &used[last], &there) != RCM_AGAIN)
-        die("a wrong handle was not tried");
-    await_change(before);
-    await_open(&all[last], &used[last]);
-    const int full = atomic_load(&changes);
-    if (rcmi_imports_get(imports, &all[last + 1].handle, all[last + 1].at, 64, &used[last + 1],
-                         &there) != RCM_AGAIN)
-        die("%d and one are open", RCMI_IMPORTS_MAX);
-    rcmi_import_put(used[5]);
-    await_change(full);
-    await_open(&all[last + 1], &used[5]);
-    for (int i = 0; i <= last; i++)
-        rcmi_import_put(used[i]);
-    if (rcmi_imports_count(imports) != RCMI_IMPORTS_MAX)
-        die("%d are open", rcmi_imports_count(imports));
     end_imports();
     end_exporter();
     rcmi_device_close(device);
@@ -393,8 +294,6 @@ static const struct test_case cases[] = {
     {"buffers in one block, handles of each", "FAKECUDA_SUBALLOC=1", "", case_buffers},
     {"buffers in one block, handles of it", "FAKECUDA_SUBALLOC=2", "", case_buffers},
     {"memory of its own", "", "", case_own},
-    {"a full cache", "", "", case_full},
-    {"a full cache, all in use", "", "", case_waiting},
     {"another device", "FAKECUDA_DEVICES=2", "1 0", case_refused},
     {"no peer access", "FAKECUDA_DEVICES=2 FAKECUDA_NOPEER=1", "1 -4 PEER_ACCESS", case_refused},
     {"MIG", "FAKECUDA_MIG=1", "1 -4 PEER_ACCESS", case_refused},
