@@ -4,6 +4,7 @@
 #include <string.h>
 #include "attributes.h"
 #include "faces.h"
+#include "intercommunicators.h"
 
 int face_Comm_rank(struct form *form, MPI_Comm handle, int *ret_rank) {
     struct MPI_ABI_Comm *comm;
@@ -45,12 +46,6 @@ int face_Comm_set_name(struct form *form, MPI_Comm handle, const char *name) {
     return shorter[0] ? form_status(form, rcm_comm_set_name(comm->comm, shorter)) : MPI_SUCCESS;
 }
 
-int face_Comm_test_inter(struct form *form, MPI_Comm handle, int *ret_flag) {
-    struct MPI_ABI_Comm *comm;
-    *ret_flag = 0;
-    return comm_find(form, handle, &comm);
-}
-
 int face_Comm_compare(struct form *form, MPI_Comm first, MPI_Comm second, int *ret_result) {
     struct MPI_ABI_Comm *a, *b;
     int code = comm_find(form, first, &a);
@@ -58,11 +53,18 @@ int face_Comm_compare(struct form *form, MPI_Comm first, MPI_Comm second, int *r
         code = comm_find(form, second, &b);
     if (code != MPI_SUCCESS)
         return code;
-    *ret_result = a == b ? MPI_IDENT : a->size == b->size ? MPI_CONGRUENT : MPI_UNEQUAL;
-    for (int i = 0; i < a->size && a != b && *ret_result != MPI_UNEQUAL; i++) {
-        const int rank = rcm_comm_translate(a->comm, i, b->comm);
-        if (rank != i)
-            *ret_result = rank < 0 ? MPI_UNEQUAL : MPI_SIMILAR;
+    const bool are_alike =
+        a->is_inter == b->is_inter && a->size == b->size && a->npeers == b->npeers;
+    *ret_result = a == b ? MPI_IDENT : are_alike ? MPI_CONGRUENT : MPI_UNEQUAL;
+    for (int i = 0; i < a->size + a->npeers && a != b && *ret_result != MPI_UNEQUAL; i++) {
+        const bool is_own = i < a->size;
+        const int at = is_own ? i : i - a->size;
+        const int from = (is_own ? a->own_first : a->peer_first) + at;
+        const int rank =
+            rcm_comm_translate(a->comm, from, b->comm) - (is_own ? b->own_first : b->peer_first);
+        if (rank != at)
+            *ret_result =
+                rank < 0 || rank >= (is_own ? b->size : b->npeers) ? MPI_UNEQUAL : MPI_SIMILAR;
     }
     return MPI_SUCCESS;
 }
@@ -77,6 +79,8 @@ int face_Comm_dup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm) {
     if (status != RCM_OK)
         return form_status(form, status);
     const int wrapped = comm_wrap(form, comm, made, ret_comm);
+    if (wrapped == MPI_SUCCESS && comm->is_inter)
+        comm_divide(*ret_comm, comm_divided(comm));
     return wrapped == MPI_SUCCESS ? attributes_copy(form, handle, *ret_comm) : wrapped;
 }
 
@@ -93,6 +97,8 @@ int face_Comm_split(struct form *form, MPI_Comm handle, int colour, int key, MPI
         code = form_error(form, MPI_ERR_ARG, "color is %d, but colors are 0 or more", colour);
     if (code != MPI_SUCCESS)
         return code;
+    if (comm->is_inter)
+        return intercomm_split(form, comm, colour == MPI_UNDEFINED ? -1 : colour, key, ret_comm);
     const rcm_status status =
         rcm_comm_split(comm->comm, colour == MPI_UNDEFINED ? -1 : colour, key, NULL, &made);
     return status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
@@ -103,7 +109,7 @@ int face_Comm_split_type(struct form *form, MPI_Comm handle, int type, int key, 
     struct MPI_ABI_Comm *comm;
     rcm_comm *hosts = NULL, *made;
     (void)info;
-    const int code = comm_find(form, handle, &comm);
+    const int code = comm_find_intra(form, handle, &comm);
     if (code != MPI_SUCCESS)
         return code;
     /* A rank may pass MPI_UNDEFINED where others pass a type, so all call both. */

@@ -83,11 +83,28 @@ int operation_copy(struct form *form, struct operation *operation, const struct 
     return MPI_SUCCESS;
 }
 
-/* Unpacks results and frees what the operation held. */
-static void operation_finish(struct operation *operation) {
+/* Combines the contributions in the order of the ranks. */
+static rcm_status fold(const struct operation *operation) {
+    const struct fold *fold = &operation->fold;
+    const size_t bytes = operation->recv.bytes;
+    char *result = (char *)operation->temporary + fold->skip + fold->stride * (size_t)(fold->n - 1);
+    rcm_status status = RCM_OK;
+    for (int i = 1; bytes && status == RCM_OK && i < fold->n; i++)
+        status = rcm_reduce_local(result - fold->stride * (size_t)i, result,
+                                  bytes / rcm_dtype_size(fold->dtype), fold->dtype, fold->op);
+    if (bytes)
+        memcpy(operation->recv.address, result, bytes);
+    return status;
+}
+
+/* Computes and unpacks results, and frees what the operation held. Returns status, or why the
+ * result could not be computed. */
+static rcm_status operation_finish(struct operation *operation, rcm_status status) {
     if (!operation->send.packed && !operation->recv.packed && !operation->blocks &&
         !operation->temporary)
-        return;
+        return status;
+    if (operation->fold.n && status == RCM_OK)
+        status = fold(operation);
     data_finish(&operation->send, false, 0);
     data_finish(&operation->recv, true,
                 operation->is_receive ? operation->message.bytes : operation->recv.bytes);
@@ -98,6 +115,7 @@ static void operation_finish(struct operation *operation) {
     operation->blocks = NULL;
     operation->temporary = NULL;
     operation->nblocks = 0;
+    return status;
 }
 
 static void operation_status(const struct operation *operation, bool is_canceled,
@@ -109,12 +127,12 @@ static void operation_status(const struct operation *operation, bool is_canceled
     else if (operation->source == MPI_PROC_NULL || is_canceled)
         status_set(ret_status, MPI_PROC_NULL, MPI_ANY_TAG, 0, is_canceled);
     else
-        status_set(ret_status, operation->message.source, (int)operation->message.tag,
-                   (MPI_Count)operation->message.bytes, false);
+        status_set(ret_status, operation->message.source - operation->peer_first,
+                   (int)operation->message.tag, (MPI_Count)operation->message.bytes, false);
 }
 
 int operation_drop(struct form *form, struct operation *operation, int code) {
-    operation_finish(operation);
+    (void)operation_finish(operation, RCM_ERR_CANCELED);
     if (form->kind == FORM_BEGIN && !form->request->is_persistent)
         request_free(form->request);
     return code;
@@ -131,8 +149,7 @@ int operation_issued(struct form *form, struct operation *operation, rcm_status 
         *form->ret_request = form->request;
         return MPI_SUCCESS;
     }
-    const int code = form_status(form, status);
-    operation_finish(operation);
+    const int code = form_status(form, operation_finish(operation, status));
     operation_status(operation, false, ret_status);
     return code;
 }
@@ -140,10 +157,10 @@ int operation_issued(struct form *form, struct operation *operation, rcm_status 
 /* The operation of an active request has ended. */
 static void request_ended(struct form *form, MPI_Request request, rcm_status status) {
     request->is_canceled = status == RCM_ERR_CANCELED && request->is_canceled;
-    request->code = request->is_canceled ? MPI_SUCCESS : form_status(form, status);
     if (request->is_canceled)
         request->operation.message.bytes = 0;
-    operation_finish(&request->operation);
+    status = operation_finish(&request->operation, status);
+    request->code = request->is_canceled ? MPI_SUCCESS : form_status(form, status);
     rcm_work_free(request->operation.work);
     request->operation.work = NULL;
     request->is_done = true;
@@ -210,8 +227,7 @@ int face_Request_get_status(struct form *form, MPI_Request request, int *ret_fla
 /* The operation of a request that the program has freed is complete. */
 static void released(void *arg, rcm_status status) {
     MPI_Request request = arg;
-    (void)status;
-    operation_finish(&request->operation);
+    (void)operation_finish(&request->operation, status);
     request_free(request);
 }
 
@@ -224,7 +240,7 @@ int face_Request_free(struct form *form, MPI_Request *place) {
     if (work)
         return form_status(form, rcm_work_detach(work, released, request));
     if (request->is_active && !request->is_done)
-        operation_finish(&request->operation);
+        (void)operation_finish(&request->operation, RCM_OK);
     request_free(request);
     return MPI_SUCCESS;
 }
@@ -277,10 +293,13 @@ static void *keep_copy(struct form *form, const void *items, size_t bytes) {
 struct array form_keep_array(struct form *form, struct array array, MPI_Comm handle, int root) {
     struct MPI_ABI_Comm *comm;
     form->code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
-    if (form->code != MPI_SUCCESS || !array.items || (root >= 0 && root != comm->rank))
+    const bool is_root =
+        form->code == MPI_SUCCESS && root == (comm->is_inter ? MPI_ROOT : comm->rank);
+    if (form->code != MPI_SUCCESS || !array.items || (root > KEEP_OWN_GROUP && !is_root))
         return (struct array){NULL, array.large};
+    const int n = root == KEEP_OWN_GROUP ? comm->size : comm->npeers;
     const size_t bytes = array.large ? sizeof(MPI_Count) : sizeof(int);
-    return (struct array){keep_copy(form, array.items, bytes * (size_t)comm->size), array.large};
+    return (struct array){keep_copy(form, array.items, bytes * (size_t)n), array.large};
 }
 
 const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm handle) {
@@ -288,7 +307,7 @@ const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types
     form->code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
     if (form->code != MPI_SUCCESS || !types)
         return NULL;
-    return keep_copy(form, types, sizeof *types * (size_t)comm->size);
+    return keep_copy(form, types, sizeof *types * (size_t)comm->npeers);
 }
 
 int face_Start(struct form *form, MPI_Request *place) {

@@ -7,15 +7,26 @@
 #include "mpi_comm.h"
 #include "datatype.h"
 
+/* A reduction that is left to do: `n` contributions in .temporary, each of `stride` bytes, of which
+ * the result begins at `skip`. */
+struct fold {
+    rcm_op op;
+    rcm_dtype dtype;
+    int n;
+    size_t stride, skip;
+};
+
 struct operation {
     rcm_work *work;
     struct rcm_message message; /* of a receive */
     bool is_receive;
     int source;             /* of a receive: MPI_PROC_NULL if there is no message */
+    int peer_first;         /* the rank in ringcomm.h that is rank 0 of the sources */
     struct data send, recv; /* bound if .packed is not NULL */
     struct data *blocks;    /* of a collective with a block for each rank: first `nsend` to send */
     int nblocks, nsend;
     void *temporary; /* freed at the end */
+    struct fold fold;
 };
 
 struct MPI_ABI_Request {
