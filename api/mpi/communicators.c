@@ -5,6 +5,8 @@
 #include "attributes.h"
 #include "faces.h"
 #include "intercommunicators.h"
+#include "request.h"
+#include "topology.h"
 
 int face_Comm_rank(struct form *form, MPI_Comm handle, int *ret_rank) {
     struct MPI_ABI_Comm *comm;
@@ -69,19 +71,57 @@ int face_Comm_compare(struct form *form, MPI_Comm first, MPI_Comm second, int *r
     return MPI_SUCCESS;
 }
 
+/* Copies to a duplicate what ringcomm.h does not have. */
+static int copy_rest(struct form *form, MPI_Comm handle, MPI_Comm made) {
+    struct MPI_ABI_Comm *comm;
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = topology_copy(form, comm, made);
+    return code == MPI_SUCCESS ? attributes_copy(form, handle, made) : code;
+}
+
 int face_Comm_dup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm) {
     struct MPI_ABI_Comm *comm;
     rcm_comm *made;
-    const int code = comm_find(form, handle, &comm);
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = form_status(form, rcm_comm_duplicate(comm->comm, NULL, &made));
+    if (code == MPI_SUCCESS)
+        code = comm_wrap(form, comm, made, ret_comm);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = rcm_comm_duplicate(comm->comm, NULL, &made);
-    if (status != RCM_OK)
-        return form_status(form, status);
-    const int wrapped = comm_wrap(form, comm, made, ret_comm);
-    if (wrapped == MPI_SUCCESS && comm->is_inter)
+    if (comm->is_inter)
         comm_divide(*ret_comm, comm_divided(comm));
-    return wrapped == MPI_SUCCESS ? attributes_copy(form, handle, *ret_comm) : wrapped;
+    return copy_rest(form, handle, *ret_comm);
+}
+
+/* The handle has the ranks of the old communicator at once. The request gives it its own. */
+int face_Comm_idup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm,
+                   MPI_Request *ret_request) {
+    struct MPI_ABI_Comm *comm;
+    rcm_comm_request *making = NULL;
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = comm_new(form, comm, ret_comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    MPI_Comm made = *ret_comm;
+    made->rank = comm->rank;
+    made->size = comm->size;
+    made->npeers = comm->npeers;
+    made->own_first = comm->own_first;
+    made->peer_first = comm->peer_first;
+    made->is_inter = comm->is_inter;
+    code = copy_rest(form, handle, made);
+    if (code == MPI_SUCCESS)
+        code = form_status(form, rcm_comm_duplicate_begin(comm->comm, NULL, &making));
+    return code == MPI_SUCCESS ? request_making(form, making, &made->comm, ret_request) : code;
+}
+
+int face_Comm_idup_with_info(struct form *form, MPI_Comm handle, MPI_Info info, MPI_Comm *ret_comm,
+                             MPI_Request *ret_request) {
+    (void)info;
+    return face_Comm_idup(form, handle, ret_comm, ret_request);
 }
 
 int face_Comm_dup_with_info(struct form *form, MPI_Comm handle, MPI_Info info, MPI_Comm *ret_comm) {
@@ -132,12 +172,12 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
         code = attributes_delete(form, *handle);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = rcm_destroy(comm->comm);
     form->comm = NULL;
-    code = form_status(form, status);
+    code = comm_end(form, comm->comm);
     MPI_Errhandler handler = atomic_load(&comm->handler);
     if (!is_predefined(handler))
         (void)face_Errhandler_free(form, &handler);
+    free(comm->cart);
     free(comm);
     *handle = MPI_COMM_NULL;
     return code;

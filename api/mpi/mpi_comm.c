@@ -71,12 +71,13 @@ int comm_open_world(struct form *form) {
 int comm_close_world(struct form *form) {
     rcm_comm *const comms[] = {self.comm, internal, world.comm};
     rcm_status status = RCM_OK;
+    const int ended = comm_end_all(form);
     for (size_t i = 0; i < sizeof comms / sizeof comms[0]; i++) {
         const rcm_status last = rcm_destroy(comms[i]);
         if (status == RCM_OK)
             status = last;
     }
-    const int code = form_status(form, status);
+    const int code = ended == MPI_SUCCESS ? form_status(form, status) : ended;
     if (code != MPI_SUCCESS)
         return code;
     atomic_store(&is_open, false);
@@ -146,25 +147,30 @@ MPI_Errhandler comm_handler(MPI_Comm handle) {
     return atomic_load(&handle->handler);
 }
 
+int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm) {
+    struct MPI_ABI_Comm *comm = *ret_comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for a communicator");
+    const MPI_Errhandler handler = atomic_load(&parent->handler);
+    if (!is_predefined(handler))
+        atomic_fetch_add(&handler->references, 1);
+    atomic_init(&comm->handler, handler);
+    return MPI_SUCCESS;
+}
+
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
               MPI_Comm *ret_comm) {
     *ret_comm = MPI_COMM_NULL;
     if (!made || rcm_rank(made) < 0)
         return form_status(form, made ? rcm_destroy(made) : RCM_OK);
-    struct MPI_ABI_Comm *comm = calloc(1, sizeof *comm);
-    if (!comm) {
-        const rcm_status status = rcm_destroy(made);
-        return form_error(form, MPI_ERR_NO_MEM, "no memory for a communicator (%s)",
-                          rcm_status_name(status));
+    const int code = comm_new(form, parent, ret_comm);
+    if (code != MPI_SUCCESS) {
+        (void)comm_end(form, made);
+        return code;
     }
-    comm->comm = made;
-    comm->rank = rcm_rank(made);
-    comm->size = comm->npeers = rcm_size(made);
-    const MPI_Errhandler handler = atomic_load(&parent->handler);
-    if (!is_predefined(handler))
-        atomic_fetch_add(&handler->references, 1);
-    atomic_init(&comm->handler, handler);
-    *ret_comm = comm;
+    (*ret_comm)->comm = made;
+    (*ret_comm)->rank = rcm_rank(made);
+    (*ret_comm)->size = (*ret_comm)->npeers = rcm_size(made);
     return MPI_SUCCESS;
 }
 

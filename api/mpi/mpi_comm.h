@@ -13,6 +13,7 @@ struct MPI_ABI_Comm {
     bool is_inter;
     _Atomic(MPI_Errhandler) handler;
     struct attribute *attributes;
+    struct cart *cart; /* the topology, or NULL */
     char name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -47,6 +48,8 @@ int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **re
 int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm);
 /* The communicator for error handling of calls that name none. */
 MPI_Comm comm_default(void);
+/* Makes a handle without a communicator yet, with the error handler of `parent`. */
+int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm);
 /* Wraps a communicator that was made from `parent`. NULL in `made`: MPI_COMM_NULL. */
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
               MPI_Comm *ret_comm);
@@ -56,6 +59,10 @@ void comm_divide(MPI_Comm comm, int nfirst);
 static inline int comm_divided(const struct MPI_ABI_Comm *comm) {
     return comm->own_first == 0 ? comm->size : comm->npeers;
 }
+/* Ends a communicator in the background. Errors are MPI_Finalize's. */
+int comm_end(struct form *form, rcm_comm *comm);
+/* Waits for all that end, and returns the first error. */
+int comm_end_all(struct form *form);
 /* A duplicate of the world for messages of this library, which no receive of the program gets. */
 rcm_comm *comm_internal(void);
 /* The error handler of a communicator, or of the world. */

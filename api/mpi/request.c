@@ -170,11 +170,39 @@ bool request_is_null(MPI_Request request) {
     return is_predefined(request) || !request->is_active;
 }
 
+int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
+                   MPI_Request *ret_request) {
+    form->kind = FORM_BEGIN;
+    form->ret_request = ret_request;
+    struct operation *operation = operation_begin(form, NULL);
+    if (!operation) {
+        rcm_comm_request_cancel(making);
+        return form->code;
+    }
+    operation->making = making;
+    operation->made = made;
+    return operation_issued(form, operation, RCM_OK, NULL);
+}
+
+/* Tests, or waits for, what the request waits for. */
+static rcm_status poll_operation(struct operation *operation, int64_t timeout_ms) {
+    rcm_work *work = operation->work;
+    if (!operation->making)
+        return !work ? RCM_OK : timeout_ms ? rcm_work_wait(work, timeout_ms) : rcm_work_test(work);
+    const rcm_status status =
+        timeout_ms ? rcm_comm_request_wait(operation->making, timeout_ms, operation->made)
+                   : rcm_comm_request_test(operation->making, operation->made);
+    if (status != RCM_PENDING) {
+        rcm_comm_request_cancel(operation->making);
+        operation->making = NULL;
+    }
+    return status;
+}
+
 bool request_poll(struct form *form, MPI_Request request, bool wait) {
     if (request_is_null(request) || request->is_done)
         return true;
-    rcm_work *work = request->operation.work;
-    const rcm_status status = !work ? RCM_OK : wait ? rcm_work_wait(work, -1) : rcm_work_test(work);
+    const rcm_status status = poll_operation(&request->operation, wait ? -1 : 0);
     if (status == RCM_PENDING)
         return false;
     request_ended(form, request, status);
@@ -202,6 +230,10 @@ int request_take(struct form *form, MPI_Request *place, MPI_Status *ret_status) 
         *place = MPI_REQUEST_NULL;
     }
     return code;
+}
+
+bool request_is_making(MPI_Request request) {
+    return !request_is_null(request) && !request->is_done && request->operation.making;
 }
 
 rcm_work *request_work(MPI_Request request) {
@@ -236,6 +268,8 @@ int face_Request_free(struct form *form, MPI_Request *place) {
     if (is_predefined(request))
         return form_error(form, MPI_ERR_REQUEST, "request is MPI_REQUEST_NULL");
     *place = MPI_REQUEST_NULL;
+    if (request_is_making(request))
+        (void)request_poll(form, request, true);
     rcm_work *work = request_work(request);
     if (work)
         return form_status(form, rcm_work_detach(work, released, request));

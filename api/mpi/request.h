@@ -18,6 +18,8 @@ struct fold {
 
 struct operation {
     rcm_work *work;
+    rcm_comm_request *making;   /* instead of a work: a communicator that is being made, */
+    rcm_comm **made;            /* and where it goes */
     struct rcm_message message; /* of a receive */
     bool is_receive;
     int source;             /* of a receive: MPI_PROC_NULL if there is no message */
@@ -66,6 +68,9 @@ static inline rcm_work **operation_work(const struct form *form, struct operatio
  * request. ret_status may be NULL. */
 int operation_issued(struct form *form, struct operation *operation, rcm_status status,
                      MPI_Status *ret_status);
+/* Returns a request for a communicator that is being made. */
+int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
+                   MPI_Request *ret_request);
 /* Ends an operation that was not issued because of an error. Returns code. */
 int operation_drop(struct form *form, struct operation *operation, int code);
 
