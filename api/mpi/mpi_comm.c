@@ -64,6 +64,8 @@ int comm_open_world(struct form *form) {
         status = rcm_comm_set_name(world.comm, world.name);
     if (status == RCM_OK)
         status = rcm_comm_duplicate(world.comm, NULL, &internal);
+    if (status == RCM_OK)
+        status = rcm_comm_set_name(internal, "MPI, internal");
     atomic_store(&is_open, status == RCM_OK);
     return form_status(form, status);
 }

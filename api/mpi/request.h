@@ -42,6 +42,10 @@ struct MPI_ABI_Request {
     void *arrays[FORM_ARRAYS];
 };
 
+/* A request of the call, without an operation. NULL, and form->code is set: no memory. */
+MPI_Request request_new(struct form *form);
+void request_free(MPI_Request request);
+
 /* The operation of a call: *local for a blocking one, that of a new request or of the started one
  * otherwise. NULL, and form->code is set: no memory. */
 struct operation *operation_begin(struct form *form, struct operation *local);
