@@ -73,7 +73,9 @@ int form_missing(const char *name, atomic_bool *logged);
 typedef int (*form_start)(struct form *form, const void *arguments);
 int form_keep(struct form *form, form_start start, const void *arguments, size_t bytes,
               MPI_Comm comm);
-/* Copies of arrays with an entry for each rank. root: the only rank where they are read, or -1. */
+/* Copies of arrays with an entry for each rank, of the other group if there are two. root: the only
+ * rank where they are read, or one of these. */
+enum { KEEP_ALL = -100, KEEP_OWN_GROUP };
 struct array form_keep_array(struct form *form, struct array array, MPI_Comm comm, int root);
 const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm comm);
 

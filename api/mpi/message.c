@@ -26,9 +26,10 @@ static int send_message(struct form *form, const struct side *side, int dst, int
     if (code != MPI_SUCCESS)
         return operation_drop(form, operation, code);
     rcm_work **work = operation_work(form, operation);
-    if (form->kind == FORM_NOW && mode == MODE_STANDARD && dst == comm->rank &&
+    if (form->kind == FORM_NOW && mode == MODE_STANDARD && dst == comm->rank && !comm->is_inter &&
         data->bytes <= SELF_BYTES)
         mode = MODE_BUFFERED;
+    dst = comm_peer(comm, dst);
     const rcm_status status = mode == MODE_BUFFERED ? buffered_copy(comm, data, dst, (uint64_t)tag)
                               : mode == MODE_SYNCHRONOUS
                                   ? rcm_ssend(comm->comm, data->address, data->count, data->dtype,
@@ -68,6 +69,7 @@ int face_Recv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype typ
         return code;
     operation->is_receive = true;
     operation->source = src;
+    operation->peer_first = comm->peer_first;
     if (src == MPI_PROC_NULL)
         return operation_issued(form, operation, RCM_OK, ret_status);
     struct rcm_call call = RCM_CALL_INIT;
@@ -94,6 +96,7 @@ static int issue_both(struct form *form, const struct exchange *exchange,
     size_t n = 0;
     operation->is_receive = true;
     operation->source = exchange->src;
+    operation->peer_first = comm->peer_first;
     if (exchange->src != MPI_PROC_NULL)
         transfers[n++] = (struct rcm_transfer){.kind = RCM_TRANSFER_RECV,
                                                .peer = comm_peer(comm, exchange->src),

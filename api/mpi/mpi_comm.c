@@ -10,10 +10,15 @@
 
 static struct MPI_ABI_Comm world = {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_WORLD"};
 static struct MPI_ABI_Comm self = {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF"};
+static rcm_comm *internal;
 static atomic_bool is_open;
 
 bool comm_is_open(void) {
     return atomic_load(&is_open);
+}
+
+rcm_comm *comm_internal(void) {
+    return internal;
 }
 
 MPI_Comm comm_default(void) {
@@ -50,23 +55,31 @@ int comm_open_world(struct form *form) {
     if (status != RCM_OK)
         return form_status(form, status);
     world.rank = rcm_rank(world.comm);
-    world.size = rcm_size(world.comm);
+    world.size = world.npeers = rcm_size(world.comm);
     status = rcm_comm_subset(world.comm, &world.rank, 1, 0, NULL, &self.comm);
-    self.size = 1;
+    self.size = self.npeers = 1;
     if (status == RCM_OK)
         status = rcm_comm_set_name(self.comm, self.name);
     if (status == RCM_OK)
         status = rcm_comm_set_name(world.comm, world.name);
+    if (status == RCM_OK)
+        status = rcm_comm_duplicate(world.comm, NULL, &internal);
+    if (status == RCM_OK)
+        status = rcm_comm_set_name(internal, "MPI, internal");
     atomic_store(&is_open, status == RCM_OK);
     return form_status(form, status);
 }
 
 int comm_close_world(struct form *form) {
-    rcm_status status = rcm_destroy(self.comm);
-    const rcm_status last = rcm_destroy(world.comm);
-    if (status == RCM_OK)
-        status = last;
-    const int code = form_status(form, status);
+    rcm_comm *const comms[] = {self.comm, internal, world.comm};
+    rcm_status status = RCM_OK;
+    const int ended = comm_end_all(form);
+    for (size_t i = 0; i < sizeof comms / sizeof comms[0]; i++) {
+        const rcm_status last = rcm_destroy(comms[i]);
+        if (status == RCM_OK)
+            status = last;
+    }
+    const int code = ended == MPI_SUCCESS ? form_status(form, status) : ended;
     if (code != MPI_SUCCESS)
         return code;
     atomic_store(&is_open, false);
@@ -97,19 +110,35 @@ int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool a
         return code;
     if (tag < 0 && !(any && tag == MPI_ANY_TAG))
         return form_error(form, MPI_ERR_TAG, "the tag is %d, but tags are 0 to %d", tag, INT_MAX);
-    if ((rank >= 0 && rank < (*ret_comm)->size) || rank == MPI_PROC_NULL ||
+    if ((rank >= 0 && rank < (*ret_comm)->npeers) || rank == MPI_PROC_NULL ||
         (any && rank == MPI_ANY_SOURCE))
         return MPI_SUCCESS;
     return form_error(form, MPI_ERR_RANK, "the rank is %d, but %s has ranks 0 to %d", rank,
-                      (*ret_comm)->name, (*ret_comm)->size - 1);
+                      (*ret_comm)->name, (*ret_comm)->npeers - 1);
+}
+
+int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
+    const int code = comm_find(form, handle, ret_comm);
+    return code == MPI_SUCCESS && !(*ret_comm)->is_inter
+               ? form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", (*ret_comm)->name)
+               : code;
+}
+
+int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
+    const int code = comm_find(form, handle, ret_comm);
+    return code == MPI_SUCCESS && (*ret_comm)->is_inter
+               ? form_error(form, MPI_ERR_COMM,
+                            "comm is an intercommunicator, which this function does not take")
+               : code;
 }
 
 int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm) {
     const int code = comm_find(form, handle, ret_comm);
-    if (code != MPI_SUCCESS || (root >= 0 && root < (*ret_comm)->size))
+    if (code != MPI_SUCCESS || (root >= 0 && root < (*ret_comm)->npeers) ||
+        ((*ret_comm)->is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
         return code;
     return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root,
-                      (*ret_comm)->name, (*ret_comm)->size - 1);
+                      (*ret_comm)->name, (*ret_comm)->npeers - 1);
 }
 
 MPI_Errhandler comm_handler(MPI_Comm handle) {
@@ -120,26 +149,42 @@ MPI_Errhandler comm_handler(MPI_Comm handle) {
     return atomic_load(&handle->handler);
 }
 
+int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm) {
+    struct MPI_ABI_Comm *comm = *ret_comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for a communicator");
+    const MPI_Errhandler handler = atomic_load(&parent->handler);
+    if (!is_predefined(handler))
+        atomic_fetch_add(&handler->references, 1);
+    atomic_init(&comm->handler, handler);
+    return MPI_SUCCESS;
+}
+
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
               MPI_Comm *ret_comm) {
     *ret_comm = MPI_COMM_NULL;
     if (!made || rcm_rank(made) < 0)
         return form_status(form, made ? rcm_destroy(made) : RCM_OK);
-    struct MPI_ABI_Comm *comm = calloc(1, sizeof *comm);
-    if (!comm) {
-        const rcm_status status = rcm_destroy(made);
-        return form_error(form, MPI_ERR_NO_MEM, "no memory for a communicator (%s)",
-                          rcm_status_name(status));
+    const int code = comm_new(form, parent, ret_comm);
+    if (code != MPI_SUCCESS) {
+        (void)comm_end(form, made);
+        return code;
     }
-    comm->comm = made;
-    comm->rank = rcm_rank(made);
-    comm->size = rcm_size(made);
-    const MPI_Errhandler handler = atomic_load(&parent->handler);
-    if (!is_predefined(handler))
-        atomic_fetch_add(&handler->references, 1);
-    atomic_init(&comm->handler, handler);
-    *ret_comm = comm;
+    (*ret_comm)->comm = made;
+    (*ret_comm)->rank = rcm_rank(made);
+    (*ret_comm)->size = (*ret_comm)->npeers = rcm_size(made);
     return MPI_SUCCESS;
+}
+
+void comm_divide(MPI_Comm comm, int nfirst) {
+    const int size = comm->size;
+    const bool is_first = comm->rank < nfirst;
+    comm->own_first = is_first ? 0 : nfirst;
+    comm->peer_first = is_first ? nfirst : 0;
+    comm->npeers = is_first ? size - nfirst : nfirst;
+    comm->size = size - comm->npeers;
+    comm->rank -= comm->own_first;
+    comm->is_inter = true;
 }
 
 /* rcm_leave sends the reason to all ranks before the process ends. Its result is that of an aborted

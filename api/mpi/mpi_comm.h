@@ -6,10 +6,14 @@
 #include "form.h"
 
 struct MPI_ABI_Comm {
-    rcm_comm *comm;
-    int rank, size;
+    rcm_comm *comm;         /* of an intercommunicator: that of both groups, one behind the other */
+    int rank, size;         /* in the own group */
+    int own_first;          /* the own group's first rank in comm */
+    int peer_first, npeers; /* the ranks that messages go to: all, or those of the other group */
+    bool is_inter;
     _Atomic(MPI_Errhandler) handler;
     struct attribute *attributes;
+    struct cart *cart; /* the topology, or NULL */
     char name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -32,18 +36,35 @@ int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool a
                    struct MPI_ABI_Comm **ret_comm);
 /* A peer of the program as a rank of ringcomm.h, and a tag. */
 static inline int comm_peer(const struct MPI_ABI_Comm *comm, int rank) {
-    return rank == MPI_ANY_SOURCE ? RCM_ANY_SOURCE : rank;
+    return rank == MPI_ANY_SOURCE ? RCM_ANY_SOURCE : comm->peer_first + rank;
 }
 static inline uint64_t comm_tag(int tag) {
     return tag == MPI_ANY_TAG ? RCM_ANY_TAG : (uint64_t)tag;
 }
+/* The same; it must be, or may not be, an intercommunicator. */
+int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
+int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
 /* The same; root is checked. */
 int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm);
 /* The communicator for error handling of calls that name none. */
 MPI_Comm comm_default(void);
+/* Makes a handle without a communicator yet, with the error handler of `parent`. */
+int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm);
 /* Wraps a communicator that was made from `parent`. NULL in `made`: MPI_COMM_NULL. */
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
               MPI_Comm *ret_comm);
+/* Makes an intercommunicator of a wrapped communicator: its first `nfirst` ranks are a group, and
+ * the others are. comm_divided returns nfirst. */
+void comm_divide(MPI_Comm comm, int nfirst);
+static inline int comm_divided(const struct MPI_ABI_Comm *comm) {
+    return comm->own_first == 0 ? comm->size : comm->npeers;
+}
+/* Ends a communicator in the background. Errors are MPI_Finalize's. */
+int comm_end(struct form *form, rcm_comm *comm);
+/* Waits for all that end, and returns the first error. */
+int comm_end_all(struct form *form);
+/* A duplicate of the world for messages of this library, which no receive of the program gets. */
+rcm_comm *comm_internal(void);
 /* The error handler of a communicator, or of the world. */
 MPI_Errhandler comm_handler(MPI_Comm comm);
 /* Ends the process after an error that no handler returns. */

@@ -10,13 +10,15 @@ struct MPI_ABI_Message {
     MPI_Comm comm;
 };
 
-static void set_status(MPI_Status *status, int source, const struct rcm_message *message) {
+static void set_status(MPI_Status *status, const struct MPI_ABI_Comm *comm, int source,
+                       const struct rcm_message *message) {
     if (!status)
         return;
     if (source == MPI_PROC_NULL)
         status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
     else
-        status_set(status, message->source, (int)message->tag, (MPI_Count)message->bytes, false);
+        status_set(status, message->source - comm->peer_first, (int)message->tag,
+                   (MPI_Count)message->bytes, false);
 }
 
 /* One probe: `wait` or not, `take` the message out or not. */
@@ -48,7 +50,7 @@ static int probe(struct form *form, int source, int tag, MPI_Comm handle, bool w
     }
     if (status != RCM_OK)
         return form_status(form, status);
-    set_status(ret_status, source, &message);
+    set_status(ret_status, comm, source, &message);
     if (!matched)
         return MPI_SUCCESS;
     MPI_Message made = malloc(sizeof *made);
@@ -105,6 +107,7 @@ int face_Mrecv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype ty
     if (is_none)
         return operation_issued(form, operation, RCM_OK, ret_status);
     operation->source = message->message.source;
+    operation->peer_first = comm->peer_first;
     struct rcm_call call = RCM_CALL_INIT;
     call.message = &operation->message;
     const struct data *data = &operation->recv;

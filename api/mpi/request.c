@@ -9,7 +9,7 @@
 
 static atomic_long live_requests;
 
-static MPI_Request request_new(struct form *form) {
+MPI_Request request_new(struct form *form) {
     MPI_Request request = calloc(1, sizeof *request);
     if (!request) {
         form->code = form_error(form, MPI_ERR_NO_MEM, "no memory for a request");
@@ -21,7 +21,7 @@ static MPI_Request request_new(struct form *form) {
     return request;
 }
 
-static void request_free(MPI_Request request) {
+void request_free(MPI_Request request) {
     for (int i = 0; i < FORM_ARRAYS; i++)
         free(request->arrays[i]);
     free(request->arguments);
@@ -83,11 +83,28 @@ int operation_copy(struct form *form, struct operation *operation, const struct 
     return MPI_SUCCESS;
 }
 
-/* Unpacks results and frees what the operation held. */
-static void operation_finish(struct operation *operation) {
+/* Combines the contributions in the order of the ranks. */
+static rcm_status fold(const struct operation *operation) {
+    const struct fold *fold = &operation->fold;
+    const size_t bytes = operation->recv.bytes;
+    char *result = (char *)operation->temporary + fold->skip + fold->stride * (size_t)(fold->n - 1);
+    rcm_status status = RCM_OK;
+    for (int i = 1; bytes && status == RCM_OK && i < fold->n; i++)
+        status = rcm_reduce_local(result - fold->stride * (size_t)i, result,
+                                  bytes / rcm_dtype_size(fold->dtype), fold->dtype, fold->op);
+    if (bytes)
+        memcpy(operation->recv.address, result, bytes);
+    return status;
+}
+
+/* Computes and unpacks results, and frees what the operation held. Returns status, or why the
+ * result could not be computed. */
+static rcm_status operation_finish(struct operation *operation, rcm_status status) {
     if (!operation->send.packed && !operation->recv.packed && !operation->blocks &&
         !operation->temporary)
-        return;
+        return status;
+    if (operation->fold.n && status == RCM_OK)
+        status = fold(operation);
     data_finish(&operation->send, false, 0);
     data_finish(&operation->recv, true,
                 operation->is_receive ? operation->message.bytes : operation->recv.bytes);
@@ -98,6 +115,7 @@ static void operation_finish(struct operation *operation) {
     operation->blocks = NULL;
     operation->temporary = NULL;
     operation->nblocks = 0;
+    return status;
 }
 
 static void operation_status(const struct operation *operation, bool is_canceled,
@@ -109,12 +127,12 @@ static void operation_status(const struct operation *operation, bool is_canceled
     else if (operation->source == MPI_PROC_NULL || is_canceled)
         status_set(ret_status, MPI_PROC_NULL, MPI_ANY_TAG, 0, is_canceled);
     else
-        status_set(ret_status, operation->message.source, (int)operation->message.tag,
-                   (MPI_Count)operation->message.bytes, false);
+        status_set(ret_status, operation->message.source - operation->peer_first,
+                   (int)operation->message.tag, (MPI_Count)operation->message.bytes, false);
 }
 
 int operation_drop(struct form *form, struct operation *operation, int code) {
-    operation_finish(operation);
+    (void)operation_finish(operation, RCM_ERR_CANCELED);
     if (form->kind == FORM_BEGIN && !form->request->is_persistent)
         request_free(form->request);
     return code;
@@ -131,8 +149,7 @@ int operation_issued(struct form *form, struct operation *operation, rcm_status 
         *form->ret_request = form->request;
         return MPI_SUCCESS;
     }
-    const int code = form_status(form, status);
-    operation_finish(operation);
+    const int code = form_status(form, operation_finish(operation, status));
     operation_status(operation, false, ret_status);
     return code;
 }
@@ -140,10 +157,10 @@ int operation_issued(struct form *form, struct operation *operation, rcm_status 
 /* The operation of an active request has ended. */
 static void request_ended(struct form *form, MPI_Request request, rcm_status status) {
     request->is_canceled = status == RCM_ERR_CANCELED && request->is_canceled;
-    request->code = request->is_canceled ? MPI_SUCCESS : form_status(form, status);
     if (request->is_canceled)
         request->operation.message.bytes = 0;
-    operation_finish(&request->operation);
+    status = operation_finish(&request->operation, status);
+    request->code = request->is_canceled ? MPI_SUCCESS : form_status(form, status);
     rcm_work_free(request->operation.work);
     request->operation.work = NULL;
     request->is_done = true;
@@ -153,11 +170,39 @@ bool request_is_null(MPI_Request request) {
     return is_predefined(request) || !request->is_active;
 }
 
+int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
+                   MPI_Request *ret_request) {
+    form->kind = FORM_BEGIN;
+    form->ret_request = ret_request;
+    struct operation *operation = operation_begin(form, NULL);
+    if (!operation) {
+        rcm_comm_request_cancel(making);
+        return form->code;
+    }
+    operation->making = making;
+    operation->made = made;
+    return operation_issued(form, operation, RCM_OK, NULL);
+}
+
+/* Tests, or waits for, what the request waits for. */
+static rcm_status poll_operation(struct operation *operation, int64_t timeout_ms) {
+    rcm_work *work = operation->work;
+    if (!operation->making)
+        return !work ? RCM_OK : timeout_ms ? rcm_work_wait(work, timeout_ms) : rcm_work_test(work);
+    const rcm_status status =
+        timeout_ms ? rcm_comm_request_wait(operation->making, timeout_ms, operation->made)
+                   : rcm_comm_request_test(operation->making, operation->made);
+    if (status != RCM_PENDING) {
+        rcm_comm_request_cancel(operation->making);
+        operation->making = NULL;
+    }
+    return status;
+}
+
 bool request_poll(struct form *form, MPI_Request request, bool wait) {
     if (request_is_null(request) || request->is_done)
         return true;
-    rcm_work *work = request->operation.work;
-    const rcm_status status = !work ? RCM_OK : wait ? rcm_work_wait(work, -1) : rcm_work_test(work);
+    const rcm_status status = poll_operation(&request->operation, wait ? -1 : 0);
     if (status == RCM_PENDING)
         return false;
     request_ended(form, request, status);
@@ -187,6 +232,10 @@ int request_take(struct form *form, MPI_Request *place, MPI_Status *ret_status) 
     return code;
 }
 
+bool request_is_making(MPI_Request request) {
+    return !request_is_null(request) && !request->is_done && request->operation.making;
+}
+
 rcm_work *request_work(MPI_Request request) {
     return request_is_null(request) || request->is_done ? NULL : request->operation.work;
 }
@@ -210,8 +259,7 @@ int face_Request_get_status(struct form *form, MPI_Request request, int *ret_fla
 /* The operation of a request that the program has freed is complete. */
 static void released(void *arg, rcm_status status) {
     MPI_Request request = arg;
-    (void)status;
-    operation_finish(&request->operation);
+    (void)operation_finish(&request->operation, status);
     request_free(request);
 }
 
@@ -220,11 +268,13 @@ int face_Request_free(struct form *form, MPI_Request *place) {
     if (is_predefined(request))
         return form_error(form, MPI_ERR_REQUEST, "request is MPI_REQUEST_NULL");
     *place = MPI_REQUEST_NULL;
+    if (request_is_making(request))
+        (void)request_poll(form, request, true);
     rcm_work *work = request_work(request);
     if (work)
         return form_status(form, rcm_work_detach(work, released, request));
     if (request->is_active && !request->is_done)
-        operation_finish(&request->operation);
+        (void)operation_finish(&request->operation, RCM_OK);
     request_free(request);
     return MPI_SUCCESS;
 }
@@ -238,80 +288,4 @@ int face_Cancel(struct form *form, MPI_Request *place) {
     (*place)->is_canceled = true;
     const rcm_status status = rcm_work_cancel(work);
     return status == RCM_PENDING ? MPI_SUCCESS : form_status(form, status);
-}
-
-int form_keep(struct form *form, form_start start, const void *arguments, size_t bytes,
-              MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
-    int code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
-    MPI_Request request = code == MPI_SUCCESS ? request_new(form) : NULL;
-    void *copy = malloc(bytes + 1);
-    if (!request || !copy) {
-        for (int i = 0; i < form->narrays; i++)
-            free(form->arrays[i]);
-        if (request)
-            request_free(request);
-        free(copy);
-        return code != MPI_SUCCESS ? code : form_error(form, MPI_ERR_NO_MEM, "no memory");
-    }
-    memcpy(copy, arguments, bytes);
-    memcpy(request->arrays, form->arrays, sizeof request->arrays);
-    request->arguments = copy;
-    request->start = start;
-    request->is_persistent = true;
-    *form->ret_request = request;
-    return MPI_SUCCESS;
-}
-
-/* A copy of n entries that the request will own. */
-static void *keep_copy(struct form *form, const void *items, size_t bytes) {
-    void *copy = form->narrays < FORM_ARRAYS ? malloc(bytes + 1) : NULL;
-    if (!copy) {
-        form->code = form_error(form, MPI_ERR_NO_MEM, "no memory for copies of the arguments");
-        return NULL;
-    }
-    form->arrays[form->narrays++] = copy;
-    return memcpy(copy, items, bytes);
-}
-
-struct array form_keep_array(struct form *form, struct array array, MPI_Comm handle, int root) {
-    struct MPI_ABI_Comm *comm;
-    form->code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
-    if (form->code != MPI_SUCCESS || !array.items || (root >= 0 && root != comm->rank))
-        return (struct array){NULL, array.large};
-    const size_t bytes = array.large ? sizeof(MPI_Count) : sizeof(int);
-    return (struct array){keep_copy(form, array.items, bytes * (size_t)comm->size), array.large};
-}
-
-const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
-    form->code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
-    if (form->code != MPI_SUCCESS || !types)
-        return NULL;
-    return keep_copy(form, types, sizeof *types * (size_t)comm->size);
-}
-
-int face_Start(struct form *form, MPI_Request *place) {
-    MPI_Request request = *place;
-    if (is_predefined(request) || !request->is_persistent)
-        return form_error(form, MPI_ERR_REQUEST, "request is not persistent");
-    form->comm = request->comm;
-    if (request->is_active)
-        return form_error(form, MPI_ERR_REQUEST, "the request of %s is active already. Wait for it",
-                          request->name);
-    struct form started = {.name = request->name,
-                           .kind = FORM_BEGIN,
-                           .ret_request = place,
-                           .comm = request->comm,
-                           .request = request};
-    return request->start(&started, request->arguments);
-}
-
-int face_Startall(struct form *form, int n, MPI_Request *requests) {
-    for (int i = 0; i < n; i++) {
-        const int code = face_Start(form, &requests[i]);
-        if (code != MPI_SUCCESS)
-            return code;
-    }
-    return MPI_SUCCESS;
 }

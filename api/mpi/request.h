@@ -7,15 +7,28 @@
 #include "mpi_comm.h"
 #include "datatype.h"
 
+/* A reduction that is left to do: `n` contributions in .temporary, each of `stride` bytes, of which
+ * the result begins at `skip`. */
+struct fold {
+    rcm_op op;
+    rcm_dtype dtype;
+    int n;
+    size_t stride, skip;
+};
+
 struct operation {
     rcm_work *work;
+    rcm_comm_request *making;   /* instead of a work: a communicator that is being made, */
+    rcm_comm **made;            /* and where it goes */
     struct rcm_message message; /* of a receive */
     bool is_receive;
     int source;             /* of a receive: MPI_PROC_NULL if there is no message */
+    int peer_first;         /* the rank in ringcomm.h that is rank 0 of the sources */
     struct data send, recv; /* bound if .packed is not NULL */
     struct data *blocks;    /* of a collective with a block for each rank: first `nsend` to send */
     int nblocks, nsend;
     void *temporary; /* freed at the end */
+    struct fold fold;
 };
 
 struct MPI_ABI_Request {
@@ -28,6 +41,10 @@ struct MPI_ABI_Request {
     void *arguments;
     void *arrays[FORM_ARRAYS];
 };
+
+/* A request of the call, without an operation. NULL, and form->code is set: no memory. */
+MPI_Request request_new(struct form *form);
+void request_free(MPI_Request request);
 
 /* The operation of a call: *local for a blocking one, that of a new request or of the started one
  * otherwise. NULL, and form->code is set: no memory. */
@@ -55,6 +72,9 @@ static inline rcm_work **operation_work(const struct form *form, struct operatio
  * request. ret_status may be NULL. */
 int operation_issued(struct form *form, struct operation *operation, rcm_status status,
                      MPI_Status *ret_status);
+/* Returns a request for a communicator that is being made. */
+int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
+                   MPI_Request *ret_request);
 /* Ends an operation that was not issued because of an error. Returns code. */
 int operation_drop(struct form *form, struct operation *operation, int code);
 

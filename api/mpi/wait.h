@@ -13,6 +13,8 @@ bool request_poll(struct form *form, MPI_Request request, bool wait);
  * then, another is freed and *place MPI_REQUEST_NULL. */
 int request_peek(struct form *form, MPI_Request request, MPI_Status *ret_status);
 int request_take(struct form *form, MPI_Request *place, MPI_Status *ret_status);
+/* Whether it waits for a communicator, which is no work. */
+bool request_is_making(MPI_Request request);
 /* Its unfinished work, or NULL. */
 rcm_work *request_work(MPI_Request request);
 

@@ -126,7 +126,8 @@ def keep(form, passed):
     """A persistent form: the arguments are kept, arrays are copied."""
     name = form.function.name
     comm = f"a{form.words.index('comm')}"
-    root = f"a{form.words.index('comm') - 1}" if name in ROOTED else "-1"
+    root = (f"a{form.words.index('comm') - 1}" if name in ROOTED else
+            "KEEP_OWN_GROUP" if name == "Reduce_scatter" else "KEEP_ALL")
     passed = [f"form_keep_array(&form, {text}, {comm}, {root})" if text.startswith("(struct array)") else
               f"form_keep_types(&form, {text}, {comm})" if word == "datatypes" else text
               for text, word in zip(passed, form.function.words)]

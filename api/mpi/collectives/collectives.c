@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives that move blocks of equal size. A buffer of one block for each rank is packed as a
  * whole; own blocks in place are found in the packed buffer. */
+#include "between.h"
 #include "faces.h"
-#include "request.h"
+
+/* Equal blocks on an intercommunicator. */
+static int between_sides(struct form *form, const struct MPI_ABI_Comm *comm, enum between kind,
+                         int root, const struct side *send, const struct side *recv) {
+    const struct blocks from = between_blocks(send), to = between_blocks(recv);
+    return between_move(form, comm, kind, root, &from, &to);
+}
 
 int face_Barrier(struct form *form, MPI_Comm handle) {
     struct MPI_ABI_Comm *comm;
@@ -24,6 +31,8 @@ int face_Bcast(struct form *form, void *buffer, MPI_Count count, MPI_Datatype ty
     int code = comm_find_root(form, handle, root, &comm);
     if (code != MPI_SUCCESS)
         return code;
+    if (comm->is_inter)
+        return between_sides(form, comm, BETWEEN_BROADCAST, root, &side, &side);
     const bool is_root = comm->rank == root;
     code = operation_bind(form, &local, is_root ? &side : NULL, is_root ? NULL : &side, &operation);
     if (code != MPI_SUCCESS)
@@ -42,6 +51,9 @@ static int move_rooted(struct form *form, const struct side *one, struct side *a
     int code = comm_find_root(form, handle, root, &comm);
     if (code != MPI_SUCCESS)
         return code;
+    if (comm->is_inter)
+        return between_sides(form, comm, gathers ? BETWEEN_GATHER : BETWEEN_SCATTER, root,
+                             gathers ? one : all, gathers ? all : one);
     const bool is_root = comm->rank == root, in_place = one->buffer == MPI_IN_PLACE;
     const struct side *at_root = is_root ? all : NULL;
     all->blocks = comm->size;
@@ -86,6 +98,8 @@ int face_Allgather(struct form *form, const void *send, MPI_Count send_count,
         return code;
     const struct side from = {send, send_count, send_type, 1, false};
     const struct side to = {recv, recv_count, recv_type, comm->size, false};
+    if (comm->is_inter)
+        return between_sides(form, comm, BETWEEN_ALL_GATHER, 0, &from, &to);
     code = operation_bind(form, &local, &from, &to, &operation);
     if (code != MPI_SUCCESS)
         return code;
@@ -108,6 +122,8 @@ int face_Alltoall(struct form *form, const void *send, MPI_Count send_count, MPI
         return code;
     const struct side from = {send, send_count, send_type, comm->size, false};
     const struct side to = {recv, recv_count, recv_type, comm->size, false};
+    if (comm->is_inter)
+        return between_sides(form, comm, BETWEEN_ALL_TO_ALL, 0, &from, &to);
     code = operation_bind(form, &local, &from, &to, &operation);
     if (code == MPI_SUCCESS && in_place)
         code = operation_copy(form, operation, &operation->recv);

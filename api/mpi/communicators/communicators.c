@@ -4,6 +4,9 @@
 #include <string.h>
 #include "attributes.h"
 #include "faces.h"
+#include "intercommunicators.h"
+#include "request.h"
+#include "topology.h"
 
 int face_Comm_rank(struct form *form, MPI_Comm handle, int *ret_rank) {
     struct MPI_ABI_Comm *comm;
@@ -54,18 +57,6 @@ int face_Comm_get_parent(struct form *form, MPI_Comm *ret_comm) {
     return MPI_SUCCESS;
 }
 
-int face_Topo_test(struct form *form, MPI_Comm handle, int *ret_kind) {
-    struct MPI_ABI_Comm *comm;
-    *ret_kind = MPI_UNDEFINED;
-    return comm_find(form, handle, &comm);
-}
-
-int face_Comm_test_inter(struct form *form, MPI_Comm handle, int *ret_flag) {
-    struct MPI_ABI_Comm *comm;
-    *ret_flag = 0;
-    return comm_find(form, handle, &comm);
-}
-
 int face_Comm_compare(struct form *form, MPI_Comm first, MPI_Comm second, int *ret_result) {
     struct MPI_ABI_Comm *a, *b;
     int code = comm_find(form, first, &a);
@@ -73,26 +64,73 @@ int face_Comm_compare(struct form *form, MPI_Comm first, MPI_Comm second, int *r
         code = comm_find(form, second, &b);
     if (code != MPI_SUCCESS)
         return code;
-    *ret_result = a == b ? MPI_IDENT : a->size == b->size ? MPI_CONGRUENT : MPI_UNEQUAL;
-    for (int i = 0; i < a->size && a != b && *ret_result != MPI_UNEQUAL; i++) {
-        const int rank = rcm_comm_translate(a->comm, i, b->comm);
-        if (rank != i)
-            *ret_result = rank < 0 ? MPI_UNEQUAL : MPI_SIMILAR;
+    const bool are_alike =
+        a->is_inter == b->is_inter && a->size == b->size && a->npeers == b->npeers;
+    *ret_result = a == b ? MPI_IDENT : are_alike ? MPI_CONGRUENT : MPI_UNEQUAL;
+    for (int i = 0; i < a->size + a->npeers && a != b && *ret_result != MPI_UNEQUAL; i++) {
+        const bool is_own = i < a->size;
+        const int at = is_own ? i : i - a->size;
+        const int from = (is_own ? a->own_first : a->peer_first) + at;
+        const int rank =
+            rcm_comm_translate(a->comm, from, b->comm) - (is_own ? b->own_first : b->peer_first);
+        if (rank != at)
+            *ret_result =
+                rank < 0 || rank >= (is_own ? b->size : b->npeers) ? MPI_UNEQUAL : MPI_SIMILAR;
     }
     return MPI_SUCCESS;
+}
+
+/* Copies to a duplicate what ringcomm.h does not have. */
+static int copy_rest(struct form *form, MPI_Comm handle, MPI_Comm made) {
+    struct MPI_ABI_Comm *comm;
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = topology_copy(form, comm, made);
+    return code == MPI_SUCCESS ? attributes_copy(form, handle, made) : code;
 }
 
 int face_Comm_dup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm) {
     struct MPI_ABI_Comm *comm;
     rcm_comm *made;
-    const int code = comm_find(form, handle, &comm);
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = form_status(form, rcm_comm_duplicate(comm->comm, NULL, &made));
+    if (code == MPI_SUCCESS)
+        code = comm_wrap(form, comm, made, ret_comm);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = rcm_comm_duplicate(comm->comm, NULL, &made);
-    if (status != RCM_OK)
-        return form_status(form, status);
-    const int wrapped = comm_wrap(form, comm, made, ret_comm);
-    return wrapped == MPI_SUCCESS ? attributes_copy(form, handle, *ret_comm) : wrapped;
+    if (comm->is_inter)
+        comm_divide(*ret_comm, comm_divided(comm));
+    return copy_rest(form, handle, *ret_comm);
+}
+
+/* The handle has the ranks of the old communicator at once. The request gives it its own. */
+int face_Comm_idup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm,
+                   MPI_Request *ret_request) {
+    struct MPI_ABI_Comm *comm;
+    rcm_comm_request *making = NULL;
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = comm_new(form, comm, ret_comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    MPI_Comm made = *ret_comm;
+    made->rank = comm->rank;
+    made->size = comm->size;
+    made->npeers = comm->npeers;
+    made->own_first = comm->own_first;
+    made->peer_first = comm->peer_first;
+    made->is_inter = comm->is_inter;
+    code = copy_rest(form, handle, made);
+    if (code == MPI_SUCCESS)
+        code = form_status(form, rcm_comm_duplicate_begin(comm->comm, NULL, &making));
+    return code == MPI_SUCCESS ? request_making(form, making, &made->comm, ret_request) : code;
+}
+
+int face_Comm_idup_with_info(struct form *form, MPI_Comm handle, MPI_Info info, MPI_Comm *ret_comm,
+                             MPI_Request *ret_request) {
+    (void)info;
+    return face_Comm_idup(form, handle, ret_comm, ret_request);
 }
 
 int face_Comm_dup_with_info(struct form *form, MPI_Comm handle, MPI_Info info, MPI_Comm *ret_comm) {
@@ -108,6 +146,8 @@ int face_Comm_split(struct form *form, MPI_Comm handle, int colour, int key, MPI
         code = form_error(form, MPI_ERR_ARG, "color is %d, but colors are 0 or more", colour);
     if (code != MPI_SUCCESS)
         return code;
+    if (comm->is_inter)
+        return intercomm_split(form, comm, colour == MPI_UNDEFINED ? -1 : colour, key, ret_comm);
     const rcm_status status =
         rcm_comm_split(comm->comm, colour == MPI_UNDEFINED ? -1 : colour, key, NULL, &made);
     return status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
@@ -121,7 +161,7 @@ int face_Comm_split_type(struct form *form, MPI_Comm handle, int type, int key, 
         type == MPI_COMM_TYPE_SHARED ||
         ((type == MPI_COMM_TYPE_HW_GUIDED || type == MPI_COMM_TYPE_RESOURCE_GUIDED) &&
          info_has(info, "mpi_hw_resource_type", "mpi_shared_memory"));
-    const int code = comm_find(form, handle, &comm);
+    const int code = comm_find_intra(form, handle, &comm);
     if (code != MPI_SUCCESS)
         return code;
     /* A rank may pass MPI_UNDEFINED where others pass a type, so all call both. */
@@ -144,12 +184,12 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
         code = attributes_delete(form, *handle);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = rcm_destroy(comm->comm);
     form->comm = NULL;
-    code = form_status(form, status);
+    code = comm_end(form, comm->comm);
     MPI_Errhandler handler = atomic_load(&comm->handler);
     if (!is_predefined(handler))
         (void)face_Errhandler_free(form, &handler);
+    free(comm->cart);
     free(comm);
     *handle = MPI_COMM_NULL;
     return code;

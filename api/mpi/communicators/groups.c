@@ -2,8 +2,8 @@
 /* Groups: lists of ranks of the world. And the communicators that are made from them. */
 #include <stdlib.h>
 #include <string.h>
-#include "mpi_comm.h"
 #include "faces.h"
+#include "intercommunicators.h"
 
 struct MPI_ABI_Group {
     int size;
@@ -51,18 +51,27 @@ static int index_of(const struct MPI_ABI_Group *group, int world_rank) {
     return MPI_UNDEFINED;
 }
 
+/* The group of n ranks of a communicator. */
+static int group_of(struct form *form, const struct MPI_ABI_Comm *comm, int first, int n,
+                    MPI_Group *ret_group) {
+    const int code = group_new(form, n, ret_group);
+    for (int i = 0; code == MPI_SUCCESS && i < n; i++)
+        (*ret_group)->ranks[(*ret_group)->size++] = rcm_world_rank(comm->comm, first + i);
+    return code;
+}
+
 int face_Comm_group(struct form *form, MPI_Comm handle, MPI_Group *ret_group) {
     struct MPI_ABI_Comm *comm;
-    struct MPI_ABI_Group *made;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = group_new(form, comm->size, &made);
-    if (code != MPI_SUCCESS)
-        return code;
-    for (int i = 0; i < comm->size; i++)
-        made->ranks[made->size++] = rcm_world_rank(comm->comm, i);
-    *ret_group = made;
-    return MPI_SUCCESS;
+    const int code = comm_find(form, handle, &comm);
+    return code == MPI_SUCCESS ? group_of(form, comm, comm->own_first, comm->size, ret_group)
+                               : code;
+}
+
+int face_Comm_remote_group(struct form *form, MPI_Comm handle, MPI_Group *ret_group) {
+    struct MPI_ABI_Comm *comm;
+    const int code = comm_find_inter(form, handle, &comm);
+    return code == MPI_SUCCESS ? group_of(form, comm, comm->peer_first, comm->npeers, ret_group)
+                               : code;
 }
 
 int face_Group_free(struct form *form, MPI_Group *handle) {
@@ -238,7 +247,7 @@ static int make_comm(struct form *form, MPI_Comm handle, MPI_Group group_number,
     rcm_comm *made = NULL;
     int code = comm_find(form, MPI_COMM_WORLD, &world);
     if (code == MPI_SUCCESS)
-        code = comm_find(form, handle, &comm);
+        code = comm_find_intra(form, handle, &comm);
     if (code == MPI_SUCCESS)
         code = group_find(form, group_number, &group);
     if (code != MPI_SUCCESS)
@@ -266,7 +275,17 @@ int face_Comm_create_group(struct form *form, MPI_Comm comm, MPI_Group group, in
     return make_comm(form, comm, group, (uint64_t)tag, ret_comm);
 }
 
-/* Its tag is none of MPI_Comm_create_group. */
-int face_Comm_create(struct form *form, MPI_Comm comm, MPI_Group group, MPI_Comm *ret_comm) {
-    return make_comm(form, comm, group, (uint64_t)1 << 32, ret_comm);
+/* Its tag is none of MPI_Comm_create_group. On an intercommunicator the groups differ. */
+int face_Comm_create(struct form *form, MPI_Comm handle, MPI_Group group, MPI_Comm *ret_comm) {
+    struct MPI_ABI_Comm *comm;
+    const struct MPI_ABI_Group *members;
+    int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS && !comm->is_inter)
+        return make_comm(form, handle, group, (uint64_t)1 << 32, ret_comm);
+    if (code == MPI_SUCCESS)
+        code = group_find(form, group, &members);
+    if (code != MPI_SUCCESS)
+        return code;
+    const int at = index_of(members, rcm_world_rank(comm->comm, comm->own_first + comm->rank));
+    return intercomm_split(form, comm, at < 0 ? -1 : 0, at, ret_comm);
 }

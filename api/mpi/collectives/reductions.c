@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives that reduce. */
 #include <stdlib.h>
+#include "between.h"
 #include "faces.h"
 #include "operators.h"
-#include "request.h"
 
 /* A reduction: its buffers, and what is found and bound from them. */
 struct reduce {
@@ -35,7 +35,11 @@ typedef rcm_status (*reduce_all)(rcm_comm *comm, const void *send, void *recv, s
                                  rcm_work **ret_work);
 
 static int run(struct form *form, struct reduce *reduce, MPI_Comm comm, reduce_all function) {
-    int code = comm_find(form, comm, &reduce->comm);
+    int code = function == rcm_all_reduce ? comm_find(form, comm, &reduce->comm)
+                                          : comm_find_intra(form, comm, &reduce->comm);
+    if (code == MPI_SUCCESS && reduce->comm->is_inter)
+        return between_reduce(form, reduce->comm, BETWEEN_ALL_GATHER, 0, &reduce->send,
+                              &reduce->recv, reduce->op, 0);
     if (code == MPI_SUCCESS)
         code = prepare(form, reduce, true);
     if (code != MPI_SUCCESS)
@@ -81,6 +85,9 @@ int face_Reduce(struct form *form, const void *send, void *recv, MPI_Count count
     reduce.recv = (struct side){recv, count, type, 1, false};
     reduce.op = op;
     int code = comm_find_root(form, comm, root, &reduce.comm);
+    if (code == MPI_SUCCESS && reduce.comm->is_inter)
+        return between_reduce(form, reduce.comm, BETWEEN_GATHER, root, &reduce.send, &reduce.recv,
+                              op, 0);
     if (code == MPI_SUCCESS)
         code = prepare(form, &reduce, reduce.comm->rank == root);
     if (code != MPI_SUCCESS)
@@ -117,6 +124,9 @@ int face_Reduce_scatter_block(struct form *form, const void *send, void *recv, M
     reduce.send = (struct side){send, count, type, reduce.comm->size, false};
     reduce.recv = (struct side){recv, count, type, 1, false};
     reduce.op = op;
+    if (reduce.comm->is_inter)
+        return between_reduce(form, reduce.comm, BETWEEN_ALL_GATHER, 0, &reduce.send, &reduce.recv,
+                              op, count * reduce.comm->rank);
     code = prepare_scatter(form, &reduce);
     if (code != MPI_SUCCESS)
         return code;
@@ -135,18 +145,25 @@ int face_Reduce_scatter(struct form *form, const void *send, void *recv, struct 
     size_t *sizes = malloc(sizeof *sizes * (size_t)reduce.comm->size);
     if (!sizes)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for counts");
-    MPI_Count total = 0;
+    MPI_Count total = 0, before = 0;
     for (int i = 0; i < reduce.comm->size; i++) {
         const MPI_Count count = array_at(counts, i);
         if (count < 0)
             code = form_error(form, MPI_ERR_COUNT, "recvcounts[%d] is %lld", i, (long long)count);
         sizes[i] = (size_t)count;
         total += count;
+        before += i < reduce.comm->rank ? count : 0;
     }
     const MPI_Count own = array_at(counts, reduce.comm->rank);
     reduce.send = (struct side){send, total, type, 1, false};
     reduce.recv = (struct side){recv, own, type, 1, false};
     reduce.op = op;
+    if (code == MPI_SUCCESS && reduce.comm->is_inter) {
+        code = between_reduce(form, reduce.comm, BETWEEN_ALL_GATHER, 0, &reduce.send, &reduce.recv,
+                              op, before);
+        free(sizes);
+        return code;
+    }
     if (code == MPI_SUCCESS)
         code = prepare_scatter(form, &reduce);
     if (code == MPI_SUCCESS) {

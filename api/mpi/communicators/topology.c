@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cartesian topologies. Ranks count the coordinates with the last dimension first. */
+#include "topology.h"
+#include <stdlib.h>
+#include <string.h>
+#include "faces.h"
+
+struct cart {
+    int ndims;
+    int places[]; /* the dimensions, then whether each is periodic, then this rank's coordinates */
+};
+
+static int *dims_of(struct cart *cart) {
+    return cart->places;
+}
+static int *periods_of(struct cart *cart) {
+    return cart->places + cart->ndims;
+}
+static int *coords_of(struct cart *cart) {
+    return cart->places + 2 * (size_t)cart->ndims;
+}
+
+static size_t cart_bytes(int ndims) {
+    return sizeof(struct cart) + 3 * sizeof(int) * (size_t)ndims;
+}
+
+int topology_copy(struct form *form, const struct MPI_ABI_Comm *from, MPI_Comm to) {
+    if (!from->cart)
+        return MPI_SUCCESS;
+    to->cart = malloc(cart_bytes(from->cart->ndims));
+    if (!to->cart)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for a topology");
+    memcpy(to->cart, from->cart, cart_bytes(from->cart->ndims));
+    return MPI_SUCCESS;
+}
+
+/* Finds a communicator with a topology, whose dimensions the program may expect. */
+static int find_cart(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
+    const int code = comm_find(form, handle, ret_comm);
+    return code == MPI_SUCCESS && !(*ret_comm)->cart
+               ? form_error(form, MPI_ERR_TOPOLOGY,
+                            "%s has no Cartesian topology. Make one by "
+                            "MPI_Cart_create",
+                            (*ret_comm)->name)
+               : code;
+}
+
+static int check_room(struct form *form, int have, int needed) {
+    return have >= needed ? MPI_SUCCESS
+                          : form_error(form, MPI_ERR_DIMS,
+                                       "maxdims is %d, but there are %d dimensions", have, needed);
+}
+
+/* The number of places of a grid, at most `size`. */
+static int count_places(struct form *form, int ndims, const int *dims, int size, int *ret_count) {
+    long long count = 1;
+    if (ndims < 0)
+        return form_error(form, MPI_ERR_DIMS, "ndims is %d", ndims);
+    for (int i = 0; i < ndims; i++) {
+        if (dims[i] <= 0)
+            return form_error(form, MPI_ERR_DIMS, "dims[%d] is %d, but dimensions are 1 or more", i,
+                              dims[i]);
+        count *= dims[i];
+        if (count > size)
+            return form_error(form, MPI_ERR_DIMS, "the grid has %lld places or more for %d ranks",
+                              count, size);
+    }
+    *ret_count = (int)count;
+    return MPI_SUCCESS;
+}
+
+static void set_coords(struct cart *cart, int rank, int *coords) {
+    for (int i = cart->ndims - 1; i >= 0; i--) {
+        coords[i] = rank % dims_of(cart)[i];
+        rank /= dims_of(cart)[i];
+    }
+}
+
+/* Makes the communicator of a colour, with a grid unless colour is negative. */
+static int make_cart(struct form *form, const struct MPI_ABI_Comm *comm, int colour, int ndims,
+                     const int *dims, const int *periods, MPI_Comm *ret_comm) {
+    rcm_comm *made;
+    struct cart *cart = calloc(1, cart_bytes(ndims));
+    if (!cart)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for a topology");
+    cart->ndims = ndims;
+    for (int i = 0; i < ndims; i++) {
+        dims_of(cart)[i] = dims[i];
+        periods_of(cart)[i] = periods[i] != 0;
+    }
+    const rcm_status status = rcm_comm_split(comm->comm, colour, comm->rank, NULL, &made);
+    const int code =
+        status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
+    if (code != MPI_SUCCESS || *ret_comm == MPI_COMM_NULL) {
+        free(cart);
+        return code;
+    }
+    set_coords(cart, (*ret_comm)->rank, coords_of(cart));
+    (*ret_comm)->cart = cart;
+    return MPI_SUCCESS;
+}
+
+int face_Cart_create(struct form *form, MPI_Comm handle, int ndims, const int *dims,
+                     const int *periods, int reorder, MPI_Comm *ret_comm) {
+    struct MPI_ABI_Comm *comm;
+    int count = 0;
+    (void)reorder;
+    int code = comm_find_intra(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = count_places(form, ndims, dims, comm->size, &count);
+    return code == MPI_SUCCESS
+               ? make_cart(form, comm, comm->rank < count ? 0 : -1, ndims, dims, periods, ret_comm)
+               : code;
+}
+
+int face_Cart_map(struct form *form, MPI_Comm handle, int ndims, const int *dims,
+                  const int *periods, int *ret_rank) {
+    struct MPI_ABI_Comm *comm;
+    int count = 0;
+    (void)periods;
+    int code = comm_find_intra(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = count_places(form, ndims, dims, comm->size, &count);
+    if (code == MPI_SUCCESS)
+        *ret_rank = comm->rank < count ? comm->rank : MPI_UNDEFINED;
+    return code;
+}
+
+int face_Cartdim_get(struct form *form, MPI_Comm handle, int *ret_ndims) {
+    struct MPI_ABI_Comm *comm;
+    const int code = find_cart(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        *ret_ndims = comm->cart->ndims;
+    return code;
+}
+
+int face_Cart_get(struct form *form, MPI_Comm handle, int maxdims, int *dims, int *periods,
+                  int *coords) {
+    struct MPI_ABI_Comm *comm;
+    int code = find_cart(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = check_room(form, maxdims, comm->cart->ndims);
+    if (code != MPI_SUCCESS || comm->cart->ndims == 0)
+        return code;
+    const size_t bytes = sizeof(int) * (size_t)comm->cart->ndims;
+    memcpy(dims, dims_of(comm->cart), bytes);
+    memcpy(periods, periods_of(comm->cart), bytes);
+    memcpy(coords, coords_of(comm->cart), bytes);
+    return MPI_SUCCESS;
+}
+
+int face_Cart_coords(struct form *form, MPI_Comm handle, int rank, int maxdims, int *coords) {
+    struct MPI_ABI_Comm *comm;
+    int code = find_cart(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = check_room(form, maxdims, comm->cart->ndims);
+    if (code == MPI_SUCCESS && (rank < 0 || rank >= comm->size))
+        code = form_error(form, MPI_ERR_RANK, "rank is %d, but %s has ranks 0 to %d", rank,
+                          comm->name, comm->size - 1);
+    if (code == MPI_SUCCESS)
+        set_coords(comm->cart, rank, coords);
+    return code;
+}
+
+/* The rank at coordinates, of which periodic ones wrap; MPI_PROC_NULL outside of the grid. */
+static int rank_at(struct cart *cart, const int *coords) {
+    int rank = 0;
+    for (int i = 0; i < cart->ndims; i++) {
+        const int n = dims_of(cart)[i];
+        int at = coords[i];
+        if (periods_of(cart)[i])
+            at = (at % n + n) % n;
+        if (at < 0 || at >= n)
+            return MPI_PROC_NULL;
+        rank = rank * n + at;
+    }
+    return rank;
+}
+
+int face_Cart_rank(struct form *form, MPI_Comm handle, const int *coords, int *ret_rank) {
+    struct MPI_ABI_Comm *comm;
+    const int code = find_cart(form, handle, &comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    *ret_rank = rank_at(comm->cart, coords);
+    return *ret_rank == MPI_PROC_NULL
+               ? form_error(form, MPI_ERR_ARG, "the coordinates are outside of the grid")
+               : MPI_SUCCESS;
+}
+
+/* The rank at a distance along a dimension; MPI_PROC_NULL outside of the grid. */
+static int neighbour(const struct MPI_ABI_Comm *comm, int direction, long long distance) {
+    struct cart *cart = comm->cart;
+    const int own = coords_of(cart)[direction], n = dims_of(cart)[direction];
+    long long at = own + distance;
+    int stride = 1;
+    if (periods_of(cart)[direction])
+        at = (at % n + n) % n;
+    if (at < 0 || at >= n)
+        return MPI_PROC_NULL;
+    for (int i = direction + 1; i < cart->ndims; i++)
+        stride *= dims_of(cart)[i];
+    return comm->rank + ((int)at - own) * stride;
+}
+
+int face_Cart_shift(struct form *form, MPI_Comm handle, int direction, int displacement,
+                    int *ret_source, int *ret_destination) {
+    struct MPI_ABI_Comm *comm;
+    int code = find_cart(form, handle, &comm);
+    if (code == MPI_SUCCESS && (direction < 0 || direction >= comm->cart->ndims))
+        code = form_error(form, MPI_ERR_DIMS, "direction is %d, but there are %d dimensions",
+                          direction, comm->cart->ndims);
+    if (code != MPI_SUCCESS)
+        return code;
+    *ret_source = neighbour(comm, direction, -(long long)displacement);
+    *ret_destination = neighbour(comm, direction, displacement);
+    return MPI_SUCCESS;
+}
+
+int face_Cart_sub(struct form *form, MPI_Comm handle, const int *remain, MPI_Comm *ret_comm) {
+    struct MPI_ABI_Comm *comm;
+    const int code = find_cart(form, handle, &comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    struct cart *cart = comm->cart;
+    int ndims = 0, colour = 0;
+    int *kept = malloc(2 * sizeof *kept * (size_t)cart->ndims + 1);
+    if (!kept)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for %d dimensions", cart->ndims);
+    int *periods = kept + cart->ndims;
+    for (int i = 0; i < cart->ndims; i++) {
+        if (remain[i]) {
+            kept[ndims] = dims_of(cart)[i];
+            periods[ndims++] = periods_of(cart)[i];
+        } else {
+            colour = colour * dims_of(cart)[i] + coords_of(cart)[i];
+        }
+    }
+    const int made = make_cart(form, comm, colour, ndims, kept, periods, ret_comm);
+    free(kept);
+    return made;
+}
+
+int face_Topo_test(struct form *form, MPI_Comm handle, int *ret_kind) {
+    struct MPI_ABI_Comm *comm;
+    const int code = comm_find(form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        *ret_kind = comm->cart ? MPI_CART : MPI_UNDEFINED;
+    return code;
+}
+
+/* The largest divisor of n up to the k-th root of n, so that k factors are close to each other, or
+ * n if it is the last factor. */
+static int factor_near_root(int n, int k) {
+    int found = 1;
+    for (int d = 1; k > 1 && d <= n; d++) {
+        double power = 1;
+        for (int i = 0; i < k; i++)
+            power *= d;
+        if (power > n)
+            break;
+        if (n % d == 0)
+            found = d;
+    }
+    return k > 1 ? found : n;
+}
+
+int face_Dims_create(struct form *form, int nnodes, int ndims, int *dims) {
+    int left = nnodes, free_dims = 0;
+    for (int i = 0; i < ndims; i++) {
+        if (dims[i] < 0 || (dims[i] > 0 && (left <= 0 || left % dims[i] != 0)))
+            return form_error(form, MPI_ERR_DIMS, "dims[%d] is %d, which does not divide %d", i,
+                              dims[i], left);
+        if (dims[i] > 0)
+            left /= dims[i];
+        else
+            free_dims++;
+    }
+    if (nnodes < 1 || ndims < 0 || (free_dims == 0 && left != 1))
+        return form_error(form, MPI_ERR_DIMS, "no grid of %d dimensions has %d places", ndims,
+                          nnodes);
+    for (int i = 0; i < ndims; i++) { /* found ones are negative until they are sorted */
+        if (dims[i] != 0)
+            continue;
+        dims[i] = -factor_near_root(left, free_dims--);
+        left /= -dims[i];
+        for (int j = 0, moved; j < i; j++) {
+            if (dims[j] > 0 || dims[j] <= dims[i])
+                continue;
+            moved = dims[j];
+            dims[j] = dims[i];
+            dims[i] = moved;
+        }
+    }
+    for (int i = 0; i < ndims; i++)
+        dims[i] = dims[i] < 0 ? -dims[i] : dims[i];
+    return MPI_SUCCESS;
+}

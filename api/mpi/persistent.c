@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Persistent requests: keeping the arguments, and starting. */
+#include <stdlib.h>
+#include <string.h>
+#include "faces.h"
+#include "request.h"
+
+int form_keep(struct form *form, form_start start, const void *arguments, size_t bytes,
+              MPI_Comm handle) {
+    struct MPI_ABI_Comm *comm;
+    int code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
+    MPI_Request request = code == MPI_SUCCESS ? request_new(form) : NULL;
+    void *copy = malloc(bytes + 1);
+    if (!request || !copy) {
+        for (int i = 0; i < form->narrays; i++)
+            free(form->arrays[i]);
+        if (request)
+            request_free(request);
+        free(copy);
+        return code != MPI_SUCCESS ? code : form_error(form, MPI_ERR_NO_MEM, "no memory");
+    }
+    memcpy(copy, arguments, bytes);
+    memcpy(request->arrays, form->arrays, sizeof request->arrays);
+    request->arguments = copy;
+    request->start = start;
+    request->is_persistent = true;
+    *form->ret_request = request;
+    return MPI_SUCCESS;
+}
+
+/* A copy of n entries that the request will own. */
+static void *keep_copy(struct form *form, const void *items, size_t bytes) {
+    void *copy = form->narrays < FORM_ARRAYS ? malloc(bytes + 1) : NULL;
+    if (!copy) {
+        form->code = form_error(form, MPI_ERR_NO_MEM, "no memory for copies of the arguments");
+        return NULL;
+    }
+    form->arrays[form->narrays++] = copy;
+    return memcpy(copy, items, bytes);
+}
+
+struct array form_keep_array(struct form *form, struct array array, MPI_Comm handle, int root) {
+    struct MPI_ABI_Comm *comm;
+    form->code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
+    const bool is_root =
+        form->code == MPI_SUCCESS && root == (comm->is_inter ? MPI_ROOT : comm->rank);
+    if (form->code != MPI_SUCCESS || !array.items || (root > KEEP_OWN_GROUP && !is_root))
+        return (struct array){NULL, array.large};
+    const int n = root == KEEP_OWN_GROUP ? comm->size : comm->npeers;
+    const size_t bytes = array.large ? sizeof(MPI_Count) : sizeof(int);
+    return (struct array){keep_copy(form, array.items, bytes * (size_t)n), array.large};
+}
+
+const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm handle) {
+    struct MPI_ABI_Comm *comm;
+    form->code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
+    if (form->code != MPI_SUCCESS || !types)
+        return NULL;
+    return keep_copy(form, types, sizeof *types * (size_t)comm->npeers);
+}
+
+int face_Start(struct form *form, MPI_Request *place) {
+    MPI_Request request = *place;
+    if (is_predefined(request) || !request->is_persistent)
+        return form_error(form, MPI_ERR_REQUEST, "request is not persistent");
+    form->comm = request->comm;
+    if (request->is_active)
+        return form_error(form, MPI_ERR_REQUEST, "the request of %s is active already. Wait for it",
+                          request->name);
+    struct form started = {.name = request->name,
+                           .kind = FORM_BEGIN,
+                           .ret_request = place,
+                           .comm = request->comm,
+                           .request = request};
+    return request->start(&started, request->arguments);
+}
+
+int face_Startall(struct form *form, int n, MPI_Request *requests) {
+    for (int i = 0; i < n; i++) {
+        const int code = face_Start(form, &requests[i]);
+        if (code != MPI_SUCCESS)
+            return code;
+    }
+    return MPI_SUCCESS;
+}
