@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attributes.h"
+#include "buffered.h"
 #include "faces.h"
 
 int face_Comm_rank(struct form *form, MPI_Comm handle, int *ret_rank) {
@@ -144,6 +145,7 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
         code = attributes_delete(form, *handle);
     if (code != MPI_SUCCESS)
         return code;
+    buffered_close(comm);
     const rcm_status status = rcm_destroy(comm->comm);
     form->comm = NULL;
     code = form_status(form, status);

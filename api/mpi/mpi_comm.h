@@ -10,6 +10,7 @@ struct MPI_ABI_Comm {
     int rank, size;
     _Atomic(MPI_Errhandler) handler;
     struct attribute *attributes;
+    struct pool *pool; /* of its own buffer for MPI_Bsend, or NULL */
     char name[MPI_MAX_OBJECT_NAME];
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
+#include "generalized.h"
 #include "wait.h"
 
 static atomic_long live_requests;
@@ -21,10 +22,11 @@ static MPI_Request request_new(struct form *form) {
     return request;
 }
 
-static void request_free(MPI_Request request) {
+void request_free(MPI_Request request) {
     for (int i = 0; i < FORM_ARRAYS; i++)
         free(request->arrays[i]);
     free(request->arguments);
+    free(request->generalized);
     free(request);
     atomic_fetch_sub(&live_requests, 1);
 }
@@ -105,6 +107,8 @@ int operation_issued(struct form *form, struct operation *operation, rcm_status 
 
 /* The operation of an active request has ended. */
 static void request_ended(struct form *form, MPI_Request request, rcm_status status) {
+    if (request->generalized)
+        status = RCM_OK; /* a cancelled receive is a completed request */
     request->is_canceled = status == RCM_ERR_CANCELED && request->is_canceled;
     request->code = request->is_canceled ? MPI_SUCCESS : form_status(form, status);
     if (request->is_canceled)
@@ -136,15 +140,21 @@ int request_peek(struct form *form, MPI_Request request, MPI_Status *ret_status)
         return MPI_SUCCESS;
     }
     form->comm = request->comm;
+    if (request->generalized)
+        return generalized_query(request, ret_status);
     operation_status(&request->operation, request->is_canceled, ret_status);
     return request->code;
 }
 
 int request_take(struct form *form, MPI_Request *place, MPI_Status *ret_status) {
     MPI_Request request = *place;
-    const int code = request_peek(form, request, ret_status);
+    int code = request_peek(form, request, ret_status);
     if (request_is_null(request))
         return code;
+    if (request->generalized) {
+        const int freed = generalized_free(request);
+        code = code == MPI_SUCCESS ? freed : code;
+    }
     request->is_active = false;
     if (!request->is_persistent) {
         request_free(request);
@@ -187,6 +197,10 @@ int face_Request_free(struct form *form, MPI_Request *place) {
         return form_error(form, MPI_ERR_REQUEST, "request is MPI_REQUEST_NULL");
     *place = MPI_REQUEST_NULL;
     rcm_work *work = request_work(request);
+    if (work && request->generalized) {
+        request->generalized->is_released = true;
+        return MPI_SUCCESS;
+    }
     if (work)
         return form_status(form, rcm_work_detach(work, released, request));
     if (request->is_active && !request->is_done)
@@ -199,6 +213,8 @@ int face_Cancel(struct form *form, MPI_Request *place) {
     if (is_predefined(*place))
         return form_error(form, MPI_ERR_REQUEST, "request is MPI_REQUEST_NULL");
     rcm_work *work = request_work(*place);
+    if ((*place)->generalized)
+        return generalized_cancel(*place);
     if (!work || !(*place)->operation.is_receive)
         return MPI_SUCCESS;
     (*place)->is_canceled = true;
