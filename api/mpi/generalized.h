@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests that the program completes, and not a message or a collective. Each is a receive of a
- * communicator without other messages: completing it cancels the receive. */
+ * communicator without other messages, and completing it sends the message. */
 #ifndef GENERALIZED_H
 #define GENERALIZED_H
 
@@ -11,7 +11,9 @@ struct generalized {
     MPI_Grequest_free_function *free;
     MPI_Grequest_cancel_function *cancel;
     void *extra;
-    bool is_released; /* by MPI_Request_free, before it was complete */
+    uint64_t number;         /* the tag of its message */
+    atomic_bool is_complete; /* its message is on the way */
+    bool is_released;        /* by MPI_Request_free, before it was complete */
 };
 
 int generalized_start(struct form *form, const struct generalized *functions,

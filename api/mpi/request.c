@@ -107,8 +107,6 @@ int operation_issued(struct form *form, struct operation *operation, rcm_status 
 
 /* The operation of an active request has ended. */
 static void request_ended(struct form *form, MPI_Request request, rcm_status status) {
-    if (request->generalized)
-        status = RCM_OK; /* a cancelled receive is a completed request */
     request->is_canceled = status == RCM_ERR_CANCELED && request->is_canceled;
     request->code = request->is_canceled ? MPI_SUCCESS : form_status(form, status);
     if (request->is_canceled)
@@ -127,6 +125,7 @@ bool request_poll(struct form *form, MPI_Request request, bool wait) {
     if (request_is_null(request) || request->is_done)
         return true;
     rcm_work *work = request->operation.work;
+    wait |= request->generalized && atomic_load(&request->generalized->is_complete);
     const rcm_status status = !work ? RCM_OK : wait ? rcm_work_wait(work, -1) : rcm_work_test(work);
     if (status == RCM_PENDING)
         return false;
