@@ -5,36 +5,70 @@
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
+#include "generalized.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t sent = PTHREAD_COND_INITIALIZER;
-static void *attached;
-static MPI_Count attached_bytes = -1;
-static size_t pending_bytes; /* of copies that are not sent yet */
+
+struct pool {
+    bool is_attached;
+    void *buffer;
+    MPI_Count bytes;
+    size_t pending;        /* bytes of copies that are not sent yet */
+    struct flush *flushes; /* requests that wait until there are none */
+};
+struct flush {
+    struct flush *next;
+    MPI_Request request;
+};
+static struct pool process;
 
 struct copy {
+    struct pool *pool;
     size_t bytes;
     char data[];
 };
 
+/* The buffer of a communicator, or that of the process if it has none. */
+static struct pool *find_pool(const struct MPI_ABI_Comm *comm) {
+    return comm && comm->pool && comm->pool->is_attached ? comm->pool : &process;
+}
+
 int buffered_check(struct form *form, size_t bytes) {
+    struct MPI_ABI_Comm *comm = NULL;
+    (void)comm_find(form, form->comm, &comm);
     pthread_mutex_lock(&lock);
-    const size_t needed = pending_bytes + bytes;
-    const MPI_Count room = attached == MPI_BUFFER_AUTOMATIC ? PTRDIFF_MAX : attached_bytes;
+    const struct pool *pool = find_pool(comm);
+    const size_t needed = pool->pending + bytes;
+    const MPI_Count room = !pool->is_attached                     ? 0
+                           : pool->buffer == MPI_BUFFER_AUTOMATIC ? PTRDIFF_MAX
+                                                                  : pool->bytes;
+    const bool fits = pool->is_attached && needed <= (size_t)room;
     pthread_mutex_unlock(&lock);
-    if (room >= 0 && needed <= (size_t)room)
-        return MPI_SUCCESS;
-    return form_error(form, MPI_ERR_BUFFER,
-                      "%zu bytes are to be buffered, but the attached buffer has %lld. Attach a "
-                      "larger one (MPI_Buffer_attach)",
-                      needed, room < 0 ? 0LL : (long long)room);
+    return fits ? MPI_SUCCESS
+                : form_error(form, MPI_ERR_BUFFER,
+                             "%zu bytes are to be buffered, but the attached buffer has %lld. "
+                             "Attach a larger one (MPI_Buffer_attach)",
+                             needed, (long long)room);
+}
+
+/* With the lock: completes the requests if nothing is pending. */
+static void complete_flushes(struct pool *pool) {
+    struct form form = {.name = "MPI_Buffer_iflush"};
+    while (pool->pending == 0 && pool->flushes) {
+        struct flush *flush = pool->flushes;
+        pool->flushes = flush->next;
+        (void)generalized_complete(&form, flush->request);
+        free(flush);
+    }
 }
 
 static void released(void *arg, rcm_status status) {
     struct copy *copy = arg;
     (void)status;
     pthread_mutex_lock(&lock);
-    pending_bytes -= copy->bytes;
+    copy->pool->pending -= copy->bytes;
+    complete_flushes(copy->pool);
     pthread_cond_broadcast(&sent);
     pthread_mutex_unlock(&lock);
     free(copy);
@@ -46,6 +80,7 @@ rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int
     rcm_work *work;
     if (!copy)
         return RCM_ERR_NOMEM;
+    copy->pool = find_pool(comm);
     copy->bytes = data->bytes;
     if (data->bytes)
         memcpy(copy->data, data->address, data->bytes);
@@ -56,39 +91,120 @@ rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int
         return status;
     }
     pthread_mutex_lock(&lock);
-    pending_bytes += data->bytes;
+    copy->pool->pending += data->bytes;
     pthread_mutex_unlock(&lock);
     return rcm_work_detach(work, released, copy);
 }
 
-int face_Buffer_attach(struct form *form, void *buffer, MPI_Count size) {
+static int attach(struct form *form, struct pool *pool, void *buffer, MPI_Count size) {
     pthread_mutex_lock(&lock);
-    const bool has_one = attached_bytes >= 0;
+    const bool has_one = pool->is_attached;
     if (!has_one) {
-        attached = buffer;
-        attached_bytes = size;
+        pool->is_attached = true;
+        pool->buffer = buffer;
+        pool->bytes = buffer == MPI_BUFFER_AUTOMATIC ? 0 : size;
     }
     pthread_mutex_unlock(&lock);
     return has_one ? form_error(form, MPI_ERR_BUFFER, "a buffer is attached already. Detach it")
                    : MPI_SUCCESS;
 }
 
-int face_Buffer_flush(struct form *form) {
-    (void)form;
+static int flush(struct pool *pool) {
     pthread_mutex_lock(&lock);
-    while (pending_bytes > 0)
+    while (pool && pool->pending > 0)
         pthread_cond_wait(&sent, &lock);
     pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
 
-int face_Buffer_detach(struct form *form, void *ret_buffer, MPI_Count *ret_size) {
-    (void)face_Buffer_flush(form);
+static int detach(struct pool *pool, void *ret_buffer, MPI_Count *ret_size) {
+    static const struct pool none;
+    (void)flush(pool);
     pthread_mutex_lock(&lock);
-    memcpy(ret_buffer, &attached, sizeof attached);
-    *ret_size = attached_bytes < 0 ? 0 : attached_bytes;
-    attached = NULL;
-    attached_bytes = -1;
+    const struct pool old = *pool;
+    memcpy(ret_buffer, &old.buffer, sizeof old.buffer);
+    *ret_size = old.bytes;
+    *pool = none;
     pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
+}
+
+static int begin_flush(struct form *form, struct pool *pool, MPI_Request *ret_request) {
+    static const struct generalized functions;
+    struct flush *made = malloc(sizeof *made);
+    const int code = made ? generalized_start(form, &functions, ret_request)
+                          : form_error(form, MPI_ERR_NO_MEM, "no memory for a request");
+    if (code != MPI_SUCCESS) {
+        free(made);
+        return code;
+    }
+    pthread_mutex_lock(&lock);
+    *made = (struct flush){pool->flushes, *ret_request};
+    pool->flushes = made;
+    complete_flushes(pool);
+    pthread_mutex_unlock(&lock);
+    return MPI_SUCCESS;
+}
+
+void buffered_close(struct MPI_ABI_Comm *comm) {
+    (void)flush(comm->pool);
+    free(comm->pool);
+    comm->pool = NULL;
+}
+
+int face_Buffer_attach(struct form *form, void *buffer, MPI_Count size) {
+    return attach(form, &process, buffer, size);
+}
+
+int face_Buffer_flush(struct form *form) {
+    (void)form;
+    return flush(&process);
+}
+
+int face_Buffer_iflush(struct form *form, MPI_Request *ret_request) {
+    return begin_flush(form, &process, ret_request);
+}
+
+int face_Buffer_detach(struct form *form, void *ret_buffer, MPI_Count *ret_size) {
+    (void)form;
+    return detach(&process, ret_buffer, ret_size);
+}
+
+/* Finds a communicator, and makes its pool. */
+static int find_comm(struct form *form, MPI_Comm handle, struct pool **ret_pool) {
+    struct MPI_ABI_Comm *comm;
+    const int code = comm_find(form, handle, &comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    pthread_mutex_lock(&lock);
+    if (!comm->pool)
+        comm->pool = calloc(1, sizeof *comm->pool);
+    *ret_pool = comm->pool;
+    pthread_mutex_unlock(&lock);
+    return *ret_pool ? MPI_SUCCESS : form_error(form, MPI_ERR_NO_MEM, "no memory for a buffer");
+}
+
+int face_Comm_attach_buffer(struct form *form, MPI_Comm handle, void *buffer, MPI_Count size) {
+    struct pool *pool;
+    const int code = find_comm(form, handle, &pool);
+    return code == MPI_SUCCESS ? attach(form, pool, buffer, size) : code;
+}
+
+int face_Comm_flush_buffer(struct form *form, MPI_Comm handle) {
+    struct pool *pool;
+    const int code = find_comm(form, handle, &pool);
+    return code == MPI_SUCCESS ? flush(pool) : code;
+}
+
+int face_Comm_iflush_buffer(struct form *form, MPI_Comm handle, MPI_Request *ret_request) {
+    struct pool *pool;
+    const int code = find_comm(form, handle, &pool);
+    return code == MPI_SUCCESS ? begin_flush(form, pool, ret_request) : code;
+}
+
+int face_Comm_detach_buffer(struct form *form, MPI_Comm handle, void *ret_buffer,
+                            MPI_Count *ret_size) {
+    struct pool *pool;
+    const int code = find_comm(form, handle, &pool);
+    return code == MPI_SUCCESS ? detach(pool, ret_buffer, ret_size) : code;
 }

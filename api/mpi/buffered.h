@@ -10,5 +10,7 @@
 int buffered_check(struct form *form, size_t bytes);
 /* Sends a copy of the data in the background. */
 rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst, uint64_t tag);
+/* Waits for the messages of a communicator's own buffer, and frees that. */
+void buffered_close(struct MPI_ABI_Comm *comm);
 
 #endif

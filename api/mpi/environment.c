@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "attributes.h"
 #include "faces.h"
+#include "generalized.h"
 #include "request.h"
 
 static atomic_int initialized, finalized;
@@ -46,7 +47,9 @@ int face_Finalize(struct form *form) {
     if (code != MPI_SUCCESS)
         return code;
     request_report_unfinished();
-    code = comm_close_world(form);
+    code = form_status(form, generalized_close());
+    if (code == MPI_SUCCESS)
+        code = comm_close_world(form);
     if (code == MPI_SUCCESS)
         atomic_store(&finalized, 1);
     return code;

@@ -14,6 +14,7 @@ struct MPI_ABI_Comm {
     _Atomic(MPI_Errhandler) handler;
     struct attribute *attributes;
     struct cart *cart; /* the topology, or NULL */
+    struct pool *pool; /* of its own buffer for MPI_Bsend, or NULL */
     char name[MPI_MAX_OBJECT_NAME];
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
+#include "generalized.h"
 #include "wait.h"
 
 static atomic_long live_requests;
@@ -25,6 +26,7 @@ void request_free(MPI_Request request) {
     for (int i = 0; i < FORM_ARRAYS; i++)
         free(request->arrays[i]);
     free(request->arguments);
+    free(request->generalized);
     free(request);
     atomic_fetch_sub(&live_requests, 1);
 }
@@ -202,6 +204,7 @@ static rcm_status poll_operation(struct operation *operation, int64_t timeout_ms
 bool request_poll(struct form *form, MPI_Request request, bool wait) {
     if (request_is_null(request) || request->is_done)
         return true;
+    wait |= request->generalized && atomic_load(&request->generalized->is_complete);
     const rcm_status status = poll_operation(&request->operation, wait ? -1 : 0);
     if (status == RCM_PENDING)
         return false;
@@ -215,15 +218,21 @@ int request_peek(struct form *form, MPI_Request request, MPI_Status *ret_status)
         return MPI_SUCCESS;
     }
     form->comm = request->comm;
+    if (request->generalized)
+        return generalized_query(request, ret_status);
     operation_status(&request->operation, request->is_canceled, ret_status);
     return request->code;
 }
 
 int request_take(struct form *form, MPI_Request *place, MPI_Status *ret_status) {
     MPI_Request request = *place;
-    const int code = request_peek(form, request, ret_status);
+    int code = request_peek(form, request, ret_status);
     if (request_is_null(request))
         return code;
+    if (request->generalized) {
+        const int freed = generalized_free(request);
+        code = code == MPI_SUCCESS ? freed : code;
+    }
     request->is_active = false;
     if (!request->is_persistent) {
         request_free(request);
@@ -271,6 +280,10 @@ int face_Request_free(struct form *form, MPI_Request *place) {
     if (request_is_making(request))
         (void)request_poll(form, request, true);
     rcm_work *work = request_work(request);
+    if (work && request->generalized) {
+        request->generalized->is_released = true;
+        return MPI_SUCCESS;
+    }
     if (work)
         return form_status(form, rcm_work_detach(work, released, request));
     if (request->is_active && !request->is_done)
@@ -283,6 +296,8 @@ int face_Cancel(struct form *form, MPI_Request *place) {
     if (is_predefined(*place))
         return form_error(form, MPI_ERR_REQUEST, "request is MPI_REQUEST_NULL");
     rcm_work *work = request_work(*place);
+    if ((*place)->generalized)
+        return generalized_cancel(*place);
     if (!work || !(*place)->operation.is_receive)
         return MPI_SUCCESS;
     (*place)->is_canceled = true;

@@ -36,7 +36,8 @@ struct MPI_ABI_Request {
     const char *name; /* of the function that made it */
     MPI_Comm comm;
     bool is_persistent, is_active, is_done, is_canceled;
-    int code;         /* if done */
+    int code; /* if done */
+    struct generalized *generalized;
     form_start start; /* of a persistent one */
     void *arguments;
     void *arrays[FORM_ARRAYS];
@@ -78,6 +79,8 @@ int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
 /* Ends an operation that was not issued because of an error. Returns code. */
 int operation_drop(struct form *form, struct operation *operation, int code);
 
+/* Frees a request and its arguments. */
+void request_free(MPI_Request request);
 /* Adds all requests of the array that the program has not completed to the log. */
 void request_report_unfinished(void);
 

