@@ -70,6 +70,7 @@ void comm_free(struct ncclComm *comm) {
         at = &(*at)->next;
     *at = comm->next;
     operators_forget(comm);
+    registrations_forget(comm);
     free(comm);
 }
 
