@@ -47,6 +47,7 @@ void rcmi_background_set(struct rcmi_background *background, rcm_status status, 
 static void *background_run(void *arg) {
     struct rcmi_background *background = arg;
     rcm_comm *comm = NULL;
+    pthread_setname_np(pthread_self(), "ringcomm-begun");
     const rcm_status status = background->kind->run(background, &comm);
     rcmi_background_set(background, status, comm);
     rcmi_background_unref(background);

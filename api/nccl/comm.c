@@ -55,6 +55,7 @@ struct ncclComm *comm_new(int device) {
     }
     comm->device = device;
     comm->blocking = true;
+    comm->users = 1;
     comm_lock();
     comm->id = ++last_id;
     comm->next = all;
@@ -69,6 +70,7 @@ void comm_free(struct ncclComm *comm) {
         at = &(*at)->next;
     *at = comm->next;
     operators_forget(comm);
+    registrations_forget(comm);
     free(comm);
 }
 
@@ -170,6 +172,25 @@ static ncclResult_t comm_outcome(const struct ncclComm *comm) {
     return busy && !comm->blocking ? ncclInProgress : ncclSuccess;
 }
 
+void comm_use(struct ncclComm *comm) {
+    comm->users += !comm->outside;
+}
+
+void comm_drop(struct ncclComm *comm) {
+    comm->users--;
+    if (comm->outside && comm->state != COMM_MAKING && comm->users == 0)
+        comm_free(comm);
+}
+
+/* Under the lock, which it gives up while it waits. Ends a use, after which comm may be freed. */
+static ncclResult_t comm_settle(struct ncclComm *comm) {
+    while (comm->blocking && comm_is_busy(comm))
+        comm_sleep();
+    const ncclResult_t result = comm_outcome(comm);
+    comm_drop(comm);
+    return result;
+}
+
 ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends) {
     comm_lock();
     if (!comm_lives(comm, id)) {
@@ -179,28 +200,21 @@ ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends) {
                                 "another thread aborted the communicator while it was made. Make "
                                 "it again on all ranks");
     }
-    comm->users++;
-    while (comm->blocking && comm_is_busy(comm))
-        comm_sleep();
-    const ncclResult_t result = comm_outcome(comm);
-    comm->users--;
-    comm_drop_outside(comm);
+    comm_use(comm);
+    const ncclResult_t result = comm_settle(comm);
     comm_unlock();
     return result;
 }
 
-void comm_drop_outside(struct ncclComm *comm) {
-    if (!comm->outside)
-        return;
-    comm->users--;
-    if (comm->state != COMM_MAKING && comm->users == 0)
-        comm_free(comm);
-}
-
 ncclResult_t comm_await(struct ncclComm *comm) {
+    comm_lock();
+    ncclResult_t result = comm->blocking ? ncclSuccess : ncclInProgress;
     if (group_await(comm))
-        return comm->blocking ? ncclSuccess : ncclInProgress;
-    return comm_wait(comm, 0, false);
+        comm->users -= !comm->outside;
+    else
+        result = comm_settle(comm);
+    comm_unlock();
+    return result;
 }
 
 static ncclResult_t not_ready(enum comm_state state, const char *what) {

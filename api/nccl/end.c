@@ -178,11 +178,10 @@ NCCL_ALSO_P(ncclCommAbort);
 void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why) {
     comm_lock();
     if (comm_lives(comm, id)) {
-        comm->users++;
+        comm_use(comm);
         if (comm->state == COMM_MAKING)
             cancel_requests(comm, why);
-        comm->users--;
-        comm_drop_outside(comm);
+        comm_drop(comm);
     }
     comm_unlock();
 }
@@ -243,12 +242,11 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     if (ready)
         begin_end(comm, 1);
     comm_unlock();
-    result = ready ? comm_await(comm)
-                   : group_fail(face_fail(ncclInvalidArgument,
-                                          "ncclCommFinalize: another thread finalizes, destroys or "
-                                          "aborts the communicator"));
+    if (ready)
+        return comm_await(comm);
     comm_exit(comm);
-    return result;
+    return group_fail(face_fail(ncclInvalidArgument, "ncclCommFinalize: another thread finalizes, "
+                                                     "destroys or aborts the communicator"));
 }
 NCCL_ALSO_P(ncclCommFinalize);
 

@@ -194,7 +194,6 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *new
     if (result != ncclSuccess)
         return result;
     part->outside = colour < 0;
-    part->users = part->outside;
     const rcm_status status = rcm_comm_split_begin(comm->rcm, colour, key, NULL, &request);
     return derive_end(comm, part, status, request, newcomm, __func__);
 }

@@ -52,9 +52,71 @@ NCCL_ALSO_P(ncclMemFree);
 /* ---- Registered buffers ---------------------------------------------------------------------- */
 
 struct registration {
+    struct registration *next; /* in the communicator's list */
     void *memory;
     size_t bytes;
 };
+
+static void registration_add(struct ncclComm *comm, struct registration *registration) {
+    comm_lock();
+    registration->next = comm->registrations;
+    comm->registrations = registration;
+    comm_unlock();
+}
+
+/* Removes it from the list; false: the handle is of none. */
+static bool registration_take(struct ncclComm *comm, const struct registration *registration) {
+    comm_lock();
+    struct registration **at = &comm->registrations;
+    while (*at && *at != registration)
+        at = &(*at)->next;
+    const bool found = *at != NULL;
+    if (found)
+        *at = registration->next;
+    comm_unlock();
+    return found;
+}
+
+void registrations_forget(struct ncclComm *comm) {
+    struct registration *registration;
+    while ((registration = comm->registrations) != NULL) {
+        comm->registrations = registration->next;
+        free(registration);
+    }
+}
+
+/* comm is in use. */
+static ncclResult_t buffer_register(struct ncclComm *comm, void *buffer, size_t bytes,
+                                    void **handle) {
+    struct registration *registration = malloc(sizeof *registration);
+    if (!registration)
+        return face_fail(ncclSystemError, "ncclCommRegister: no memory");
+    const ncclResult_t result =
+        face_result(rcm_mem_register(comm->rcm, buffer, bytes), "ncclCommRegister");
+    if (result != ncclSuccess) {
+        free(registration);
+        return result;
+    }
+    *registration = (struct registration){.memory = buffer, .bytes = bytes};
+    registration_add(comm, registration);
+    *handle = registration;
+    return ncclSuccess;
+}
+
+static ncclResult_t buffer_deregister(struct ncclComm *comm, struct registration *registration) {
+    if (!registration_take(comm, registration))
+        return face_fail(ncclInvalidArgument,
+                         "ncclCommDeregister: %p is no handle of this communicator",
+                         (void *)registration);
+    const ncclResult_t result =
+        face_result(rcm_mem_deregister(comm->rcm, registration->memory, registration->bytes),
+                    "ncclCommDeregister");
+    if (result == ncclSuccess)
+        free(registration);
+    else
+        registration_add(comm, registration);
+    return result;
+}
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **handle) {
     if (!handle)
@@ -62,35 +124,20 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes,
     ncclResult_t result = comm_enter(comm, 0, __func__);
     if (result != ncclSuccess)
         return result;
-    struct registration *registration = malloc(sizeof *registration);
-    if (!registration)
-        result = face_fail(ncclSystemError, "ncclCommRegister: no memory");
-    else
-        result = face_result(rcm_mem_register(comm->rcm, buffer, bytes), __func__);
+    result = buffer_register(comm, buffer, bytes, handle);
     comm_exit(comm);
-    if (result == ncclSuccess) {
-        *registration = (struct registration){buffer, bytes};
-        *handle = registration;
-    } else {
-        free(registration);
-    }
     return result;
 }
 NCCL_ALSO_P(ncclCommRegister);
 
+/* handle NULL is a no-op. */
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle) {
-    struct registration *registration = handle;
     ncclResult_t result = comm_enter(comm, 0, __func__);
-    if (result != ncclSuccess || !registration) {
-        if (result == ncclSuccess)
-            comm_exit(comm);
+    if (result != ncclSuccess)
         return result;
-    }
-    result = face_result(rcm_mem_deregister(comm->rcm, registration->memory, registration->bytes),
-                         __func__);
+    if (handle)
+        result = buffer_deregister(comm, handle);
     comm_exit(comm);
-    if (result == ncclSuccess)
-        free(registration);
     return result;
 }
 NCCL_ALSO_P(ncclCommDeregister);

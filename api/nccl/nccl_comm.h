@@ -21,23 +21,27 @@
 enum comm_state { COMM_MAKING, COMM_READY, COMM_ENDING, COMM_ENDED, COMM_FAILED };
 
 struct order;
+struct premul;
+struct registration;
 struct ncclComm {
     struct ncclComm *next;   /* in the list of all */
     uint64_t id;             /* of no other communicator, also not of a freed one */
     struct ncclComm *parent; /* while a split or shrink makes it */
     enum comm_state state;
     int rank, size, device;
-    bool blocking, outside; /* outside: of ncclCommSplit without a colour; freed once made, and
-                             * no longer awaited (one of `users`) */
+    bool blocking, outside; /* outside: of ncclCommSplit without a colour; freed once made and
+                             * unused */
     char name[RCM_NAME_MAX];
     rcm_comm *rcm;             /* from READY until its end begins */
     rcm_init_request *init;    /* MAKING, one of these */
     rcm_comm_request *request; /* also ENDING */
-    int users;                 /* threads inside a call that uses the fields above */
-    bool destroyed;            /* Destroy or Abort was called: the handle is no longer valid */
-    bool revoked, released;    /* released: failed orders end, see stream_order.h */
-    struct order *orders;      /* unfinished or failed */
-    ncclResult_t result;       /* the first error, and its text */
+    int users;                /* calls that use the fields above; while positive, it is not freed */
+    bool destroyed;           /* Destroy or Abort was called: the handle is no longer valid */
+    bool revoked, released;   /* released: failed orders end, see stream_order.h */
+    struct order *orders;     /* unfinished or failed */
+    struct premul *operators; /* created by the program */
+    struct registration *registrations;
+    ncclResult_t result; /* the first error, and its text */
     char text[512];
 };
 
@@ -67,25 +71,30 @@ bool comm_error_text(struct ncclComm *comm, char *text, size_t cap);
 bool comm_lives(const struct ncclComm *comm, uint64_t id);
 /* The error of a call with a handle that is none. */
 ncclResult_t comm_unknown(const struct ncclComm *comm, const char *what);
-/* Adds a communicator in the state MAKING; NULL without memory. */
+/* Adds a communicator in the state MAKING, which the caller uses; NULL without memory. */
 struct ncclComm *comm_new(int device);
 /* Under the lock: removes it from the list, and frees it. */
 void comm_free(struct ncclComm *comm);
 /* The same without the lock. */
 void comm_forget(struct ncclComm *comm);
+/* Under the lock: what was registered with comm is forgotten, but for ringcomm.h. */
+void registrations_forget(struct ncclComm *comm);
 /* Under the lock: the list of all. */
 struct ncclComm *comm_first(void);
 /* Applies a configuration; NULL: the parent's, or defaults. */
 ncclResult_t comm_configure(struct ncclComm *comm, const struct ncclComm *parent,
                             const ncclConfig_t *config);
-/* Ends a call that makes or finalizes comm: waits for it if it is blocking and no group is open. */
+/* Ends a call that makes or finalizes comm, and the call's use of it: waits if comm is blocking and
+ * no group is open. */
 ncclResult_t comm_await(struct ncclComm *comm);
 /* For a communicator that comm_await added to a group: waits for it at the group's end. ends: it
  * was finalized, and may have been destroyed since. */
 ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends);
 /* The same for a group that failed: ends what is being made, also on other ranks. */
 void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why);
-/* Under the lock: ends the call that made it, if it is `outside`; may free it. */
-void comm_drop_outside(struct ncclComm *comm);
+/* Under the lock: another use, for the end of a group, and its end. One `outside` has no handle
+ * that a thread could abort, so the call that made it ends with the group. */
+void comm_use(struct ncclComm *comm);
+void comm_drop(struct ncclComm *comm);
 
 #endif

@@ -17,7 +17,7 @@ struct scalar {
 };
 /* Is it an operator, and of this communicator and type if it was created? The text explains.
  * *ret_scalar is written if it was created. */
-ncclResult_t operator_check(const struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
+ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
                             struct scalar *ret_scalar);
 /* An operation's operator. */
 struct operand {
@@ -32,7 +32,7 @@ struct operand {
 ncclResult_t operator_prepare(const struct driver *driver, int device,
                               const struct operand *operand, rcm_op *ret_op,
                               struct slot **ret_slot);
-/* comm's operators are destroyed. */
-void operators_forget(const struct ncclComm *comm);
+/* Under the lock: comm's operators are destroyed. */
+void operators_forget(struct ncclComm *comm);
 
 #endif

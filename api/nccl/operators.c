@@ -24,42 +24,37 @@ bool dtype_of(ncclDataType_t dtype, rcm_dtype *ret_dtype) {
 
 /* ---- Scaled sums ----------------------------------------------------------------------------- */
 
-/* Created operators of all communicators. */
+/* A created operator, in its communicator's list. */
 struct premul {
     struct premul *next;
-    const struct ncclComm *comm;
-    int number;
+    int number; /* of no other one */
     rcm_dtype dtype;
     struct scalar scalar;
 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct premul *created;
-static int last_number = ncclNumOps - 1;
 
-static struct premul **find(const struct ncclComm *comm, ncclRedOp_t op) {
-    struct premul **at = &created;
-    while (*at && ((*at)->comm != comm || (*at)->number != (int)op))
+/* Under the lock. */
+static struct premul **find(struct ncclComm *comm, ncclRedOp_t op) {
+    struct premul **at = &comm->operators;
+    while (*at && (*at)->number != (int)op)
         at = &(*at)->next;
     return at;
 }
 
 /* A copy; false: comm has no such operator. */
-static bool premul_of(const struct ncclComm *comm, ncclRedOp_t op, struct premul *ret_premul) {
-    pthread_mutex_lock(&lock);
+static bool premul_of(struct ncclComm *comm, ncclRedOp_t op, struct premul *ret_premul) {
+    comm_lock();
     const struct premul *found = *find(comm, op);
     if (found)
         *ret_premul = *found;
-    pthread_mutex_unlock(&lock);
+    comm_unlock();
     return found != NULL;
 }
 
 static ncclResult_t premul_check(ncclRedOp_t *op, const void *scalar, ncclDataType_t dtype,
-                                 int residence, const struct ncclComm *comm, rcm_dtype *ret_dtype) {
-    if (!op || !scalar || !comm)
+                                 int residence, rcm_dtype *ret_dtype) {
+    if (!op || !scalar)
         return face_fail(ncclInvalidArgument, "ncclRedOpCreatePreMulSum: %s is NULL",
-                         !op       ? "op"
-                         : !scalar ? "scalar"
-                                   : "comm");
+                         op ? "scalar" : "op");
     if (!dtype_of(dtype, ret_dtype) || residence < ncclScalarDevice ||
         residence > ncclScalarHostImmediate)
         return face_fail(ncclInvalidArgument,
@@ -72,38 +67,61 @@ static ncclResult_t premul_check(ncclRedOp_t *op, const void *scalar, ncclDataTy
     return ncclSuccess;
 }
 
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype,
-                                      ncclScalarResidence_t residence, ncclComm_t comm) {
-    rcm_dtype type;
-    const ncclResult_t result = premul_check(op, scalar, dtype, residence, comm, &type);
-    if (result != ncclSuccess)
-        return result;
+/* Under the lock. */
+static void premul_add(struct ncclComm *comm, struct premul *premul) {
+    static int last_number = ncclNumOps - 1;
+    last_number = last_number == INT32_MAX ? (int)ncclNumOps : last_number + 1;
+    premul->number = last_number;
+    premul->next = comm->operators;
+    comm->operators = premul;
+}
+
+static ncclResult_t premul_make(struct ncclComm *comm, rcm_dtype type, const void *scalar,
+                                ncclScalarResidence_t residence, ncclRedOp_t *op) {
     struct premul *premul = calloc(1, sizeof *premul);
     if (!premul)
         return face_fail(ncclSystemError, "ncclRedOpCreatePreMulSum: no memory");
-    *premul = (struct premul){.comm = comm, .dtype = type};
+    premul->dtype = type;
     if (residence == ncclScalarDevice)
         premul->scalar.at = scalar;
     else
         memcpy(premul->scalar.value, scalar, rcm_dtype_size(type));
-    pthread_mutex_lock(&lock);
-    last_number = last_number == INT32_MAX ? (int)ncclNumOps : last_number + 1;
-    premul->number = last_number;
-    premul->next = created;
-    created = premul;
-    pthread_mutex_unlock(&lock);
+    comm_lock();
+    premul_add(comm, premul);
     *op = (ncclRedOp_t)premul->number;
+    comm_unlock();
     return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+    rcm_dtype type;
+    ncclResult_t result = comm_enter(comm, 0, __func__);
+    if (result != ncclSuccess)
+        return result;
+    result = premul_check(op, scalar, dtype, residence, &type);
+    if (result == ncclSuccess)
+        result = premul_make(comm, type, scalar, residence, op);
+    comm_exit(comm);
+    return result;
 }
 NCCL_ALSO_P(ncclRedOpCreatePreMulSum);
 
+/* Also of a communicator that has failed or was finalized. */
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-    pthread_mutex_lock(&lock);
-    struct premul **at = find(comm, op), *premul = *at;
-    if (premul)
-        *at = premul->next;
-    pthread_mutex_unlock(&lock);
+    struct premul *premul = NULL;
+    comm_lock();
+    const bool lives = comm_lives(comm, 0);
+    if (lives) {
+        struct premul **at = find(comm, op);
+        premul = *at;
+        if (premul)
+            *at = premul->next;
+    }
+    comm_unlock();
     free(premul);
+    if (!lives)
+        return comm_unknown(comm, __func__);
     return premul ? ncclSuccess
                   : face_fail(ncclInvalidArgument,
                               "ncclRedOpDestroy: op %d was not created with this communicator",
@@ -111,24 +129,17 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 }
 NCCL_ALSO_P(ncclRedOpDestroy);
 
-void operators_forget(const struct ncclComm *comm) {
-    pthread_mutex_lock(&lock);
-    struct premul **at = &created;
-    while (*at) {
-        struct premul *premul = *at;
-        if (premul->comm != comm) {
-            at = &premul->next;
-            continue;
-        }
-        *at = premul->next;
+void operators_forget(struct ncclComm *comm) {
+    struct premul *premul;
+    while ((premul = comm->operators) != NULL) {
+        comm->operators = premul->next;
         free(premul);
     }
-    pthread_mutex_unlock(&lock);
 }
 
 /* ---- Use ------------------------------------------------------------------------------------- */
 
-ncclResult_t operator_check(const struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
+ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
                             struct scalar *ret_scalar) {
     struct premul premul;
     if ((int)op >= 0 && (int)op < ncclNumOps)

@@ -292,37 +292,6 @@ static int init_all_rejected(struct job *job) {
     return errors;
 }
 
-/* Handles that are none, or none any more. */
-static int dead_handles(struct job *job) {
-    ncclComm_t parts[RANKS_MAX];
-    ncclResult_t state;
-    int errors = 0, other;
-    NCCL_OK(errors, ncclGroupStart());
-    for (int r = 0; r < job->nlocal; r++)
-        NCCL_OK(errors, ncclCommSplit(job->ranks[r].comm, 0, 0, &parts[r], NULL));
-    NCCL_OK(errors, ncclGroupEnd());
-    for (int r = 0; r < job->nlocal && errors == 0; r++) {
-        NCCL_OK(errors, ncclCommFinalize(parts[r]));
-        NCCL_OK(errors, ncclCommGetAsyncError(parts[r], &state));
-        CHECK(errors, state == ncclSuccess, "a blocking communicator: %d", (int)state);
-    }
-    errors += destroy_all(job, parts);
-    for (int i = 0; i < 2; i++) {
-        const ncclComm_t dead = i ? (ncclComm_t)(void *)&other : parts[0];
-        errors += rejects(ncclCommDestroy(dead), ncclInvalidArgument, "no communicator");
-        errors += rejects(ncclCommAbort(dead), ncclInvalidArgument, "no communicator");
-        errors += rejects(ncclCommRevoke(dead, 0), ncclInvalidArgument, "no communicator");
-        errors += rejects(ncclCommGetAsyncError(dead, &state), ncclInvalidArgument,
-                          "ncclCommGetAsyncError: comm is");
-        errors += rejects(ncclCommCount(dead, &other), ncclInvalidArgument, "no communicator");
-        CHECK(errors, strstr(ncclGetLastError(dead), "ncclCommCount"), "%s",
-              ncclGetLastError(dead));
-    }
-    NCCL_OK(errors, ncclCommDestroy(NULL));
-    NCCL_OK(errors, ncclCommAbort(NULL));
-    return errors;
-}
-
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes, void **window,
                                     int flags);
 ncclResult_t ncclGroupSimulateEnd(void *info);
@@ -387,7 +356,7 @@ static int all(struct job *job) {
     int errors = sums(job, comms) + queries(job) + split(job) + shrink(job, 0);
     errors += not_blocking(job) + scalable(job) + init_all(job) + memory(job) + other_order(job);
     errors += job->n == 3 ? arguments(job) + missing(job) : 0;
-    errors += shrink_rejected(job) + init_all_rejected(job) + dead_handles(job);
+    errors += shrink_rejected(job) + init_all_rejected(job);
     errors += job->n == 3 ? revoked(job) : shrink(job, NCCL_ABORTING);
     return errors;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ends of a communicator from two threads at once, while an operation of it is unfinished: no call
- * hangs, and no memory is used after its end (in a build with a sanitizer).
+ * Ends of a communicator from two threads at once, while an operation of it is unfinished, and
+ * ncclCommAbort at the moment that another thread has made it: no call hangs, and no memory is used
+ * after its end (in a build with a sanitizer).
  *
  *     ends [ROUNDS]
  */
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "job.h"
+#include "processor_delay.h"
 
 enum { RANKS = 2, LIMIT_MS = 10000 };
 
@@ -116,11 +118,71 @@ static int round_of(const struct job *job, const struct pair *pair, int round) {
     return errors;
 }
 
+/* ---- At the moment that it exists ------------------------------------------------------------ */
+
+/* Rank 1 never comes, or does not divide the communicator. */
+static ncclResult_t init_one(ncclComm_t parent, ncclComm_t *comm) {
+    ncclUniqueId id;
+    (void)parent;
+    if (ncclGetUniqueId(&id) != ncclSuccess)
+        abort();
+    return ncclCommInitRank(comm, RANKS, id, 0);
+}
+
+static ncclResult_t init_grouped(ncclComm_t parent, ncclComm_t *comm) {
+    (void)ncclGroupStart();
+    (void)init_one(parent, comm);
+    return ncclGroupEnd();
+}
+
+static ncclResult_t split_one(ncclComm_t parent, ncclComm_t *comm) {
+    return ncclCommSplit(parent, 0, 0, comm, NULL);
+}
+
+static const struct making {
+    const char *name;
+    ncclResult_t (*make)(ncclComm_t parent, ncclComm_t *comm);
+    bool divides;
+} makings[] = {
+    {"InitRank", init_one, false}, {"a group", init_grouped, false}, {"Split", split_one, true}};
+enum { MAKINGS = sizeof makings / sizeof makings[0] };
+
+static void *abort_at_once(void *arg) {
+    ncclComm_t volatile *comm = arg;
+    while (!*comm)
+        ;
+    if (ncclCommAbort(*comm) != ncclSuccess)
+        abort();
+    return NULL;
+}
+
+static int making_round(const struct making *making) {
+    const int devices[RANKS] = {0, 1};
+    ncclComm_t parents[RANKS] = {NULL}, comm = NULL;
+    pthread_t thread;
+    int errors = 0;
+    if (making->divides)
+        NCCL_OK(errors, ncclCommInitAll(parents, RANKS, devices));
+    if (pthread_create(&thread, NULL, abort_at_once, &comm) != 0)
+        abort();
+    const ncclResult_t result = making->make(parents[0], &comm);
+    pthread_join(thread, NULL);
+    CHECK(errors, result == ncclRemoteError, "%s: %d", making->name, (int)result);
+    for (int i = 0; i < RANKS; i++)
+        NCCL_OK(errors, ncclCommAbort(parents[i]));
+    return errors;
+}
+
 static int all(struct job *job) {
+    const int threads = library_threads();
     int errors = 0;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (int round = 0; round < rounds && errors == 0; round++)
             errors += round_of(job, &pairs[i], round);
+    for (int i = 0; i < 6 * rounds && errors == 0; i++)
+        errors += making_round(&makings[i % MAKINGS]);
+    library_threads_await(
+        threads); /* ends of communicators: a process waits for them for 15 s at exit */
     return errors;
 }
 

@@ -4,18 +4,21 @@
  *
  *     failures CASE [NUMBER]
  *
- *   mismatch   ranks differ in operation, count, type, operator, root, message: both calls are
- * named kill       NUMBER times (10) a rank is killed: the others name it within 1 s abort while
- * init, split, a group of inits, or a stream waits: all ranks are back within 1 s
+ * Cases:
+ *     mismatch  ranks differ in operation, count, type, operator, root, message: an error names
+ * both kill      NUMBER times (10) a rank is killed: the others name it within 1 s abort     while
+ * init, split, a group of inits, or a stream waits: all ranks are back in 1 s
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "job.h"
+#include "processor_delay.h"
 
 enum { COUNT = 100, LIMIT_MS = 1000 };
 
@@ -35,27 +38,30 @@ static struct shared {
 struct poll {
     ncclComm_t comm;
     ncclResult_t result;
-    int64_t ms;
+    int64_t ms, limit; /* the moment of the error; the limit that holds for it */
+    struct delays before;
     char text[700];
 };
 
 static void *poll_main(void *arg) {
     struct poll *poll = arg;
     const int64_t began = now_ms();
-    while (poll->result == ncclSuccess && now_ms() - began < 10000) {
+    while (poll->result == ncclSuccess && now_ms() - began < 60000) {
         if (ncclCommGetAsyncError(poll->comm, &poll->result) != ncclSuccess)
             abort();
         usleep(2000);
     }
     poll->ms = now_ms();
+    poll->limit = limit_ms(LIMIT_MS, &poll->before);
     snprintf(poll->text, sizeof poll->text, "%s", ncclGetLastError(NULL));
     return NULL;
 }
 
-static int await_error(const struct rank *rank, struct poll *poll) {
+/* before: the delays when the time began. */
+static int await_error(const struct rank *rank, const struct delays *before, struct poll *poll) {
     pthread_t thread;
     int errors = 0;
-    *poll = (struct poll){.comm = rank->comm};
+    *poll = (struct poll){.comm = rank->comm, .before = *before};
     if (pthread_create(&thread, NULL, poll_main, poll) != 0)
         abort();
     pthread_join(thread, NULL);
@@ -128,12 +134,13 @@ static int mismatch_group(const struct rank *rank, ncclResult_t want, void *memo
     return errors;
 }
 
-static int mismatch_check(struct rank *rank, int which, void *memory, int64_t began) {
+static int mismatch_check(struct rank *rank, int which, void *memory, int64_t began,
+                          const struct delays *before) {
     const struct difference *d = &differences[which];
     struct poll poll;
-    int errors = await_error(rank, &poll);
-    CHECK(errors, poll.ms - began < LIMIT_MS, "%s: after %lld ms", d->name,
-          (long long)(poll.ms - began));
+    int errors = await_error(rank, before, &poll);
+    CHECK(errors, poll.ms - began < poll.limit, "%s: after %lld ms, limit %lld", d->name,
+          (long long)(poll.ms - began), (long long)poll.limit);
     CHECK(errors, poll.result == ncclInvalidUsage || which >= 5, "%s: %d", d->name,
           (int)poll.result);
     CHECK(errors, strstr(poll.text, d->words[0]) && strstr(poll.text, d->words[1]),
@@ -150,16 +157,18 @@ static int mismatch(struct job *job) {
     struct rank *rank = &job->ranks[0];
     const float zeros[COUNT] = {0};
     const CUdeviceptr memory = device_copy(zeros, sizeof zeros);
+    struct delays before;
     int errors = 0;
     for (int which = 0; which < DIFFERENCES && errors == 0; which++) {
         NCCL_OK(errors, ncclCommInitRank(&rank->comm, job->n, job_id(job), rank->rank));
+        delays_now(&before);
         job_barrier(job);
         const int64_t began = now_ms();
         const ncclResult_t result = differ(rank, which, at(memory));
         CHECK(errors, result == ncclSuccess || result == ncclInvalidUsage, "%s: %s",
               differences[which].name, nccl_text(result));
         if (rank->rank < 2 || which < 5)
-            errors += mismatch_check(rank, which, at(memory), began);
+            errors += mismatch_check(rank, which, at(memory), began, &before);
         job_barrier(job);
         NCCL_OK(errors, ncclCommAbort(rank->comm));
         CHECK(errors, stream_ends(rank->streams[0], LIMIT_MS), "the stream hangs");
@@ -176,11 +185,13 @@ static int kill_one(struct job *job) {
     const float zeros[COUNT] = {0};
     const CUdeviceptr memory = device_copy(zeros, sizeof zeros);
     const bool idle = shared->idle;
+    struct delays before;
     struct poll poll;
     int errors = 0;
     NCCL_OK(errors, ncclAllReduce(at(memory), at(memory), COUNT, ncclFloat32, ncclSum, rank->comm,
                                   rank->streams[0]));
     CUDA(cuStreamSynchronize(rank->streams[0]));
+    delays_now(&before);
     job_barrier(job);
     if (rank->rank == 1) {
         usleep(50000);
@@ -190,11 +201,11 @@ static int kill_one(struct job *job) {
     if (!idle)
         NCCL_OK(errors, ncclAllReduce(at(memory), at(memory), COUNT, ncclFloat32, ncclSum,
                                       rank->comm, rank->streams[0]));
-    errors += await_error(rank, &poll);
+    errors += await_error(rank, &before, &poll);
     CHECK(errors, poll.result == ncclRemoteError && strstr(poll.text, "rank 1"), "%d: %s",
           (int)poll.result, poll.text);
-    CHECK(errors, poll.ms - shared->since < LIMIT_MS, "rank %d: after %lld ms", rank->rank,
-          (long long)(poll.ms - shared->since));
+    CHECK(errors, poll.ms - shared->since < poll.limit, "rank %d: after %lld ms, limit %lld",
+          rank->rank, (long long)(poll.ms - shared->since), (long long)poll.limit);
     fprintf(stderr, "rank %d: %lld ms: %s\n", rank->rank, (long long)(poll.ms - shared->since),
             poll.text);
     if (!idle)
@@ -204,68 +215,89 @@ static int kill_one(struct job *job) {
 
 /* ---- Abort ----------------------------------------------------------------------------------- */
 
-struct abort_later {
+/* A thread that aborts *comm a moment after it exists. It stays until it is joined, so that its
+ * delays count. */
+struct aborter {
+    pthread_t thread;
+    struct delays before;
     ncclComm_t *comm;
-    int64_t called;
+    int64_t called; /* when the thread called ncclCommAbort */
+    _Atomic int64_t returned;
+    atomic_bool may_end;
 };
 
 static void *abort_main(void *arg) {
-    struct abort_later *later = arg;
+    struct aborter *aborter = arg;
+    ncclComm_t volatile *comm = aborter->comm;
+    while (!*comm)
+        usleep(1000);
     usleep(100000);
-    later->called = now_ms();
-    if (ncclCommAbort(*(ncclComm_t volatile *)later->comm) != ncclSuccess)
+    aborter->called = now_ms();
+    shared->since = aborter->called;
+    if (ncclCommAbort(*comm) != ncclSuccess)
         abort();
+    aborter->returned = now_ms();
+    while (!aborter->may_end)
+        usleep(1000);
     return NULL;
 }
 
-static void abort_begin(struct abort_later *later, ncclComm_t *comm, pthread_t *thread) {
-    later->comm = comm;
-    if (pthread_create(thread, NULL, abort_main, later) != 0)
+static void abort_begin(struct aborter *aborter, ncclComm_t *comm) {
+    *aborter = (struct aborter){.comm = comm};
+    delays_now(&aborter->before);
+    if (pthread_create(&aborter->thread, NULL, abort_main, aborter) != 0)
         abort();
 }
 
-static int back(const char *what, int64_t since) {
-    const int64_t took = now_ms() - since;
+static int back(const char *what, int64_t at_ms, const struct aborter *aborter) {
+    const int64_t limit = limit_ms(LIMIT_MS, &aborter->before);
     int errors = 0;
-    CHECK(errors, took < LIMIT_MS, "%s: back after %lld ms", what, (long long)took);
+    CHECK(errors, at_ms - aborter->called < limit, "%s: back after %lld ms, limit %lld", what,
+          (long long)(at_ms - aborter->called), (long long)limit);
+    return errors;
+}
+
+/* The call that was aborted is back now, ncclCommAbort soon. */
+static int abort_end(const char *what, struct aborter *aborter) {
+    const int64_t now = now_ms();
+    while (!aborter->returned)
+        usleep(1000);
+    const int errors = back(what, now, aborter) + back("ncclCommAbort", aborter->returned, aborter);
+    aborter->may_end = true;
+    pthread_join(aborter->thread, NULL);
     return errors;
 }
 
 /* Rank 0 of two ranks waits for the other one, which does not come. */
 static int abort_init(const struct job *job, struct rank *rank, bool group) {
-    struct abort_later later;
-    pthread_t thread;
+    struct aborter aborter;
+    ncclComm_t comm = NULL;
     int errors = 0;
     const ncclUniqueId id = job_id(job);
     if (rank->rank != 0)
         return 0;
-    ncclComm_t comms[2] = {NULL, NULL};
-    abort_begin(&later, &comms[0], &thread);
+    abort_begin(&aborter, &comm);
     if (group)
         (void)ncclGroupStart();
-    ncclResult_t result = ncclCommInitRank(&comms[0], 2, id, 0);
+    ncclResult_t result = ncclCommInitRank(&comm, 2, id, 0);
     if (group)
         result = ncclGroupEnd();
     CHECK(errors, result != ncclSuccess, "init returned success");
-    pthread_join(thread, NULL);
-    return errors + back(group ? "a group of inits" : "init", later.called);
+    return errors + abort_end(group ? "a group of inits" : "init", &aborter);
 }
 
 /* Rank 1 does not call split; rank 0 aborts the new communicator, rank 2 the parent. */
 static int abort_split(const struct job *job, struct rank *rank) {
-    struct abort_later later = {.called = 0};
-    pthread_t thread;
+    struct aborter aborter;
     ncclComm_t part = NULL, whole = NULL;
-    ncclResult_t result = ncclInvalidUsage;
     int errors = 0;
     NCCL_OK(errors, ncclCommInitRank(&whole, job->n, job_id(job), rank->rank));
     job_barrier(job);
     if (rank->rank != 1) {
-        abort_begin(&later, rank->rank == 0 ? &part : &whole, &thread);
-        result = ncclCommSplit(whole, 0, 0, &part, NULL);
+        abort_begin(&aborter, rank->rank == 0 ? &part : &whole);
+        const ncclResult_t result = ncclCommSplit(whole, 0, 0, &part, NULL);
         CHECK(errors, result != ncclSuccess, "split returned success");
-        pthread_join(thread, NULL);
-        errors += back("split", later.called);
+        errors += abort_end("split", &aborter);
     }
     job_barrier(job);
     if (rank->rank < 2)
@@ -277,29 +309,26 @@ static int abort_split(const struct job *job, struct rank *rank) {
 
 /* Rank 1 does not call; the stream of the others waits. Rank 0 aborts, rank 2 then has an error. */
 static int abort_stream(const struct job *job, struct rank *rank, CUdeviceptr memory) {
-    struct abort_later later = {.called = 0};
+    struct aborter aborter;
+    struct delays before;
     struct poll poll;
-    pthread_t thread;
     int errors = 0;
     NCCL_OK(errors, ncclCommInitRank(&rank->comm, job->n, job_id(job), rank->rank));
-    job_barrier(job);
     if (rank->rank != 1)
         NCCL_OK(errors, ncclAllReduce(at(memory), at(memory), COUNT, ncclFloat32, ncclSum,
                                       rank->comm, rank->streams[0]));
+    delays_now(&before);
+    job_barrier(job);
     if (rank->rank == 0) {
-        abort_begin(&later, &rank->comm, &thread);
+        abort_begin(&aborter, &rank->comm);
         CUDA(cuStreamSynchronize(rank->streams[0]));
-        errors += back("a stream", later.called);
-        pthread_join(thread, NULL);
-        errors += back("ncclCommAbort", later.called);
-        return errors;
+        return errors + abort_end("a stream", &aborter);
     }
-    const int64_t began = now_ms();
-    errors += await_error(rank, &poll);
+    errors += await_error(rank, &before, &poll);
     CHECK(errors, poll.result == ncclRemoteError && strstr(poll.text, "ncclCommAbort"), "%s",
           poll.text);
-    CHECK(errors, poll.ms - began < LIMIT_MS + 200, "rank %d: after %lld ms", rank->rank,
-          (long long)(poll.ms - began));
+    CHECK(errors, poll.ms - shared->since < poll.limit, "rank %d: after %lld ms, limit %lld",
+          rank->rank, (long long)(poll.ms - shared->since), (long long)poll.limit);
     if (rank->rank == 2)
         return errors + abort_releases(rank);
     NCCL_OK(errors, ncclCommAbort(rank->comm));

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "processor_delay.h"
 
 /* Each thread copies every 32nd byte. */
 static const char ptx[] =
@@ -194,6 +195,7 @@ static int process_main(int rank, void *arg) {
     const struct start *start = arg;
     struct job job = {.n = start->n, .nlocal = 1};
     job.ranks[0].rank = rank;
+    delays_join(rank);
     must(rcm_init(NULL, &job.ranks[0].host), "rcm_init");
     int errors = job_of(start, &job);
     if (errors == 0)
@@ -207,6 +209,7 @@ static void survivor_main(const struct start *start, int rank, const char *url) 
     options.url = url;
     options.rank = job.ranks[0].rank = rank;
     options.world_size = start->n;
+    delays_join(rank);
     must(rcm_init(&options, &job.ranks[0].host), "rcm_init");
     _exit(job_of(start, &job) > 0);
 }
@@ -216,6 +219,7 @@ int job_run_survivors(int n, int (*fn)(struct job *job)) {
     char path[] = "/tmp/nccl-ranks-XXXXXX", url[64];
     const int file = mkstemp(path);
     int errors = file < 0, status;
+    delays_share();
     snprintf(url, sizeof url, "file://%s?world_size=%d", path, n);
     for (int rank = 0; rank < n; rank++) {
         const pid_t pid = fork();
@@ -254,6 +258,7 @@ static int run(struct start start, bool one_thread) {
     int failed, status;
     if (one_thread)
         return one_thread_main(&start);
+    delays_share();
     if (rcm_spawn(start.n, process_main, &start, 240000, &failed, &status) == RCM_OK)
         return 0;
     fprintf(stderr, "%d processes: %s (rank %d, exit %d)\n", start.n, rcm_last_error(), failed,

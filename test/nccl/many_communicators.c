@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "job.h"
+#include "processor_delay.h"
 
 enum { COMMS = 64, COUNT = 1000 };
 
@@ -63,6 +64,7 @@ static int many(struct job *job) {
     ncclComm_t comms[COMMS];
     const CUdeviceptr memory = device_copy(zeros, sizeof zeros);
     const struct usage before = usage_now("before", rank);
+    const int library = library_threads();
     struct usage after;
     int errors = 0;
     for (int i = 0; i < COMMS; i++)
@@ -72,11 +74,7 @@ static int many(struct job *job) {
     (void)usage_now("after an all_reduce on each", rank);
     for (int i = 0; i < COMMS; i++)
         NCCL_OK(errors, ncclCommDestroy(comms[i]));
-    for (int i = 0; i < 100; i++) {
-        usleep(100000);
-        if (entries("/proc/self/task") <= before.threads)
-            break;
-    }
+    library_threads_await(library);
     after = usage_now("after their end", rank);
     CHECK(errors, after.threads <= before.threads && after.descriptors <= before.descriptors + 8,
           "rank %d: %d threads and %d descriptors are left", rank->rank,
