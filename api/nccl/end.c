@@ -10,27 +10,20 @@
 
 enum { EXIT_WAIT_S = 15, CALL_MS = 50 };
 
-/* Communicators whose handles are no longer the program's. */
-static struct ending {
-    struct ending *next;
-    struct ncclComm *comm;
-} * endings;
-
-/* Under the lock: frees those that have ended. Returns whether any has not. */
+/* Under the lock: frees destroyed ones that have ended. Returns whether any has not. */
 static bool endings_poll(void) {
-    struct ending **at = &endings;
-    while (*at) {
-        struct ending *ending = *at;
-        comm_poll(ending->comm);
-        if (ending->comm->request || ending->comm->orders || ending->comm->users > 0) {
-            at = &ending->next;
+    bool any = false;
+    for (struct ncclComm *comm = comm_first(), *next; comm; comm = next) {
+        next = comm->next;
+        if (!comm->ends_alone)
             continue;
-        }
-        *at = ending->next;
-        comm_free(ending->comm);
-        free(ending);
+        comm_poll(comm);
+        if (comm->request || comm->orders || comm->users > 0)
+            any = true;
+        else
+            comm_free(comm);
     }
-    return endings != NULL;
+    return any;
 }
 
 static pid_t watched; /* process that waits; under the lock */
@@ -253,19 +246,14 @@ NCCL_ALSO_P(ncclCommFinalize);
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (!comm)
         return ncclSuccess;
-    struct ending *ending = malloc(sizeof *ending);
-    if (!ending)
-        return face_fail(ncclSystemError, "ncclCommDestroy: no memory");
     comm_lock();
     (void)endings_poll();
     if (!take(comm)) {
         comm_unlock();
-        free(ending);
         return comm_unknown(comm, __func__);
     }
     comm_poll(comm);
     if (comm->state == COMM_MAKING) {
-        free(ending);
         abort_taken(comm);
         return ncclSuccess;
     }
@@ -273,8 +261,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (comm->state == COMM_READY)
         begin_end(comm, 0);
     await_users(comm, 0, -1);
-    *ending = (struct ending){endings, comm};
-    endings = ending;
+    comm->ends_alone = true;
     (void)endings_poll();
     comm_unlock();
     return ncclSuccess;

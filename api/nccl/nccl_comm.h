@@ -37,6 +37,7 @@ struct ncclComm {
     rcm_comm_request *request; /* also ENDING */
     int users;                /* calls that use the fields above; while positive, it is not freed */
     bool destroyed;           /* Destroy or Abort was called: the handle is no longer valid */
+    bool ends_alone;          /* destroyed: freed when it has ended */
     bool revoked, released;   /* released: failed orders end, see stream_order.h */
     struct order *orders;     /* unfinished or failed */
     struct premul *operators; /* created by the program */

@@ -7,7 +7,8 @@
  *   order     a kernel that waits before each call, one that reads the result after it
  *   random    200 random groups of messages and collectives over several streams and communicators
  *   capture   a stream that is captured is rejected, and its capture stays valid
- *   queues    order with one hardware queue: right, or an error with a name
+ *   queues    order of an all_reduce with one hardware queue: right, or an error with a name
+ *   queues-of-all  the same of every call
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,30 +216,30 @@ static int order(struct job *job) {
 
 /* The waiting stream may keep the operation itself from running: then its deadline passes, and
  * ncclCommAbort lets the stream continue. */
-static int queues_end(const struct rank *rank, const struct bench *b, int n) {
+static int queues_end(const struct rank *rank, const struct bench *b, enum call call, int n) {
     ncclResult_t result = ncclSuccess;
     int errors = 0;
     rank_enter(rank);
     for (int i = 0; i < 300 && result == ncclSuccess && !stream_ends(rank->streams[0], 50); i++)
         NCCL_OK(errors, ncclCommGetAsyncError(rank->comm, &result));
     if (result == ncclSuccess)
-        return errors + seen_check(rank, b, ALL_REDUCE, n);
+        return errors + seen_check(rank, b, call, n);
     CHECK(errors, result == ncclRemoteError, "the error is %d", (int)result);
     CHECK(errors, strlen(ncclGetLastError(rank->comm)) > 20, "the error has no text");
-    fprintf(stderr, "one queue: %s\n", ncclGetLastError(rank->comm));
+    fprintf(stderr, "one queue, call %d: %s\n", (int)call, ncclGetLastError(rank->comm));
     return errors;
 }
 
-static int queues(struct job *job) {
+static int queues_one(struct job *job, enum call call) {
     struct bench benches[RANKS_MAX];
     int errors = 0;
     for (int r = 0; r < job->nlocal; r++)
         bench_new(&job->ranks[r], &benches[r], job->n);
-    errors += order_enqueue(job, benches, ALL_REDUCE);
+    errors += order_enqueue(job, benches, call);
     for (int r = 0; r < job->nlocal; r++)
         *benches[r].open = 1;
     for (int r = 0; r < job->nlocal && errors == 0; r++)
-        errors += queues_end(&job->ranks[r], &benches[r], job->n);
+        errors += queues_end(&job->ranks[r], &benches[r], call, job->n);
     for (int r = 0; r < job->nlocal; r++) {
         NCCL_OK(errors, ncclCommAbort(job->ranks[r].comm));
         job->ranks[r].comm = NULL;
@@ -247,6 +248,19 @@ static int queues(struct job *job) {
         rank_enter(&job->ranks[r]);
         CHECK(errors, stream_ends(job->ranks[r].streams[0], 2000), "the stream hangs after Abort");
         bench_free(&job->ranks[r], &benches[r]);
+    }
+    return errors;
+}
+
+static int queues(struct job *job) {
+    return queues_one(job, ALL_REDUCE);
+}
+
+static int queues_of_all(struct job *job) {
+    int errors = queues(job);
+    for (int call = ALL_REDUCE + 1; call < CALLS && errors == 0; call++) {
+        errors += job_make_communicators(job);
+        errors += errors ? 0 : queues_one(job, (enum call)call);
     }
     return errors;
 }
@@ -453,8 +467,11 @@ static int run_cases(struct job *job) {
     static const struct {
         const char *name;
         int (*run)(struct job *job);
-    } cases[] = {
-        {"order", order}, {"random", random_case}, {"capture", capture}, {"queues", queues}};
+    } cases[] = {{"order", order},
+                 {"random", random_case},
+                 {"capture", capture},
+                 {"queues", queues},
+                 {"queues-of-all", queues_of_all}};
     int errors = 0;
     for (int i = 0; i < nchosen; i++)
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)

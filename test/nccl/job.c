@@ -152,7 +152,7 @@ void job_barrier(const struct job *job) {
         must(rcm_barrier(job->ranks[0].host, NULL, NULL), "barrier");
 }
 
-static int job_make_communicators(struct job *job) {
+int job_make_communicators(struct job *job) {
     const ncclUniqueId id = job_id(job);
     int errors = 0;
     NCCL_OK(errors, ncclGroupStart());

@@ -40,6 +40,8 @@ int job_run_bare(int n, bool one_thread, int (*fn)(struct job *job));
 int job_run_survivors(int n, int (*fn)(struct job *job));
 /* The same id on all ranks of the job. */
 ncclUniqueId job_id(const struct job *job);
+/* A new communicator of NCCL for each rank. Returns the errors found. */
+int job_make_communicators(struct job *job);
 /* All ranks are here. */
 void job_barrier(const struct job *job);
 

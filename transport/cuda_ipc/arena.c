@@ -173,21 +173,41 @@ static void arena_leave_domain(struct ipc_arena *arena) {
     pthread_mutex_unlock(&arena->lock);
 }
 
+/* Keeps it in a list, so that leak checkers find what the device's thread may still use. */
+static void arena_stay(struct ipc_arena *arena) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct ipc_arena *staying;
+    pthread_mutex_lock(&lock);
+    arena->next = staying;
+    staying = arena;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Returns the chunks that stay. */
+static struct ipc_chunk *chunks_end(struct ipc_arena *arena, bool keep, rcmi_deadline deadline) {
+    struct ipc_chunk *stay = NULL;
+    for (struct ipc_chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        if (chunk_end(arena, chunk, keep, deadline))
+            continue;
+        chunk->next = stay;
+        stay = chunk;
+    }
+    return stay;
+}
+
 void ipc_arena_end(struct ipc_domain *domain, bool keep, rcmi_deadline deadline) {
     struct ipc_arena *arena = domain->arena;
     domain->arena = NULL;
     arena_leave_domain(arena);
-    while (arena->chunks) {
-        struct ipc_chunk *chunk = arena->chunks;
-        arena->chunks = chunk->next;
-        if (chunk_end(arena, chunk, keep, deadline))
-            continue;
-        arena->stays = true;
+    arena->chunks = chunks_end(arena, keep, deadline);
+    if (arena->chunks)
         rcmi_log(RCMI_LOG_WARN, "the CUDA driver does not release memory of %s: it stays allocated",
                  domain->self.label);
-    }
-    if (arena->stays)
+    if (arena->chunks || arena->stays) {
+        arena_stay(arena);
         return;
+    }
     pthread_mutex_destroy(&arena->lock);
     free(arena);
 }

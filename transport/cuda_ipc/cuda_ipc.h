@@ -76,6 +76,7 @@ struct ipc_arena {
     pthread_mutex_t lock;      /* guards the fields below */
     struct ipc_domain *domain; /* NULL: the domain has ended */
     bool stays;                /* the device's thread may use it for ever: never freed */
+    struct ipc_arena *next;    /* in the list of those that stay */
     struct ipc_chunk *chunks;
     unsigned char first[IPC_PROOF]; /* first bytes of each chunk */
 };
