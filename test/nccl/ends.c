@@ -16,7 +16,7 @@
 
 enum { RANKS = 2, LIMIT_MS = 10000 };
 
-static int rounds = 5;
+static int rounds = 4;
 
 static ncclResult_t revoke_now(ncclComm_t comm) {
     return ncclCommRevoke(comm, 0);
@@ -179,7 +179,7 @@ static int all(struct job *job) {
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (int round = 0; round < rounds && errors == 0; round++)
             errors += round_of(job, &pairs[i], round);
-    for (int i = 0; i < 6 * rounds && errors == 0; i++)
+    for (int i = 0; i < 3 * rounds && errors == 0; i++)
         errors += making_round(&makings[i % MAKINGS]);
     library_threads_await(
         threads); /* ends of communicators: a process waits for them for 15 s at exit */
