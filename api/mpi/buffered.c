@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "device_memory.h"
 #include "faces.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -17,7 +18,10 @@ struct copy {
     char data[];
 };
 
-int buffered_check(struct form *form, size_t bytes) {
+int buffered_check(struct form *form, const void *memory, size_t bytes) {
+    const int code = memory_check_host(form, memory, "MPI_Bsend needs a copy of it");
+    if (code != MPI_SUCCESS)
+        return code;
     pthread_mutex_lock(&lock);
     const size_t needed = pending_bytes + bytes;
     const MPI_Count room = attached == MPI_BUFFER_AUTOMATIC ? PTRDIFF_MAX : attached_bytes;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "attributes.h"
 #include "faces.h"
+#include "leaks.h"
 #include "request.h"
 
 static atomic_int initialized, finalized;
@@ -45,7 +46,7 @@ int face_Finalize(struct form *form) {
         code = attributes_delete(form, MPI_COMM_WORLD);
     if (code != MPI_SUCCESS)
         return code;
-    request_report_unfinished();
+    leaks_report();
     code = comm_close_world(form);
     if (code == MPI_SUCCESS)
         atomic_store(&finalized, 1);

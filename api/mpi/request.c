@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See request.h: operations, and the functions that wait for one request. */
 #include "request.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
+#include "device_memory.h"
+#include "leaks.h"
 #include "wait.h"
-
-static atomic_long live_requests;
 
 MPI_Request request_new(struct form *form) {
     MPI_Request request = calloc(1, sizeof *request);
@@ -17,7 +16,7 @@ MPI_Request request_new(struct form *form) {
     }
     request->name = form->name;
     request->comm = form->comm;
-    atomic_fetch_add(&live_requests, 1);
+    leaks_count(request->name, 1);
     return request;
 }
 
@@ -25,15 +24,8 @@ void request_free(MPI_Request request) {
     for (int i = 0; i < FORM_ARRAYS; i++)
         free(request->arrays[i]);
     free(request->arguments);
+    leaks_count(request->name, -1);
     free(request);
-    atomic_fetch_sub(&live_requests, 1);
-}
-
-void request_report_unfinished(void) {
-    const char *level = getenv("RINGCOMM_LOG");
-    const long n = atomic_load(&live_requests);
-    if (n > 0 && level && (strcmp(level, "info") == 0 || strcmp(level, "debug") == 0))
-        fprintf(stderr, "ringcomm: MPI_Finalize: %ld requests were not completed or freed\n", n);
 }
 
 struct operation *operation_begin(struct form *form, struct operation *local) {
@@ -74,6 +66,9 @@ int operation_bind(struct form *form, struct operation *local, const struct side
 }
 
 int operation_copy(struct form *form, struct operation *operation, const struct data *data) {
+    const int code = memory_check_host(form, data->address, "this call needs a copy of it");
+    if (code != MPI_SUCCESS)
+        return operation_drop(form, operation, code);
     operation->temporary = malloc(data->bytes + 1);
     if (!operation->temporary)
         return operation_drop(form, operation,
