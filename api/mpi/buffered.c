@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "device_memory.h"
 #include "faces.h"
 #include "generalized.h"
 
@@ -34,8 +35,11 @@ static struct pool *find_pool(const struct MPI_ABI_Comm *comm) {
     return comm && comm->pool && comm->pool->is_attached ? comm->pool : &process;
 }
 
-int buffered_check(struct form *form, size_t bytes) {
+int buffered_check(struct form *form, const void *memory, size_t bytes) {
     struct MPI_ABI_Comm *comm = NULL;
+    const int code = memory_check_host(form, memory, "MPI_Bsend needs a copy of it");
+    if (code != MPI_SUCCESS)
+        return code;
     (void)comm_find(form, form->comm, &comm);
     pthread_mutex_lock(&lock);
     const struct pool *pool = find_pool(comm);

@@ -9,6 +9,7 @@
 #include "attributes.h"
 #include "faces.h"
 #include "generalized.h"
+#include "leaks.h"
 #include "request.h"
 
 static atomic_int initialized, finalized;
@@ -46,7 +47,7 @@ int face_Finalize(struct form *form) {
         code = attributes_delete(form, MPI_COMM_WORLD);
     if (code != MPI_SUCCESS)
         return code;
-    request_report_unfinished();
+    leaks_report();
     code = form_status(form, generalized_close());
     if (code == MPI_SUCCESS)
         code = comm_close_world(form);

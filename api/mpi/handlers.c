@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "mpi_comm.h"
 #include "faces.h"
+#include "leaks.h"
 
 static struct MPI_ABI_Errhandler *handler_get(MPI_Errhandler handler) {
     if (!is_predefined(handler))
@@ -12,8 +13,10 @@ static struct MPI_ABI_Errhandler *handler_get(MPI_Errhandler handler) {
 }
 
 static void handler_put(MPI_Errhandler handler) {
-    if (!is_predefined(handler) && atomic_fetch_sub(&handler->references, 1) == 1)
-        free(handler);
+    if (is_predefined(handler) || atomic_fetch_sub(&handler->references, 1) != 1)
+        return;
+    free(handler);
+    leaks_count(leak_errhandler, -1);
 }
 
 int form_failed(struct form *form, int code) {
@@ -43,6 +46,7 @@ int face_Comm_create_errhandler(struct form *form, MPI_Comm_errhandler_function 
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an error handler");
     made->function = function;
     atomic_init(&made->references, 1);
+    leaks_count(leak_errhandler, 1);
     *ret_handler = made;
     return MPI_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends and receives. A message carries packed bytes; its tag is that of ringcomm.h. */
 #include "buffered.h"
+#include "device_memory.h"
 #include "faces.h"
 #include "request.h"
 
@@ -22,12 +23,12 @@ static int send_message(struct form *form, const struct side *side, int dst, int
         return operation_issued(form, operation, RCM_OK, NULL);
     const struct data *data = &operation->send;
     if (mode == MODE_BUFFERED)
-        code = buffered_check(form, data->bytes);
+        code = buffered_check(form, data->address, data->bytes);
     if (code != MPI_SUCCESS)
         return operation_drop(form, operation, code);
     rcm_work **work = operation_work(form, operation);
     if (form->kind == FORM_NOW && mode == MODE_STANDARD && dst == comm->rank && !comm->is_inter &&
-        data->bytes <= SELF_BYTES)
+        data->bytes <= SELF_BYTES && !memory_is_device(data->address))
         mode = MODE_BUFFERED;
     dst = comm_peer(comm, dst);
     const rcm_status status = mode == MODE_BUFFERED ? buffered_copy(comm, data, dst, (uint64_t)tag)

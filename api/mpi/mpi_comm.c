@@ -7,14 +7,24 @@
 #include <string.h>
 #include <unistd.h>
 #include "faces.h"
+#include "leaks.h"
 
 static struct MPI_ABI_Comm world = {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_WORLD"};
 static struct MPI_ABI_Comm self = {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF"};
 static rcm_comm *internal;
-static atomic_bool is_open;
+static atomic_bool is_open, survives;
 
 bool comm_is_open(void) {
     return atomic_load(&is_open);
+}
+
+void comm_survive(void) {
+    atomic_store(&survives, true);
+}
+
+rcm_status comm_ended(rcm_status status) {
+    const bool is_death = status == RCM_ERR_PEER || status == RCM_ERR_ABORTED;
+    return is_death && atomic_load(&survives) ? RCM_OK : status;
 }
 
 rcm_comm *comm_internal(void) {
@@ -75,7 +85,7 @@ int comm_close_world(struct form *form) {
     rcm_status status = RCM_OK;
     const int ended = comm_end_all(form);
     for (size_t i = 0; i < sizeof comms / sizeof comms[0]; i++) {
-        const rcm_status last = rcm_destroy(comms[i]);
+        const rcm_status last = comm_ended(rcm_destroy(comms[i]));
         if (status == RCM_OK)
             status = last;
     }
@@ -157,7 +167,14 @@ int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret
     if (!is_predefined(handler))
         atomic_fetch_add(&handler->references, 1);
     atomic_init(&comm->handler, handler);
+    leaks_count(leak_comm, 1);
     return MPI_SUCCESS;
+}
+
+void comm_forget(MPI_Comm comm) {
+    free(comm->cart);
+    free(comm);
+    leaks_count(leak_comm, -1);
 }
 
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,

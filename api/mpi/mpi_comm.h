@@ -51,6 +51,8 @@ int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_
 MPI_Comm comm_default(void);
 /* Makes a handle without a communicator yet, with the error handler of `parent`. */
 int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm);
+/* Frees what a handle has, but for its communicator. */
+void comm_forget(MPI_Comm comm);
 /* Wraps a communicator that was made from `parent`. NULL in `made`: MPI_COMM_NULL. */
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
               MPI_Comm *ret_comm);
@@ -64,6 +66,10 @@ static inline int comm_divided(const struct MPI_ABI_Comm *comm) {
 int comm_end(struct form *form, rcm_comm *comm);
 /* Waits for all that end, and returns the first error. */
 int comm_end_all(struct form *form);
+/* The program goes on without ranks that died: ends of communicators do not report them. */
+void comm_survive(void);
+/* The status of an end, without such deaths. */
+rcm_status comm_ended(rcm_status status);
 /* A duplicate of the world for messages of this library, which no receive of the program gets. */
 rcm_comm *comm_internal(void);
 /* The error handler of a communicator, or of the world. */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See request.h: operations, and the functions that wait for one request. */
 #include "request.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
+#include "device_memory.h"
 #include "generalized.h"
+#include "leaks.h"
 #include "wait.h"
-
-static atomic_long live_requests;
 
 MPI_Request request_new(struct form *form) {
     MPI_Request request = calloc(1, sizeof *request);
@@ -18,7 +17,7 @@ MPI_Request request_new(struct form *form) {
     }
     request->name = form->name;
     request->comm = form->comm;
-    atomic_fetch_add(&live_requests, 1);
+    leaks_count(request->name, 1);
     return request;
 }
 
@@ -27,15 +26,8 @@ void request_free(MPI_Request request) {
         free(request->arrays[i]);
     free(request->arguments);
     free(request->generalized);
+    leaks_count(request->name, -1);
     free(request);
-    atomic_fetch_sub(&live_requests, 1);
-}
-
-void request_report_unfinished(void) {
-    const char *level = getenv("RINGCOMM_LOG");
-    const long n = atomic_load(&live_requests);
-    if (n > 0 && level && (strcmp(level, "info") == 0 || strcmp(level, "debug") == 0))
-        fprintf(stderr, "ringcomm: MPI_Finalize: %ld requests were not completed or freed\n", n);
 }
 
 struct operation *operation_begin(struct form *form, struct operation *local) {
@@ -76,6 +68,9 @@ int operation_bind(struct form *form, struct operation *local, const struct side
 }
 
 int operation_copy(struct form *form, struct operation *operation, const struct data *data) {
+    const int code = memory_check_host(form, data->address, "this call needs a copy of it");
+    if (code != MPI_SUCCESS)
+        return operation_drop(form, operation, code);
     operation->temporary = malloc(data->bytes + 1);
     if (!operation->temporary)
         return operation_drop(form, operation,

@@ -79,11 +79,6 @@ int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
 /* Ends an operation that was not issued because of an error. Returns code. */
 int operation_drop(struct form *form, struct operation *operation, int code);
 
-/* Frees a request and its arguments. */
-void request_free(MPI_Request request);
-/* Adds all requests of the array that the program has not completed to the log. */
-void request_report_unfinished(void);
-
 /* The status of no operation, and the bytes of a status. */
 void status_empty(MPI_Status *status);
 void status_set(MPI_Status *status, int source, int tag, MPI_Count bytes, bool is_canceled);

@@ -217,6 +217,7 @@ static void begin_end(struct ncclComm *comm, int own) {
     rcm_comm *rcm = comm->rcm;
     comm->rcm = NULL;
     comm_unlock();
+    registrations_end(comm, rcm);
     const rcm_status status = rcm_destroy_begin(rcm, &request);
     if (status != RCM_OK)
         (void)!rcm_leave(rcm);

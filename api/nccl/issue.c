@@ -166,7 +166,7 @@ static ncclResult_t messages_issue(const struct issue *issue, size_t n) {
     const struct rcm_call call = {.size = sizeof call, .stream = issue->first->stream};
     struct messages messages = {calloc(n, sizeof *messages.transfers),
                                 calloc(n, sizeof *messages.expected), 0, 0};
-    ncclResult_t result = face_fail(ncclSystemError, "no memory for %zu messages", n);
+    ncclResult_t result;
     rcm_work *work = NULL;
     if (messages.transfers && messages.expected) {
         for (struct operation *o = issue->first; o < issue->all + issue->n; o++)
@@ -175,6 +175,8 @@ static ncclResult_t messages_issue(const struct issue *issue, size_t n) {
         result = face_result(
             rcm_batch(issue->first->comm->rcm, messages.transfers, messages.n, &call, &work),
             n == 1 ? issue->first->name : "ncclGroupEnd");
+    } else {
+        result = face_fail(ncclSystemError, "no memory for %zu messages", n);
     }
     free(messages.transfers);
     if (result == ncclSuccess)

@@ -85,6 +85,19 @@ void registrations_forget(struct ncclComm *comm) {
     }
 }
 
+void registrations_end(struct ncclComm *comm, rcm_comm *rcm) {
+    comm_lock();
+    struct registration *registration = comm->registrations;
+    comm->registrations = NULL;
+    comm_unlock();
+    while (registration) {
+        struct registration *next = registration->next;
+        (void)!rcm_mem_deregister(rcm, registration->memory, registration->bytes);
+        free(registration);
+        registration = next;
+    }
+}
+
 /* comm is in use. */
 static ncclResult_t buffer_register(struct ncclComm *comm, void *buffer, size_t bytes,
                                     void **handle) {

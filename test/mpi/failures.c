@@ -15,6 +15,45 @@ static void print_error(int rank, int code) {
     fflush(stdout);
 }
 
+int MPIX_Comm_revoke(MPI_Comm comm);
+int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *made);
+
+/* A rank dies. The others revoke the world, shrink it, and go on. */
+static int survive(int rank) {
+    MPI_Comm alive;
+    int one = 1, sum = 0, size = 0;
+    if (rank == 1)
+        raise(SIGKILL);
+    while (MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS)
+        ;
+    MPIX_Comm_revoke(MPI_COMM_WORLD);
+    if (MPIX_Comm_shrink(MPI_COMM_WORLD, &alive) != MPI_SUCCESS)
+        return 1;
+    MPI_Comm_size(alive, &size);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, alive);
+    MPI_Comm_free(&alive);
+    const int code = MPI_Finalize();
+    printf("rank %d: %d of %d survive, MPI_Finalize returns %d\n", rank, sum, size, code);
+    return code != MPI_SUCCESS;
+}
+
+/* Objects and requests that are left to MPI_Finalize. */
+static int leak(int rank) {
+    static int got;
+    MPI_Request requests[2];
+    MPI_Datatype type;
+    MPI_Group group;
+    MPI_Comm comm;
+    MPI_Isend(&rank, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(&got, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &requests[1]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    return MPI_Finalize();
+}
+
 int main(int argc, char **argv) {
     const char *which = argc > 1 ? argv[1] : "";
     int rank, value = 1, got = 0, code = MPI_SUCCESS;
@@ -38,6 +77,12 @@ int main(int argc, char **argv) {
         code = MPI_Bcast(&value, 1, MPI_INT, rank, MPI_COMM_WORLD);
     else if (strcmp(which, "fatal") == 0)
         code = MPI_Bcast(&value, 1, MPI_INT, 99, MPI_COMM_WORLD);
+    else if (strcmp(which, "survive") == 0)
+        return survive(rank);
+    else if (strcmp(which, "leak") == 0)
+        return leak(rank);
+    else if (strcmp(which, "abort-early") == 0 && rank == 3)
+        MPI_Abort(MPI_COMM_WORLD, 7);
     else if (strcmp(which, "abort") == 0 && MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS && rank == 1)
         MPI_Abort(MPI_COMM_WORLD, 7);
     else if (strcmp(which, "death") == 0 && rank == 1)

@@ -14,11 +14,11 @@ NOT_SAME, ABORTED, LIMIT = 40, 58, 5.0
 failed = []
 
 
-def run(case, *options):
-    """Output, errors, exit status and seconds of a case on 2 ranks."""
+def run(case, *options, ranks=2, **env):
+    """Output, errors, exit status and seconds of a case."""
     start = time.monotonic()
-    done = subprocess.run([RUN, "--mpi", "-n", "2", "--timeout", "20", *options, "--", PROGRAM, case],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run([RUN, "--mpi", "-n", str(ranks), "--timeout", "20", *options, "--", PROGRAM, case],
+                          capture_output=True, text=True, check=False, env=os.environ | env)
     return done.stdout, done.stderr, done.returncode, time.monotonic() - start
 
 
@@ -44,6 +44,20 @@ check("fatal error in MPI_Bcast on MPI_COMM_WORLD: MPI_Bcast: root is 99" in err
 
 out, err, status, seconds = run("abort", "--keep-going")
 check(re.search(r"rank 0 class \d+: .*MPI_Abort with code 7", out), "abort", out, err)
+
+out, err, status, seconds = run("abort-early", "--keep-going", ranks=4)
+for rank in range(3):
+    check(re.search(rf"rank {rank} class \d+: .*MPI_Abort with code 7", out), "abort-early", rank, out, err)
+
+out, err, status, seconds = run("survive", "--keep-going", ranks=3)
+for rank in (0, 2):
+    check(f"rank {rank}: 2 of 2 survive, MPI_Finalize returns 0" in out, "survive", rank, out, err)
+
+out, err, status, seconds = run("leak", RINGCOMM_LOG="info")
+for words in ("1 requests of MPI_Irecv were not completed", "1 datatypes were not freed", "2 groups were not",
+              "1 communicators were not"):
+    check(words in err, "leak", words, out, err)
+check("MPI_Isend" not in err, "leak", err)
 
 alone = subprocess.run([PROGRAM, "none"], capture_output=True, text=True, check=False,
                        env={"LD_LIBRARY_PATH": ""})  # a world of one, by the program's own RUNPATH

@@ -7,6 +7,7 @@ Each name exists twice: PMPI_ strong, MPI_ weak, so that a profiler can replace 
 import subprocess
 import sys
 
+BESIDE = {"MPIX_Comm_revoke", "MPIX_Comm_shrink"}
 folder, nm, library = sys.argv[1:]
 sys.path.insert(0, folder)
 import abi_table  # noqa: E402  (the folder is an argument)
@@ -21,7 +22,7 @@ for function in functions:
 removed = sum("removed" in function.forms for function in functions)
 count = len(wanted) // 2 - removed
 wrong = sorted(name for name in wanted if symbols.get(name) != wanted[name])
-other = sorted(set(symbols) - set(wanted))
+other = sorted(set(symbols) - set(wanted) - BESIDE)
 if wrong or other or (count, removed) != (664, 10):
     sys.exit(f"{library}: {count} names of the ABI and {removed} removed ones; missing or of the wrong kind: {wrong}; "
              f"not in the table: {other}")

@@ -4,6 +4,7 @@
  * result is. Blocks are bytes, for a rank with MPI_PROC_NULL passes no type. */
 #include "between.h"
 #include <stdlib.h>
+#include "device_memory.h"
 #include "operators.h"
 
 /* Which ranks of the other group a side has blocks of: ONE is the root; SAME is one block for
@@ -113,6 +114,11 @@ int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum betw
     if (code != MPI_SUCCESS)
         return code;
     size_t bytes = 0;
+    const void *const own = plan.recv != NONE ? operation->recv.address : operation->send.address;
+    code =
+        memory_check_host(form, own, "reductions of intercommunicators are computed on the host");
+    if (code != MPI_SUCCESS)
+        return operation_drop(form, operation, code);
     if (plan.recv != NONE) {
         const size_t element = rcm_dtype_size(by.dtype);
         bytes = (size_t)(send->count * send->blocks) * element;

@@ -34,48 +34,42 @@ typedef rcm_status (*reduce_all)(rcm_comm *comm, const void *send, void *recv, s
                                  rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                                  rcm_work **ret_work);
 
-static int run(struct form *form, struct reduce *reduce, MPI_Comm comm, reduce_all function) {
-    int code = function == rcm_all_reduce ? comm_find(form, comm, &reduce->comm)
-                                          : comm_find_intra(form, comm, &reduce->comm);
-    if (code == MPI_SUCCESS && reduce->comm->is_inter)
-        return between_reduce(form, reduce->comm, BETWEEN_ALL_GATHER, 0, &reduce->send,
-                              &reduce->recv, reduce->op, 0);
+static int run(struct form *form, const struct side *send, const struct side *recv, MPI_Op op,
+               MPI_Comm comm, reduce_all function) {
+    struct reduce reduce;
+    reduce.send = *send;
+    reduce.recv = *recv;
+    reduce.op = op;
+    int code = function == rcm_all_reduce ? comm_find(form, comm, &reduce.comm)
+                                          : comm_find_intra(form, comm, &reduce.comm);
+    if (code == MPI_SUCCESS && reduce.comm->is_inter)
+        return between_reduce(form, reduce.comm, BETWEEN_ALL_GATHER, 0, send, recv, op, 0);
     if (code == MPI_SUCCESS)
-        code = prepare(form, reduce, true);
+        code = prepare(form, &reduce, true);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status =
-        function(reduce->comm->comm, sent(reduce), reduce->operation->recv.address,
-                 (size_t)reduce->recv.count, reduce->by.dtype, reduce->by.op, NULL,
-                 operation_work(form, reduce->operation));
-    return operation_issued(form, reduce->operation, status, NULL);
+    const rcm_status status = function(
+        reduce.comm->comm, sent(&reduce), reduce.operation->recv.address, (size_t)recv->count,
+        reduce.by.dtype, reduce.by.op, NULL, operation_work(form, reduce.operation));
+    return operation_issued(form, reduce.operation, status, NULL);
 }
 
 int face_Allreduce(struct form *form, const void *send, void *recv, MPI_Count count,
                    MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    struct reduce reduce;
-    reduce.send = (struct side){send, count, type, 1, false};
-    reduce.recv = (struct side){recv, count, type, 1, false};
-    reduce.op = op;
-    return run(form, &reduce, comm, rcm_all_reduce);
+    const struct side from = {send, count, type, 1, false}, to = {recv, count, type, 1, false};
+    return run(form, &from, &to, op, comm, rcm_all_reduce);
 }
 
 int face_Scan(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
               MPI_Op op, MPI_Comm comm) {
-    struct reduce reduce;
-    reduce.send = (struct side){send, count, type, 1, false};
-    reduce.recv = (struct side){recv, count, type, 1, false};
-    reduce.op = op;
-    return run(form, &reduce, comm, rcm_scan);
+    const struct side from = {send, count, type, 1, false}, to = {recv, count, type, 1, false};
+    return run(form, &from, &to, op, comm, rcm_scan);
 }
 
 int face_Exscan(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
                 MPI_Op op, MPI_Comm comm) {
-    struct reduce reduce;
-    reduce.send = (struct side){send, count, type, 1, false};
-    reduce.recv = (struct side){recv, count, type, 1, true};
-    reduce.op = op;
-    return run(form, &reduce, comm, rcm_exscan);
+    const struct side from = {send, count, type, 1, false}, to = {recv, count, type, 1, true};
+    return run(form, &from, &to, op, comm, rcm_exscan);
 }
 
 int face_Reduce(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,

@@ -191,8 +191,7 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
     MPI_Errhandler handler = atomic_load(&comm->handler);
     if (!is_predefined(handler))
         (void)face_Errhandler_free(form, &handler);
-    free(comm->cart);
-    free(comm);
+    comm_forget(comm);
     *handle = MPI_COMM_NULL;
     return code;
 }

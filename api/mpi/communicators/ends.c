@@ -13,8 +13,8 @@ static int first_error = MPI_SUCCESS;
 /* With the lock: takes the oldest one out if it has ended; `wait`: waits for it. */
 static bool take_oldest(struct form *form, bool wait) {
     rcm_comm_request *oldest = ends[nended % MOST];
-    const rcm_status status =
-        wait ? rcm_comm_request_wait(oldest, -1, NULL) : rcm_comm_request_test(oldest, NULL);
+    const rcm_status status = comm_ended(wait ? rcm_comm_request_wait(oldest, -1, NULL)
+                                              : rcm_comm_request_test(oldest, NULL));
     if (status == RCM_PENDING)
         return false;
     if (status != RCM_OK && first_error == MPI_SUCCESS)

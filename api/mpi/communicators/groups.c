@@ -4,6 +4,7 @@
 #include <string.h>
 #include "faces.h"
 #include "intercommunicators.h"
+#include "leaks.h"
 
 struct MPI_ABI_Group {
     int size;
@@ -33,14 +34,22 @@ static int find_both(struct form *form, MPI_Group first, MPI_Group second,
 /* A group with room for n ranks, without any yet. */
 static int group_new(struct form *form, int n, struct MPI_ABI_Group **ret_group) {
     *ret_group = calloc(1, sizeof **ret_group + sizeof(int) * (size_t)n);
-    return *ret_group ? MPI_SUCCESS : form_error(form, MPI_ERR_NO_MEM, "no memory for a group");
+    if (!*ret_group)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for a group");
+    leaks_count(leak_group, 1);
+    return MPI_SUCCESS;
+}
+
+static void group_free(struct MPI_ABI_Group *group) {
+    free(group);
+    leaks_count(leak_group, -1);
 }
 
 /* The handle of a made group: an empty one is MPI_GROUP_EMPTY. */
 static MPI_Group group_handle(struct MPI_ABI_Group *group) {
     if (group->size > 0)
         return group;
-    free(group);
+    group_free(group);
     return MPI_GROUP_EMPTY;
 }
 
@@ -78,7 +87,7 @@ int face_Group_free(struct form *form, MPI_Group *handle) {
     const struct MPI_ABI_Group *group;
     const int code = group_find(form, *handle, &group);
     if (code == MPI_SUCCESS && *handle != MPI_GROUP_EMPTY)
-        free(*handle);
+        group_free(*handle);
     *handle = MPI_GROUP_NULL;
     return code;
 }
@@ -179,7 +188,7 @@ static int pick(struct form *form, const struct MPI_ABI_Group *group, int n, int
         const int step = ranges[i][2];
         for (int r = ranges[i][0]; step > 0 ? r <= ranges[i][1] : r >= ranges[i][1]; r += step) {
             if (step == 0 || r < 0 || r >= group->size || (*ret_group)->size == group->size) {
-                free(*ret_group);
+                group_free(*ret_group);
                 return form_error(form, MPI_ERR_RANK,
                                   "%d to %d by %d are no different ranks of a group of %d",
                                   ranges[i][0], ranges[i][1], step, group->size);

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <wchar.h>
 #include "attributes.h"
+#include "device_memory.h"
 #include "faces.h"
+#include "leaks.h"
 #include "long_types.h"
 
 enum { TYPE_FIRST = 0x200, TYPE_LAST = 0x2ff };
@@ -146,9 +148,13 @@ void type_put(struct MPI_ABI_Datatype *type) {
     contents_free(type->contents);
     free(type->parts);
     free(type);
+    leaks_count(leak_datatype, -1);
 }
 
 static int bind_packed(struct form *form, struct data *data, unsigned use) {
+    const int code = memory_check_host(form, data->address, "its datatype is not contiguous");
+    if (code != MPI_SUCCESS)
+        return code;
     data->packed = malloc(data->bytes);
     if (!data->packed)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %zu packed bytes", data->bytes);

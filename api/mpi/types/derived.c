@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "datatype.h"
+#include "leaks.h"
 
 /* Where packed bytes are read or written. */
 struct cursor {
@@ -103,6 +104,7 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
         free(parts);
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a datatype of %zu parts", n);
     }
+    leaks_count(leak_datatype, 1);
     for (size_t i = 0; i < n; i++) {
         const struct type_part *part = &parts[i];
         const MPI_Count elements = part->count * part->length;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "faces.h"
+#include "leaks.h"
 #include "long_types.h"
 
 struct MPI_ABI_Op {
@@ -176,6 +177,7 @@ static int create(struct form *form, struct MPI_ABI_Op op, MPI_Op *ret_op) {
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an operator");
     *made = op;
     *ret_op = made;
+    leaks_count(leak_op, 1);
     return MPI_SUCCESS;
 }
 
@@ -198,6 +200,7 @@ int face_Op_free(struct form *form, MPI_Op *op) {
             made->handle = MPI_OP_NULL;
     pthread_mutex_unlock(&lock);
     free(*op);
+    leaks_count(leak_op, -1);
     *op = MPI_OP_NULL;
     return MPI_SUCCESS;
 }
