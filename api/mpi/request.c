@@ -38,6 +38,21 @@ void request_report_unfinished(void) {
         fprintf(stderr, "ringcomm: MPI_Finalize: %ld requests were not completed or freed\n", n);
 }
 
+/* All that is read of an operation whose buffers may not be bound. */
+static inline void operation_clear(struct operation *operation) {
+    operation->work = NULL;
+    operation->message = (struct rcm_message)RCM_MESSAGE_INIT;
+    operation->is_receive = false;
+    operation->source = MPI_PROC_NULL;
+    operation->send.packed = operation->send.address = NULL;
+    operation->recv.packed = operation->recv.address = NULL;
+    operation->send.bytes = operation->recv.bytes = operation->send.count = operation->recv.count =
+        0;
+    operation->blocks = NULL;
+    operation->nblocks = operation->nsend = 0;
+    operation->temporary = NULL;
+}
+
 struct operation *operation_begin(struct form *form, struct operation *local) {
     struct operation *operation = local;
     if (form->kind == FORM_BEGIN) {
@@ -47,15 +62,12 @@ struct operation *operation_begin(struct form *form, struct operation *local) {
             return NULL;
         operation = &form->request->operation;
     }
-    *operation = (struct operation){.message = RCM_MESSAGE_INIT, .source = MPI_PROC_NULL};
+    operation_clear(operation);
     return operation;
 }
 
 /* Unpacks results and frees what the operation held. */
-static void operation_finish(struct operation *operation) {
-    if (!operation->send.packed && !operation->recv.packed && !operation->blocks &&
-        !operation->temporary)
-        return;
+RARE static void operation_release(struct operation *operation) {
     data_finish(&operation->send, false, 0);
     data_finish(&operation->recv, true,
                 operation->is_receive ? operation->message.bytes : operation->recv.bytes);
@@ -66,6 +78,12 @@ static void operation_finish(struct operation *operation) {
     operation->blocks = NULL;
     operation->temporary = NULL;
     operation->nblocks = 0;
+}
+
+static inline void operation_finish(struct operation *operation) {
+    if (operation->send.packed || operation->recv.packed || operation->blocks ||
+        operation->temporary)
+        operation_release(operation);
 }
 
 static void operation_status(const struct operation *operation, bool is_canceled,

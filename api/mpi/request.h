@@ -42,7 +42,7 @@ static inline rcm_work **operation_work(const struct form *form, struct operatio
 int operation_issued(struct form *form, struct operation *operation, rcm_status status,
                      MPI_Status *ret_status);
 /* Ends an operation that was not issued because of an error. Returns code. */
-int operation_drop(struct form *form, struct operation *operation, int code);
+RARE int operation_drop(struct form *form, struct operation *operation, int code);
 
 /* Frees a request and its arguments. */
 void request_free(MPI_Request request);
