@@ -30,6 +30,24 @@ void request_free(MPI_Request request) {
     free(request);
 }
 
+/* All that is read of an operation whose buffers may not be bound. */
+static inline void operation_clear(struct operation *operation) {
+    operation->work = NULL;
+    operation->making = NULL;
+    operation->message = (struct rcm_message)RCM_MESSAGE_INIT;
+    operation->is_receive = false;
+    operation->source = MPI_PROC_NULL;
+    operation->peer_first = 0;
+    operation->fold.n = 0;
+    operation->send.packed = operation->send.address = NULL;
+    operation->recv.packed = operation->recv.address = NULL;
+    operation->send.bytes = operation->recv.bytes = operation->send.count = operation->recv.count =
+        0;
+    operation->blocks = NULL;
+    operation->nblocks = operation->nsend = 0;
+    operation->temporary = NULL;
+}
+
 struct operation *operation_begin(struct form *form, struct operation *local) {
     struct operation *operation = local;
     if (form->kind == FORM_BEGIN) {
@@ -39,7 +57,7 @@ struct operation *operation_begin(struct form *form, struct operation *local) {
             return NULL;
         operation = &form->request->operation;
     }
-    *operation = (struct operation){.message = RCM_MESSAGE_INIT, .source = MPI_PROC_NULL};
+    operation_clear(operation);
     return operation;
 }
 
@@ -96,10 +114,7 @@ static rcm_status fold(const struct operation *operation) {
 
 /* Computes and unpacks results, and frees what the operation held. Returns status, or why the
  * result could not be computed. */
-static rcm_status operation_finish(struct operation *operation, rcm_status status) {
-    if (!operation->send.packed && !operation->recv.packed && !operation->blocks &&
-        !operation->temporary)
-        return status;
+RARE static rcm_status operation_release(struct operation *operation, rcm_status status) {
     if (operation->fold.n && status == RCM_OK)
         status = fold(operation);
     data_finish(&operation->send, false, 0);
@@ -113,6 +128,12 @@ static rcm_status operation_finish(struct operation *operation, rcm_status statu
     operation->temporary = NULL;
     operation->nblocks = 0;
     return status;
+}
+
+static inline rcm_status operation_finish(struct operation *operation, rcm_status status) {
+    const bool holds = operation->send.packed || operation->recv.packed || operation->blocks ||
+                       operation->temporary;
+    return holds ? operation_release(operation, status) : status;
 }
 
 static void operation_status(const struct operation *operation, bool is_canceled,

@@ -77,7 +77,7 @@ int operation_issued(struct form *form, struct operation *operation, rcm_status 
 int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
                    MPI_Request *ret_request);
 /* Ends an operation that was not issued because of an error. Returns code. */
-int operation_drop(struct form *form, struct operation *operation, int code);
+RARE int operation_drop(struct form *form, struct operation *operation, int code);
 
 /* The status of no operation, and the bytes of a status. */
 void status_empty(MPI_Status *status);

@@ -78,7 +78,10 @@ struct ncclComm *comm_new(int device);
 void comm_free(struct ncclComm *comm);
 /* The same without the lock. */
 void comm_forget(struct ncclComm *comm);
-/* Under the lock: what was registered with comm is forgotten, but for ringcomm.h. */
+/* Without the lock: ends what was registered with comm, which no call uses; rcm is its
+ * communicator. */
+void registrations_end(struct ncclComm *comm, rcm_comm *rcm);
+/* Under the lock: what is still registered with comm is forgotten, but for ringcomm.h. */
 void registrations_forget(struct ncclComm *comm);
 /* Under the lock: the list of all. */
 struct ncclComm *comm_first(void);

@@ -130,8 +130,8 @@ static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Dataty
     return MPI_SUCCESS;
 }
 
-static int find_made(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
-                     struct reduction *ret_reduction) {
+RARE static int find_made(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
+                          struct reduction *ret_reduction) {
     int code = MPI_SUCCESS;
     const rcm_status status = rcm_dtype_opaque((size_t)type->wire, &ret_reduction->dtype);
     if (status != RCM_OK)
