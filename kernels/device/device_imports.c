@@ -166,6 +166,7 @@ static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_devic
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for what another process shares");
     }
     *mapping = (struct import_mapping){.of = import->of, .handle = *handle};
+    mapping->since = atomic_fetch_add_explicit(&import->of->clock, 1, memory_order_relaxed);
     import->mapping = mapping;
     import->fd = fd;
     atomic_store_explicit(&import->buffer, handle->buffer, memory_order_relaxed);
@@ -290,22 +291,30 @@ static void entry_end(struct rcmi_import *import) {
         failed_forget(import);
 }
 
-/* Likewise. */
-static bool is_closing(const struct rcmi_imports *imports, uint64_t buffer) {
+/* Likewise. Is it still open as it was before that time? */
+static bool is_there(struct rcmi_imports *imports, uint64_t buffer, uint64_t time) {
+    const struct rcmi_import *import = entry_find(imports, buffer);
     const struct import_mapping *mapping = imports->closing;
-    while (mapping && mapping->handle.buffer != buffer)
+    while (mapping && (mapping->handle.buffer != buffer || mapping->since >= time))
         mapping = mapping->next_closing;
-    return mapping != NULL;
+    return mapping || (import && import->mapping->since < time);
 }
 
-rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer) {
+uint64_t rcmi_imports_time(struct rcmi_imports *imports) {
+    pthread_mutex_lock(&imports->lock);
+    const uint64_t now = atomic_load_explicit(&imports->clock, memory_order_relaxed);
+    pthread_mutex_unlock(&imports->lock);
+    return now;
+}
+
+rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer, uint64_t time) {
     bool there = false;
     pthread_mutex_lock(&imports->lock);
     struct rcmi_import *import = buffer ? entry_find(imports, buffer) : NULL;
-    if (import)
+    if (import && import->mapping->since < time)
         entry_end(import);
     if (buffer)
-        there = entry_find(imports, buffer) || is_closing(imports, buffer);
+        there = is_there(imports, buffer, time);
     pthread_mutex_unlock(&imports->lock);
     return there ? RCM_AGAIN : RCM_OK;
 }

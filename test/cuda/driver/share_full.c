@@ -28,7 +28,7 @@ static void case_full(const char *argument) {
     if (rcmi_imports_count(imports) > RCMI_IMPORTS_MAX)
         die("%d are open", rcmi_imports_count(imports));
     must(copy(&byte, there, 1));
-    if (rcmi_imports_close(imports, all[0].handle.buffer) != RCM_AGAIN)
+    if (rcmi_imports_close(imports, all[0].handle.buffer, rcmi_imports_time(imports)) != RCM_AGAIN)
         die("an import in use was closed");
     must(copy(&byte, there, 1));
     rcmi_import_put(used);
@@ -124,7 +124,7 @@ static void case_busy(const char *argument) {
     struct gate *gate = gate_new();
     for (int i = 0; i < 3 * SHARING_BUFFERS; i++)
         must(read_all(&all[i % SHARING_BUFFERS], 64, (unsigned char)(i % SHARING_BUFFERS)));
-    if (rcmi_imports_close(imports, all[0].handle.buffer) != RCM_AGAIN)
+    if (rcmi_imports_close(imports, all[0].handle.buffer, rcmi_imports_time(imports)) != RCM_AGAIN)
         die("an import is closed while a stream waits");
     gate_open(gate);
     await_closed(all[0].handle.buffer);
@@ -134,10 +134,68 @@ static void case_busy(const char *argument) {
     rcmi_device_close(device);
 }
 
+static void close_at(const struct reply *reply, uint64_t time) {
+    const rcmi_deadline deadline = rcmi_deadline_in(SHARING_SECONDS * 1000);
+    while (rcmi_imports_close(imports, reply->handle.buffer, time) == RCM_AGAIN) {
+        if (rcmi_deadline_passed(deadline))
+            die("an import is not closed");
+        usleep(100);
+    }
+}
+
+static void must_be_open(int count) {
+    if (rcmi_imports_count(imports) != count)
+        die("%d are open, not %d", rcmi_imports_count(imports), count);
+}
+
+static void open_again(const struct reply *reply) {
+    if (reply->fd >= 0)
+        must(open_descriptor(reply, dup(reply->fd)));
+    must(read_all(reply, 64, 5));
+}
+
+/* The emulated driver unmaps memory of descriptors without waiting for streams. */
+static void begin_close(const struct reply *reply, uint64_t time) {
+    const rcm_status status = rcmi_imports_close(imports, reply->handle.buffer, time);
+    if (status != RCM_AGAIN && reply->fd < 0)
+        die("an import is closed while a stream waits");
+}
+
+/* Memory is opened again while a demand to close it is outstanding, because a stream waits. The
+ * demand closes only what was open before it, the next one the rest. argument: the kind of
+ * memory. */
+static void case_reopened(const char *argument) {
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = request_export_ok(argument[0], 0, 2 << 20, 5);
+    begin_imports(&reply);
+    open_again(&reply);
+    struct gate *gate = gate_new();
+    const uint64_t first = rcmi_imports_time(imports);
+    begin_close(&reply, first);
+    open_again(&reply);
+    begin_close(&reply, first);
+    must_be_open(1);
+    gate_open(gate);
+    close_at(&reply, first);
+    must_be_open(1);
+    must(read_all(&reply, 64, 5));
+    close_at(&reply, rcmi_imports_time(imports));
+    must_be_open(0);
+    gate_free(gate);
+    if (reply.fd >= 0)
+        close(reply.fd);
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
 static const struct test_case cases[] = {
     {"a full cache", "", "", case_full},
     {"a full cache, all in use", "", "", case_waiting},
     {"a full cache, while a stream waits", "", "", case_busy},
+    {"opened again during its close", "", "a", case_reopened},
+    {"opened again by descriptor during its close", "", "m", case_reopened},
 };
 
 int main(int argc, char **argv) {
