@@ -328,6 +328,9 @@ void rcmi_imports_revoke(struct rcmi_imports *imports) {
             atomic_store_explicit(&import->mapping->revoked, true, memory_order_relaxed);
         entry_end(import);
     }
+    /* Evicted ones may be at the same addresses. */
+    for (struct import_mapping *m = imports->closing; m; m = m->next_closing)
+        atomic_store_explicit(&m->revoked, true, memory_order_relaxed);
     pthread_mutex_unlock(&imports->lock);
 }
 

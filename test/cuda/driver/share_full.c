@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* More allocations of another process than may be open at a time: share_full.c [CASE]. See share.c.
  */
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,12 +191,44 @@ static void case_reopened(const char *argument) {
     rcmi_device_close(device);
 }
 
+/* The exporter is killed while a stream waits. No operation starts on its memory, although a
+ * close of the same memory waits behind that of another. */
+static void case_killed(const char *argument) {
+    struct rcmi_import *import;
+    const void *there;
+    char byte;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = request_export_ok('a', 0, 64, 5),
+                       other = request_export_ok('a', 1, 64, 5);
+    begin_imports(&reply);
+    open_again(&reply);
+    open_again(&other);
+    struct gate *gate = gate_new();
+    begin_close(&other, rcmi_imports_time(imports));
+    usleep(50000); /* that close begins */
+    begin_close(&reply, rcmi_imports_time(imports));
+    must(get(&reply, 0, 64, &import, &there));
+    kill(exporter_pid, SIGKILL);
+    end_exporter();
+    must(copy(&byte, there, 1));
+    rcmi_imports_revoke(imports);
+    expect(RCM_ERR_PEER, "has ended", copy(&byte, there, 1));
+    gate_open(gate);
+    rcmi_import_put(import);
+    gate_free(gate);
+    end_imports();
+    rcmi_device_close(device);
+}
+
 static const struct test_case cases[] = {
     {"a full cache", "", "", case_full},
     {"a full cache, all in use", "", "", case_waiting},
     {"a full cache, while a stream waits", "", "", case_busy},
     {"opened again during its close", "", "a", case_reopened},
     {"opened again by descriptor during its close", "", "m", case_reopened},
+    {"a killed process, during a close", "", "", case_killed},
 };
 
 int main(int argc, char **argv) {
