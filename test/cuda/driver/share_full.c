@@ -110,6 +110,29 @@ static void case_waiting(const char *argument) {
     rcmi_device_close(device);
 }
 
+static void changed_slowly(void *arg) {
+    usleep(100000);
+    changed(arg);
+}
+
+/* The device ends while an import closes: its last change is reported as well. */
+static void case_ends(const char *argument) {
+    struct rcmi_import *import;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = request_export_ok('a', 0, 64, 5);
+    must(rcmi_imports_create(device, &reply.exporter, changed_slowly, NULL, &imports));
+    await_open(&reply, &import);
+    rcmi_import_put(import);
+    (void)rcmi_imports_close(imports, reply.handle.buffer, rcmi_imports_time(imports));
+    rcmi_device_close(device);
+    if (atomic_load(&changes) != 3)
+        die("%d changes, not 3: opened, free for another, closed", atomic_load(&changes));
+    end_imports();
+    end_exporter();
+}
+
 /* ---- A busy context -------------------------------------------------------------------------- */
 
 /* A stream of the program waits, and with it every close: an evicted import still makes room at
@@ -225,6 +248,7 @@ static void case_killed(const char *argument) {
 static const struct test_case cases[] = {
     {"a full cache", "", "", case_full},
     {"a full cache, all in use", "", "", case_waiting},
+    {"a device that ends during a close", "", "", case_ends},
     {"a full cache, while a stream waits", "", "", case_busy},
     {"opened again during its close", "", "a", case_reopened},
     {"opened again by descriptor during its close", "", "m", case_reopened},
