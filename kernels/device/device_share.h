@@ -107,8 +107,8 @@ struct rcmi_import;
 
 enum { RCMI_IMPORTS_MAX = 64 }; /* maximum open at a time */
 
-/* exporter: the process, and the UUID of its device. changed: called on the thread for jobs when a
- * retry may succeed; does not block. */
+/* exporter: the process, and the UUID of its device. changed: called on a thread for jobs, on
+ * either of the two, when a retry may succeed; does not block. */
 struct rcmi_exporter {
     uint64_t process;
     char uuid[48]; /* as in struct rcmi_device_facts */
