@@ -88,19 +88,30 @@ static struct rcmi_import *entry_to_give_up(struct rcmi_imports *imports) {
     return oldest;
 }
 
-/* Called when no entry is free. If all are in use, the next one put back is given up. */
-static void make_room(struct rcmi_imports *imports) {
-    atomic_store(&imports->wanted, true);
-    struct rcmi_import *import = entry_to_give_up(imports);
-    if (!import)
-        return;
-    atomic_store(&imports->wanted, false);
+static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
+        if (atomic_load(&imports->entries[i].state) == IMPORT_FREE)
+            return &imports->entries[i];
+    return NULL;
+}
+
+static void entry_give_up(struct rcmi_import *import) {
     if (atomic_load(&import->state) == IMPORT_FAILED) {
         failed_forget(import);
         return;
     }
     atomic_store(&import->state, IMPORT_CLOSING);
-    close_if_unused(import);
+    close_if_unused(import); /* it may have found a user meanwhile */
+}
+
+/* Gives up entries until one is free. If all are in use, the next one put back is given up. */
+static void make_room(struct rcmi_imports *imports) {
+    struct rcmi_import *import;
+    atomic_store(&imports->wanted, true);
+    while (!entry_free(imports) && (import = entry_to_give_up(imports)) != NULL)
+        entry_give_up(import);
+    if (entry_free(imports))
+        atomic_store(&imports->wanted, false);
 }
 
 /* Takes the lock. */
@@ -149,15 +160,8 @@ static struct rcmi_import *use_open(struct rcmi_imports *imports, uint64_t buffe
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The caller holds the lock, here and in the following functions. */
-static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
-    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
-        if (atomic_load(&imports->entries[i].state) == IMPORT_FREE)
-            return &imports->entries[i];
-    return NULL;
-}
-
-/* fd: -1, or owned by the import from here on. */
+/* The caller holds the lock, here and in the following functions.
+ * fd: -1, or owned by the import from here on. */
 static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_device_handle *handle,
                              int fd) {
     struct import_mapping *mapping = calloc(1, sizeof *mapping);
