@@ -19,6 +19,7 @@ struct import_mapping {
     struct rcmi_imports *of;
     struct rcmi_device_handle handle;
     char *base;           /* address in this process */
+    uint64_t since;       /* time of the clock at which opening began */
     bool lies_here;       /* memory of this process: nothing to close */
     _Atomic bool revoked; /* relaxed, checked before an operation begins */
     struct rcmi_device_job job;
@@ -48,7 +49,7 @@ struct rcmi_imports {
     void *arg;
     pthread_mutex_t lock;           /* for changing entries, not for using them */
     struct import_mapping *closing; /* under the lock */
-    _Atomic uint64_t clock;         /* uses so far; relaxed */
+    _Atomic uint64_t clock;         /* uses and openings so far; relaxed */
     _Atomic int under_way;          /* jobs in progress; release when one ends */
     _Atomic int calling;            /* calls of `changed` in progress; likewise */
     _Atomic bool wanted;            /* an entry is needed; seq_cst: set, then users are checked */

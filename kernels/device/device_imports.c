@@ -88,19 +88,30 @@ static struct rcmi_import *entry_to_give_up(struct rcmi_imports *imports) {
     return oldest;
 }
 
-/* Called when no entry is free. If all are in use, the next one put back is given up. */
-static void make_room(struct rcmi_imports *imports) {
-    atomic_store(&imports->wanted, true);
-    struct rcmi_import *import = entry_to_give_up(imports);
-    if (!import)
-        return;
-    atomic_store(&imports->wanted, false);
+static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
+    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
+        if (atomic_load(&imports->entries[i].state) == IMPORT_FREE)
+            return &imports->entries[i];
+    return NULL;
+}
+
+static void entry_give_up(struct rcmi_import *import) {
     if (atomic_load(&import->state) == IMPORT_FAILED) {
         failed_forget(import);
         return;
     }
     atomic_store(&import->state, IMPORT_CLOSING);
-    close_if_unused(import);
+    close_if_unused(import); /* it may have found a user meanwhile */
+}
+
+/* Gives up entries until one is free. If all are in use, the next one put back is given up. */
+static void make_room(struct rcmi_imports *imports) {
+    struct rcmi_import *import;
+    atomic_store(&imports->wanted, true);
+    while (!entry_free(imports) && (import = entry_to_give_up(imports)) != NULL)
+        entry_give_up(import);
+    if (entry_free(imports))
+        atomic_store(&imports->wanted, false);
 }
 
 /* Takes the lock. */
@@ -149,15 +160,8 @@ static struct rcmi_import *use_open(struct rcmi_imports *imports, uint64_t buffe
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The caller holds the lock, here and in the following functions. */
-static struct rcmi_import *entry_free(struct rcmi_imports *imports) {
-    for (int i = 0; i < RCMI_IMPORTS_MAX; i++)
-        if (atomic_load(&imports->entries[i].state) == IMPORT_FREE)
-            return &imports->entries[i];
-    return NULL;
-}
-
-/* fd: -1, or owned by the import from here on. */
+/* The caller holds the lock, here and in the following functions.
+ * fd: -1, or owned by the import from here on. */
 static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_device_handle *handle,
                              int fd) {
     struct import_mapping *mapping = calloc(1, sizeof *mapping);
@@ -166,6 +170,7 @@ static rcm_status entry_open(struct rcmi_import *import, const struct rcmi_devic
         return rcmi_fail(RCM_ERR_NOMEM, 0, "no memory for what another process shares");
     }
     *mapping = (struct import_mapping){.of = import->of, .handle = *handle};
+    mapping->since = atomic_fetch_add_explicit(&import->of->clock, 1, memory_order_relaxed);
     import->mapping = mapping;
     import->fd = fd;
     atomic_store_explicit(&import->buffer, handle->buffer, memory_order_relaxed);
@@ -290,22 +295,30 @@ static void entry_end(struct rcmi_import *import) {
         failed_forget(import);
 }
 
-/* Likewise. */
-static bool is_closing(const struct rcmi_imports *imports, uint64_t buffer) {
+/* Likewise. Is it still open as it was before that time? */
+static bool is_there(struct rcmi_imports *imports, uint64_t buffer, uint64_t time) {
+    const struct rcmi_import *import = entry_find(imports, buffer);
     const struct import_mapping *mapping = imports->closing;
-    while (mapping && mapping->handle.buffer != buffer)
+    while (mapping && (mapping->handle.buffer != buffer || mapping->since >= time))
         mapping = mapping->next_closing;
-    return mapping != NULL;
+    return mapping || (import && import->mapping->since < time);
 }
 
-rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer) {
+uint64_t rcmi_imports_time(struct rcmi_imports *imports) {
+    pthread_mutex_lock(&imports->lock);
+    const uint64_t now = atomic_load_explicit(&imports->clock, memory_order_relaxed);
+    pthread_mutex_unlock(&imports->lock);
+    return now;
+}
+
+rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer, uint64_t time) {
     bool there = false;
     pthread_mutex_lock(&imports->lock);
     struct rcmi_import *import = buffer ? entry_find(imports, buffer) : NULL;
-    if (import)
+    if (import && import->mapping->since < time)
         entry_end(import);
     if (buffer)
-        there = entry_find(imports, buffer) || is_closing(imports, buffer);
+        there = is_there(imports, buffer, time);
     pthread_mutex_unlock(&imports->lock);
     return there ? RCM_AGAIN : RCM_OK;
 }
@@ -319,6 +332,9 @@ void rcmi_imports_revoke(struct rcmi_imports *imports) {
             atomic_store_explicit(&import->mapping->revoked, true, memory_order_relaxed);
         entry_end(import);
     }
+    /* Evicted ones may be at the same addresses. */
+    for (struct import_mapping *m = imports->closing; m; m = m->next_closing)
+        atomic_store_explicit(&m->revoked, true, memory_order_relaxed);
     pthread_mutex_unlock(&imports->lock);
 }
 

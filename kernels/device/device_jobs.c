@@ -46,7 +46,7 @@ static bool jobs_start(struct rcmi_device *d, struct device_jobs *jobs) {
     static const struct rcmi_thread_kind kind = {.name = "the thread of a CUDA device's jobs",
                                                  .stack_kib = RCMI_STACK_DRIVER_KIB};
     if (jobs->running)
-        return true;
+        return !jobs->ends;
     jobs->device = d;
     pthread_mutex_init(&jobs->lock, NULL);
     rcmi_condition_init(&jobs->changed);
@@ -87,7 +87,9 @@ static void jobs_end(struct device_jobs *jobs) {
     pthread_cond_destroy(&jobs->changed);
 }
 
+/* Jobs of the first thread may have queued releases meanwhile; job_do runs others here. */
 void device_jobs_end(struct rcmi_device *d) {
     jobs_end(&d->blocking);
+    device_jobs_do(d, atomic_exchange_explicit(&d->jobs, NULL, memory_order_acquire));
     jobs_end(&d->releases);
 }

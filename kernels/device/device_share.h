@@ -107,8 +107,8 @@ struct rcmi_import;
 
 enum { RCMI_IMPORTS_MAX = 64 }; /* maximum open at a time */
 
-/* exporter: the process, and the UUID of its device. changed: called on the thread for jobs when a
- * retry may succeed; does not block. */
+/* exporter: the process, and the UUID of its device. changed: called on a thread for jobs, on
+ * either of the two, when a retry may succeed; does not block. */
 struct rcmi_exporter {
     uint64_t process;
     char uuid[48]; /* as in struct rcmi_device_facts */
@@ -131,9 +131,12 @@ void rcmi_import_put(struct rcmi_import *import);
  * evicted. RCM_ERR_RESOURCE: too many are open. Any thread. */
 rcm_status rcmi_imports_open(struct rcmi_imports *imports, const struct rcmi_device_handle *handle,
                              int fd);
-/* Call before the allocation is freed. RCM_OK: it is not open here; RCM_AGAIN: it is being closed.
- * Any thread. */
-rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer);
+/* The current time, for rcmi_imports_close. Any thread. */
+uint64_t rcmi_imports_time(struct rcmi_imports *imports);
+/* Closes the allocation as opened before `time`, the time of its owner's demand. Call before it is
+ * freed. RCM_OK: it is closed; RCM_AGAIN: it is being closed. If opened again later, it stays open:
+ * the owner may share it again before a slow close is done. Any thread. */
+rcm_status rcmi_imports_close(struct rcmi_imports *imports, uint64_t buffer, uint64_t time);
 /* Call when the process has ended: operations that have not begun no longer read its memory, and
  * everything is closed once unused. Any thread. */
 void rcmi_imports_revoke(struct rcmi_imports *imports);

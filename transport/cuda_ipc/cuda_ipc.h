@@ -105,6 +105,7 @@ struct ipc_debt {
 /* An allocation of the peer that must be closed here, with the peer's latest demand. */
 struct ipc_closing {
     uint64_t buffer, demand; /* buffer 0: none */
+    uint64_t time;           /* of rcmi_imports_time, when the demand arrived */
 };
 
 /* The two ends of a link, from its set-up until neither has memory of the other open. Outlives the

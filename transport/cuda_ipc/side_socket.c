@@ -130,8 +130,9 @@ static void closing_add(struct ipc_peer *peer, uint64_t buffer, uint64_t demand)
         if (closing->buffer == buffer)
             break;
     }
+    const uint64_t now = peer->imports ? rcmi_imports_time(peer->imports) : 0;
     if (place)
-        *place = (struct ipc_closing){.buffer = buffer, .demand = demand};
+        *place = (struct ipc_closing){.buffer = buffer, .demand = demand, .time = now};
 }
 
 /* An allocation may be registered and demanded again while an earlier demand is outstanding: an
@@ -227,7 +228,8 @@ static bool send_closed(const struct ipc_peer *peer, enum ipc_notice kind,
 static void closing_go_on(struct ipc_peer *peer) {
     for (int i = 0; i < RCMI_IMPORTS_MAX; i++) {
         struct ipc_closing *closing = &peer->closing[i];
-        if (closing->buffer != 0 && rcmi_imports_close(peer->imports, closing->buffer) == RCM_OK &&
+        if (closing->buffer != 0 &&
+            rcmi_imports_close(peer->imports, closing->buffer, closing->time) == RCM_OK &&
             send_closed(peer, NOTICE_CLOSED, closing))
             closing->buffer = 0;
     }

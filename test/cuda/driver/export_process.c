@@ -307,7 +307,8 @@ rcm_status read_all(const struct reply *reply, size_t bytes, unsigned char fill)
 
 void await_closed(uint64_t buffer) {
     const rcmi_deadline deadline = rcmi_deadline_in(SHARING_SECONDS * 1000);
-    while (rcmi_imports_close(imports, buffer) == RCM_AGAIN) {
+    const uint64_t now = rcmi_imports_time(imports);
+    while (rcmi_imports_close(imports, buffer, now) == RCM_AGAIN) {
         if (rcmi_deadline_passed(deadline))
             die("an import is not closed");
         usleep(100);

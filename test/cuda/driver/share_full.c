@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* More allocations of another process than may be open at a time: share_full.c [CASE]. See share.c.
- */
+/* More allocations of another process than may be open at a time, and closes that a stream or the
+ * end of the device delays: share_full.c [CASE]. See share.c. */
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static void case_full(const char *argument) {
     if (rcmi_imports_count(imports) > RCMI_IMPORTS_MAX)
         die("%d are open", rcmi_imports_count(imports));
     must(copy(&byte, there, 1));
-    if (rcmi_imports_close(imports, all[0].handle.buffer) != RCM_AGAIN)
+    if (rcmi_imports_close(imports, all[0].handle.buffer, rcmi_imports_time(imports)) != RCM_AGAIN)
         die("an import in use was closed");
     must(copy(&byte, there, 1));
     rcmi_import_put(used);
@@ -100,13 +101,41 @@ static void case_waiting(const char *argument) {
     rcmi_import_put(used[5]);
     await_change(full);
     await_open(&all[last + 1], &used[5]);
+    /* One that closes anyway is room enough for the next waiter: the others stay open. */
+    if (rcmi_imports_get(imports, &all[5].handle, all[5].at, 64, &used[last + 1], &there) !=
+            RCM_AGAIN ||
+        rcmi_imports_close(imports, all[0].handle.buffer, rcmi_imports_time(imports)) != RCM_AGAIN)
+        die("the imports in use are not all open");
     for (int i = 0; i <= last; i++)
         rcmi_import_put(used[i]);
-    if (rcmi_imports_count(imports) != RCMI_IMPORTS_MAX)
+    if (rcmi_imports_count(imports) != RCMI_IMPORTS_MAX - 1)
         die("%d are open", rcmi_imports_count(imports));
     end_imports();
     end_exporter();
     rcmi_device_close(device);
+}
+
+static void changed_slowly(void *arg) {
+    usleep(100000);
+    changed(arg);
+}
+
+/* The device ends while an import closes: its last change is reported as well. */
+static void case_ends(const char *argument) {
+    struct rcmi_import *import;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = request_export_ok('a', 0, 64, 5);
+    must(rcmi_imports_create(device, &reply.exporter, changed_slowly, NULL, &imports));
+    await_open(&reply, &import);
+    rcmi_import_put(import);
+    (void)rcmi_imports_close(imports, reply.handle.buffer, rcmi_imports_time(imports));
+    rcmi_device_close(device);
+    if (atomic_load(&changes) != 3)
+        die("%d changes, not 3: opened, free for another, closed", atomic_load(&changes));
+    end_imports();
+    end_exporter();
 }
 
 /* ---- A busy context -------------------------------------------------------------------------- */
@@ -124,7 +153,7 @@ static void case_busy(const char *argument) {
     struct gate *gate = gate_new();
     for (int i = 0; i < 3 * SHARING_BUFFERS; i++)
         must(read_all(&all[i % SHARING_BUFFERS], 64, (unsigned char)(i % SHARING_BUFFERS)));
-    if (rcmi_imports_close(imports, all[0].handle.buffer) != RCM_AGAIN)
+    if (rcmi_imports_close(imports, all[0].handle.buffer, rcmi_imports_time(imports)) != RCM_AGAIN)
         die("an import is closed while a stream waits");
     gate_open(gate);
     await_closed(all[0].handle.buffer);
@@ -134,10 +163,101 @@ static void case_busy(const char *argument) {
     rcmi_device_close(device);
 }
 
+static void close_at(const struct reply *reply, uint64_t time) {
+    const rcmi_deadline deadline = rcmi_deadline_in(SHARING_SECONDS * 1000);
+    while (rcmi_imports_close(imports, reply->handle.buffer, time) == RCM_AGAIN) {
+        if (rcmi_deadline_passed(deadline))
+            die("an import is not closed");
+        usleep(100);
+    }
+}
+
+static void must_be_open(int count) {
+    if (rcmi_imports_count(imports) != count)
+        die("%d are open, not %d", rcmi_imports_count(imports), count);
+}
+
+static void open_again(const struct reply *reply) {
+    if (reply->fd >= 0)
+        must(open_descriptor(reply, dup(reply->fd)));
+    must(read_all(reply, 64, 5));
+}
+
+/* The emulated driver unmaps memory of descriptors without waiting for streams. */
+static void begin_close(const struct reply *reply, uint64_t time) {
+    const rcm_status status = rcmi_imports_close(imports, reply->handle.buffer, time);
+    if (status != RCM_AGAIN && reply->fd < 0)
+        die("an import is closed while a stream waits");
+}
+
+/* Memory is opened again while a demand to close it is outstanding, because a stream waits. The
+ * demand closes only what was open before it, the next one the rest. argument: the kind of
+ * memory. */
+static void case_reopened(const char *argument) {
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = request_export_ok(argument[0], 0, 2 << 20, 5);
+    begin_imports(&reply);
+    open_again(&reply);
+    struct gate *gate = gate_new();
+    const uint64_t first = rcmi_imports_time(imports);
+    begin_close(&reply, first);
+    open_again(&reply);
+    begin_close(&reply, first);
+    must_be_open(1);
+    gate_open(gate);
+    close_at(&reply, first);
+    must_be_open(1);
+    must(read_all(&reply, 64, 5));
+    close_at(&reply, rcmi_imports_time(imports));
+    must_be_open(0);
+    gate_free(gate);
+    if (reply.fd >= 0)
+        close(reply.fd);
+    end_imports();
+    end_exporter();
+    rcmi_device_close(device);
+}
+
+/* The exporter is killed while a stream waits. No operation starts on its memory, although a
+ * close of the same memory waits behind that of another. */
+static void case_killed(const char *argument) {
+    struct rcmi_import *import;
+    const void *there;
+    char byte;
+    (void)argument;
+    begin_exporter("0", true);
+    begin_device("0");
+    const struct reply reply = request_export_ok('a', 0, 64, 5),
+                       other = request_export_ok('a', 1, 64, 5);
+    begin_imports(&reply);
+    open_again(&reply);
+    open_again(&other);
+    struct gate *gate = gate_new();
+    begin_close(&other, rcmi_imports_time(imports));
+    usleep(50000); /* that close begins */
+    begin_close(&reply, rcmi_imports_time(imports));
+    must(get(&reply, 0, 64, &import, &there));
+    kill(exporter_pid, SIGKILL);
+    end_exporter();
+    must(copy(&byte, there, 1));
+    rcmi_imports_revoke(imports);
+    expect(RCM_ERR_PEER, "has ended", copy(&byte, there, 1));
+    gate_open(gate);
+    rcmi_import_put(import);
+    gate_free(gate);
+    end_imports();
+    rcmi_device_close(device);
+}
+
 static const struct test_case cases[] = {
     {"a full cache", "", "", case_full},
     {"a full cache, all in use", "", "", case_waiting},
+    {"a device that ends during a close", "", "", case_ends},
     {"a full cache, while a stream waits", "", "", case_busy},
+    {"opened again during its close", "", "a", case_reopened},
+    {"opened again by descriptor during its close", "", "m", case_reopened},
+    {"a killed process, during a close", "", "", case_killed},
 };
 
 int main(int argc, char **argv) {
