@@ -80,6 +80,7 @@ int comm_open_world(struct form *form) {
     return form_status(form, status);
 }
 
+/* Also after an error nothing is left open: rcm_destroy frees in every case. */
 int comm_close_world(struct form *form) {
     rcm_comm *const comms[] = {self.comm, internal, world.comm};
     rcm_status status = RCM_OK;
@@ -89,11 +90,9 @@ int comm_close_world(struct form *form) {
         if (status == RCM_OK)
             status = last;
     }
-    const int code = ended == MPI_SUCCESS ? form_status(form, status) : ended;
-    if (code != MPI_SUCCESS)
-        return code;
+    self.comm = internal = world.comm = NULL;
     atomic_store(&is_open, false);
-    return MPI_SUCCESS;
+    return ended == MPI_SUCCESS ? form_status(form, status) : ended;
 }
 
 int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
