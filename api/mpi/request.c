@@ -220,7 +220,8 @@ static rcm_status poll_operation(struct operation *operation, int64_t timeout_ms
 bool request_poll(struct form *form, MPI_Request request, bool wait) {
     if (request_is_null(request) || request->is_done)
         return true;
-    wait |= request->generalized && atomic_load(&request->generalized->is_complete);
+    wait |= request->generalized &&
+            atomic_load(&request->generalized->state) == GENERALIZED_COMPLETE;
     const rcm_status status = poll_operation(&request->operation, wait ? -1 : 0);
     if (status == RCM_PENDING)
         return false;
@@ -293,13 +294,11 @@ int face_Request_free(struct form *form, MPI_Request *place) {
     if (is_predefined(request))
         return form_error(form, MPI_ERR_REQUEST, "request is MPI_REQUEST_NULL");
     *place = MPI_REQUEST_NULL;
+    if (request->generalized)
+        return generalized_release(form, request);
     if (request_is_making(request))
         (void)request_poll(form, request, true);
     rcm_work *work = request_work(request);
-    if (work && request->generalized) {
-        request->generalized->is_released = true;
-        return MPI_SUCCESS;
-    }
     if (work)
         return form_status(form, rcm_work_detach(work, released, request));
     if (request->is_active && !request->is_done)

@@ -225,6 +225,32 @@ static int count_free(void *extra) {
     return MPI_SUCCESS;
 }
 
+static int was_complete = -1;
+static int note_cancel(void *extra, int complete) {
+    (void)extra;
+    was_complete = complete;
+    return MPI_SUCCESS;
+}
+
+/* MPI_Request_free of a complete request, whose status was queried or not. */
+static void test_release(int query) {
+    const int before = freed;
+    int tag = 1, flag = 0;
+    MPI_Request request;
+    MPI_Status status;
+    OK(MPI_Grequest_start(set_tag, count_free, note_cancel, &tag, &request));
+    OK(MPI_Cancel(&request));
+    CHECK(was_complete == 0);
+    OK(MPI_Grequest_complete(request));
+    OK(MPI_Cancel(&request));
+    CHECK(was_complete == 1);
+    if (query)
+        OK(MPI_Request_get_status(request, &flag, &status));
+    CHECK(flag == query && freed == before);
+    OK(MPI_Request_free(&request));
+    CHECK(freed == before + 1 && request == MPI_REQUEST_NULL);
+}
+
 static void test_generalized(void) {
     int tag = 17, index, flag, got = 0;
     MPI_Request requests[2], other;
@@ -291,6 +317,8 @@ int main(int argc, char **argv) {
     test_numbers();
     test_error_codes();
     test_generalized();
+    test_release(0);
+    test_release(1);
     test_buffers();
     return job_end();
 }
