@@ -220,8 +220,8 @@ static rcm_status poll_operation(struct operation *operation, int64_t timeout_ms
 bool request_poll(struct form *form, MPI_Request request, bool wait) {
     if (request_is_null(request) || request->is_done)
         return true;
-    wait |= request->generalized &&
-            atomic_load(&request->generalized->state) == GENERALIZED_COMPLETE;
+    wait |=
+        request->generalized && atomic_load(&request->generalized->state) == GENERALIZED_COMPLETE;
     const rcm_status status = poll_operation(&request->operation, wait ? -1 : 0);
     if (status == RCM_PENDING)
         return false;
