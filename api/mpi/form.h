@@ -23,6 +23,7 @@ struct form {
     enum form_kind kind;
     MPI_Request *ret_request;
     MPI_Comm comm;             /* set by the face: the communicator whose error handler applies */
+    MPI_Comm held;             /* the same with a reference, if the program may have freed it */
     MPI_Request request;       /* FORM_BEGIN: the request of this call */
     void *arrays[FORM_ARRAYS]; /* FORM_KEEP: copies that the request owns */
     int narrays;

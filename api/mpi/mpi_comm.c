@@ -166,14 +166,36 @@ int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret
     if (!is_predefined(handler))
         atomic_fetch_add(&handler->references, 1);
     atomic_init(&comm->handler, handler);
+    atomic_init(&comm->references, 1);
+    atomic_init(&comm->users, 1);
     leaks_count(leak_comm, 1);
     return MPI_SUCCESS;
 }
 
-void comm_forget(MPI_Comm comm) {
+void comm_get(MPI_Comm comm) {
+    if (!is_predefined(comm))
+        atomic_fetch_add(&comm->references, 1);
+}
+
+void comm_put(MPI_Comm comm) {
+    struct form form = {.name = "MPI_Comm_free"};
+    if (is_predefined(comm) || atomic_fetch_sub(&comm->references, 1) != 1)
+        return;
+    MPI_Errhandler handler = atomic_load(&comm->handler);
+    if (!is_predefined(handler))
+        (void)face_Errhandler_free(&form, &handler);
     free(comm->cart);
     free(comm);
-    leaks_count(leak_comm, -1);
+}
+
+void comm_use(MPI_Comm comm) {
+    if (!is_predefined(comm))
+        atomic_fetch_add(&comm->users, 1);
+}
+
+int comm_unuse(struct form *form, MPI_Comm comm) {
+    const bool is_last = !is_predefined(comm) && atomic_fetch_sub(&comm->users, 1) == 1;
+    return is_last ? comm_end(form, comm->comm) : MPI_SUCCESS;
 }
 
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,

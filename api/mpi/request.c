@@ -17,6 +17,7 @@ MPI_Request request_new(struct form *form) {
     }
     request->name = form->name;
     request->comm = form->comm;
+    comm_get(request->comm);
     leaks_count(request->name, 1);
     return request;
 }
@@ -26,6 +27,7 @@ void request_free(MPI_Request request) {
         free(request->arrays[i]);
     free(request->arguments);
     free(request->generalized);
+    comm_put(request->comm);
     leaks_count(request->name, -1);
     free(request);
 }
@@ -199,6 +201,7 @@ int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
     }
     operation->making = making;
     operation->made = made;
+    comm_use(form->request->comm);
     return operation_issued(form, operation, RCM_OK, NULL);
 }
 
@@ -222,9 +225,12 @@ bool request_poll(struct form *form, MPI_Request request, bool wait) {
         return true;
     wait |=
         request->generalized && atomic_load(&request->generalized->state) == GENERALIZED_COMPLETE;
+    const bool is_making = request->operation.making;
     const rcm_status status = poll_operation(&request->operation, wait ? -1 : 0);
     if (status == RCM_PENDING)
         return false;
+    if (is_making)
+        (void)comm_unuse(form, request->comm);
     request_ended(form, request, status);
     return true;
 }
@@ -250,6 +256,9 @@ int request_take(struct form *form, MPI_Request *place, MPI_Status *ret_status) 
         const int freed = generalized_free(request);
         code = code == MPI_SUCCESS ? freed : code;
     }
+    form->comm = form->held; /* of an earlier request that failed, or none */
+    if (code != MPI_SUCCESS && !form->held)
+        form_hold(form, request->comm);
     request->is_active = false;
     if (!request->is_persistent) {
         request_free(request);
@@ -296,6 +305,8 @@ int face_Request_free(struct form *form, MPI_Request *place) {
     *place = MPI_REQUEST_NULL;
     if (request->generalized)
         return generalized_release(form, request);
+    if (request->is_persistent)
+        (void)comm_unuse(form, request->comm);
     if (request_is_making(request))
         (void)request_poll(form, request, true);
     rcm_work *work = request_work(request);

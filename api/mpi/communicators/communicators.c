@@ -6,6 +6,7 @@
 #include "buffered.h"
 #include "faces.h"
 #include "intercommunicators.h"
+#include "leaks.h"
 #include "request.h"
 #include "topology.h"
 
@@ -123,6 +124,7 @@ int face_Comm_idup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm,
     made->peer_first = comm->peer_first;
     made->is_inter = comm->is_inter;
     code = copy_rest(form, handle, made);
+    form->comm = handle; /* of the request */
     if (code == MPI_SUCCESS)
         code = form_status(form, rcm_comm_duplicate_begin(comm->comm, NULL, &making));
     return code == MPI_SUCCESS ? request_making(form, making, &made->comm, ret_request) : code;
@@ -187,11 +189,9 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
         return code;
     buffered_close(comm);
     form->comm = NULL;
-    code = comm_end(form, comm->comm);
-    MPI_Errhandler handler = atomic_load(&comm->handler);
-    if (!is_predefined(handler))
-        (void)face_Errhandler_free(form, &handler);
-    comm_forget(comm);
+    code = comm_unuse(form, comm);
+    leaks_count(leak_comm, -1);
+    comm_put(comm);
     *handle = MPI_COMM_NULL;
     return code;
 }
