@@ -25,7 +25,7 @@ struct flush {
 static struct pool process;
 
 struct copy {
-    struct pool *pool;
+    struct pool *pool; /* NULL: it is not charged */
     size_t bytes;
     char data[];
 };
@@ -70,21 +70,23 @@ static void complete_flushes(struct pool *pool) {
 static void released(void *arg, rcm_status status) {
     struct copy *copy = arg;
     (void)status;
-    pthread_mutex_lock(&lock);
-    copy->pool->pending -= copy->bytes;
-    complete_flushes(copy->pool);
-    pthread_cond_broadcast(&sent);
-    pthread_mutex_unlock(&lock);
+    if (copy->pool) {
+        pthread_mutex_lock(&lock);
+        copy->pool->pending -= copy->bytes;
+        complete_flushes(copy->pool);
+        pthread_cond_broadcast(&sent);
+        pthread_mutex_unlock(&lock);
+    }
     free(copy);
 }
 
-rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst,
-                         uint64_t tag) {
+rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst, uint64_t tag,
+                         bool is_charged) {
     struct copy *copy = malloc(sizeof *copy + data->bytes + 1);
     rcm_work *work;
     if (!copy)
         return RCM_ERR_NOMEM;
-    copy->pool = find_pool(comm);
+    copy->pool = is_charged ? find_pool(comm) : NULL;
     copy->bytes = data->bytes;
     if (data->bytes)
         memcpy(copy->data, data->address, data->bytes);
@@ -94,9 +96,11 @@ rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int
         free(copy);
         return status;
     }
-    pthread_mutex_lock(&lock);
-    copy->pool->pending += data->bytes;
-    pthread_mutex_unlock(&lock);
+    if (is_charged) {
+        pthread_mutex_lock(&lock);
+        copy->pool->pending += data->bytes;
+        pthread_mutex_unlock(&lock);
+    }
     return rcm_work_detach(work, released, copy);
 }
 
@@ -113,18 +117,23 @@ static int attach(struct form *form, struct pool *pool, void *buffer, MPI_Count 
                    : MPI_SUCCESS;
 }
 
-static int flush(struct pool *pool) {
-    pthread_mutex_lock(&lock);
+/* With the lock: waits until nothing is pending. */
+static void wait_sent(const struct pool *pool) {
     while (pool && pool->pending > 0)
         pthread_cond_wait(&sent, &lock);
+}
+
+static int flush(struct pool *pool) {
+    pthread_mutex_lock(&lock);
+    wait_sent(pool);
     pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
 
 static int detach(struct pool *pool, void *ret_buffer, MPI_Count *ret_size) {
     static const struct pool none;
-    (void)flush(pool);
     pthread_mutex_lock(&lock);
+    wait_sent(pool);
     const struct pool old = *pool;
     memcpy(ret_buffer, &old.buffer, sizeof old.buffer);
     *ret_size = old.bytes;

@@ -296,6 +296,14 @@ static void test_buffers(void) {
     OK(MPI_Comm_flush_buffer(comm));
     OK(MPI_Comm_detach_buffer(comm, &address, &size));
     CHECK(address == buffer && size == (int)sizeof buffer);
+    OK(MPI_Comm_attach_buffer(comm, buffer, sizeof value));
+    OK(MPI_Send(&value, 1, MPI_INT, job_rank, 1, comm)); /* takes no room of the buffer */
+    OK(MPI_Bsend(&value, 1, MPI_INT, job_rank, 2, comm));
+    OK(MPI_Recv(&got, 1, MPI_INT, job_rank, 2, comm, MPI_STATUS_IGNORE));
+    OK(MPI_Comm_detach_buffer(comm, &address, &size)); /* which does not wait for the first */
+    CHECK(size == (int)sizeof value);
+    OK(MPI_Recv(&got, 1, MPI_INT, job_rank, 1, comm, MPI_STATUS_IGNORE));
+    CHECK(got == job_rank);
     OK(MPI_Comm_free(&comm));
 }
 
