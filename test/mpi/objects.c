@@ -104,6 +104,10 @@ static void test_external(void) {
     at = 0;
     OK(MPI_Unpack_external("external32", packed, 8, &at, &back, 1, type));
     CHECK(at == 8 && back.count == data.count && back.parts[1] == -2);
+    at = 0;
+    OK(MPI_Pack_external("external32", NULL, 0, type, NULL, 0, &at));
+    OK(MPI_Unpack_external("external32", NULL, 0, &at, NULL, 0, type));
+    CHECK(at == 0);
     CHECK(class_of(MPI_Pack_external("native", &data, 1, type, packed, 16, &at)) == MPI_ERR_ARG);
     at = 0;
     CHECK(class_of(MPI_Pack_external("external32", &data, 1, MPI_2INT, packed, 16, &at)) ==
