@@ -80,13 +80,14 @@ static void released(void *arg, rcm_status status) {
     free(copy);
 }
 
-rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst, uint64_t tag,
-                         bool is_charged) {
+/* pool: the buffer that is charged, or NULL. */
+static rcm_status send_copy(struct MPI_ABI_Comm *comm, struct pool *pool, const struct data *data,
+                            int dst, uint64_t tag) {
     struct copy *copy = malloc(sizeof *copy + data->bytes + 1);
     rcm_work *work;
     if (!copy)
         return RCM_ERR_NOMEM;
-    copy->pool = is_charged ? find_pool(comm) : NULL;
+    copy->pool = pool;
     copy->bytes = data->bytes;
     if (data->bytes)
         memcpy(copy->data, data->address, data->bytes);
@@ -96,12 +97,22 @@ rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int
         free(copy);
         return status;
     }
-    if (is_charged) {
+    if (pool) {
         pthread_mutex_lock(&lock);
-        copy->pool->pending += data->bytes;
+        pool->pending += data->bytes;
         pthread_mutex_unlock(&lock);
     }
     return rcm_work_detach(work, released, copy);
+}
+
+rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst,
+                         uint64_t tag) {
+    return send_copy(comm, find_pool(comm), data, dst, tag);
+}
+
+rcm_status buffered_copy_free(struct MPI_ABI_Comm *comm, const struct data *data, int dst,
+                              uint64_t tag) {
+    return send_copy(comm, NULL, data, dst, tag);
 }
 
 static int attach(struct form *form, struct pool *pool, void *buffer, MPI_Count size) {

@@ -27,17 +27,18 @@ static int send_message(struct form *form, const struct side *side, int dst, int
     if (code != MPI_SUCCESS)
         return operation_drop(form, operation, code);
     rcm_work **work = operation_work(form, operation);
-    const bool is_charged = mode == MODE_BUFFERED;
     if (form->kind == FORM_NOW && mode == MODE_STANDARD && dst == comm->rank && !comm->is_inter &&
         data->bytes <= SELF_BYTES && !memory_is_device(data->address))
-        mode = MODE_BUFFERED;
+        return operation_issued(form, operation,
+                                buffered_copy_free(comm, data, comm_peer(comm, dst), (uint64_t)tag),
+                                NULL);
     dst = comm_peer(comm, dst);
-    const rcm_status status =
-        mode == MODE_BUFFERED      ? buffered_copy(comm, data, dst, (uint64_t)tag, is_charged)
-        : mode == MODE_SYNCHRONOUS ? rcm_ssend(comm->comm, data->address, data->count, data->dtype,
-                                               dst, (uint64_t)tag, NULL, work)
-                                   : rcm_send(comm->comm, data->address, data->count, data->dtype,
-                                              dst, (uint64_t)tag, NULL, work);
+    const rcm_status status = mode == MODE_BUFFERED ? buffered_copy(comm, data, dst, (uint64_t)tag)
+                              : mode == MODE_SYNCHRONOUS
+                                  ? rcm_ssend(comm->comm, data->address, data->count, data->dtype,
+                                              dst, (uint64_t)tag, NULL, work)
+                                  : rcm_send(comm->comm, data->address, data->count, data->dtype,
+                                             dst, (uint64_t)tag, NULL, work);
     return operation_issued(form, operation, status, NULL);
 }
 
