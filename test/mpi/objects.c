@@ -183,6 +183,38 @@ static void test_attributes(void) {
     OK(MPI_Comm_free_keyval(&comm_key));
 }
 
+static int refuse_comm(MPI_Comm comm, int key, void *extra, void *value, void *ret_value,
+                       int *ret_flag) {
+    (void)comm, (void)key, (void)extra, (void)value, (void)ret_value, (void)ret_flag;
+    return MPI_ERR_OTHER;
+}
+static int refuse_type(MPI_Datatype type, int key, void *extra, void *value, void *ret_value,
+                       int *ret_flag) {
+    (void)type, (void)key, (void)extra, (void)value, (void)ret_value, (void)ret_flag;
+    return MPI_ERR_OTHER;
+}
+
+/* After an error of a copy function there is no duplicate. */
+static void test_refusal(void) {
+    int key, type_key;
+    MPI_Comm parent, comm = MPI_COMM_SELF;
+    MPI_Datatype type = MPI_INT;
+    MPI_Request request;
+    OK(MPI_Comm_create_keyval(refuse_comm, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+    OK(MPI_Type_create_keyval(refuse_type, MPI_TYPE_NULL_DELETE_FN, &type_key, NULL));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &parent));
+    OK(MPI_Comm_set_attr(parent, key, NULL));
+    OK(MPI_Type_set_attr(MPI_INT, type_key, NULL));
+    CHECK(class_of(MPI_Comm_dup(parent, &comm)) == MPI_ERR_OTHER && comm == MPI_COMM_NULL);
+    comm = MPI_COMM_SELF;
+    CHECK(MPI_Comm_idup(parent, &comm, &request) != MPI_SUCCESS && comm == MPI_COMM_NULL);
+    CHECK(MPI_Type_dup(MPI_INT, &type) != MPI_SUCCESS && type == MPI_DATATYPE_NULL);
+    OK(MPI_Type_delete_attr(MPI_INT, type_key));
+    OK(MPI_Comm_free(&parent));
+    OK(MPI_Comm_free_keyval(&key));
+    OK(MPI_Type_free_keyval(&type_key));
+}
+
 static void test_numbers(void) {
     MPI_Datatype type, other;
     OK(MPI_Type_contiguous(2, MPI_INT, &type));
@@ -326,6 +358,7 @@ int main(int argc, char **argv) {
     test_external();
     test_info();
     test_attributes();
+    test_refusal();
     test_numbers();
     test_error_codes();
     test_generalized();
