@@ -41,6 +41,15 @@ static void test_contents(void) {
     CHECK(class_of(MPI_Type_get_contents(MPI_INT, 0, 0, 0, NULL, NULL, NULL)) == MPI_ERR_TYPE);
 }
 
+/* A grid of 2 x 2 processes, of which there are 8. */
+static void test_grid_size(void) {
+    const int sizes[2] = {4, 4}, grid[2] = {2, 2}, blocks[2] = {1, 1};
+    const int cyclic[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_CYCLIC};
+    MPI_Datatype type;
+    CHECK(class_of(MPI_Type_create_darray(8, 0, 2, sizes, cyclic, blocks, grid, MPI_ORDER_C,
+                                          MPI_CHAR, &type)) == MPI_ERR_ARG);
+}
+
 /* Each element of a 7 x 9 array belongs to one of 6 processes. */
 static void test_darray(int order, int first, int first_block, int second, int second_block) {
     const int sizes[2] = {7, 9}, grid[2] = {2, 3};
@@ -347,6 +356,7 @@ int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     test_contents();
+    test_grid_size();
     for (int order = MPI_ORDER_C; order <= MPI_ORDER_FORTRAN;
          order += MPI_ORDER_FORTRAN - MPI_ORDER_C) {
         test_darray(order, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_CYCLIC,
