@@ -25,7 +25,7 @@ struct flush {
 static struct pool process;
 
 struct copy {
-    struct pool *pool;
+    struct pool *pool; /* NULL: it is not charged */
     size_t bytes;
     char data[];
 };
@@ -70,21 +70,24 @@ static void complete_flushes(struct pool *pool) {
 static void released(void *arg, rcm_status status) {
     struct copy *copy = arg;
     (void)status;
-    pthread_mutex_lock(&lock);
-    copy->pool->pending -= copy->bytes;
-    complete_flushes(copy->pool);
-    pthread_cond_broadcast(&sent);
-    pthread_mutex_unlock(&lock);
+    if (copy->pool) {
+        pthread_mutex_lock(&lock);
+        copy->pool->pending -= copy->bytes;
+        complete_flushes(copy->pool);
+        pthread_cond_broadcast(&sent);
+        pthread_mutex_unlock(&lock);
+    }
     free(copy);
 }
 
-rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst,
-                         uint64_t tag) {
+/* pool: the buffer that is charged, or NULL. */
+static rcm_status send_copy(struct MPI_ABI_Comm *comm, struct pool *pool, const struct data *data,
+                            int dst, uint64_t tag) {
     struct copy *copy = malloc(sizeof *copy + data->bytes + 1);
     rcm_work *work;
     if (!copy)
         return RCM_ERR_NOMEM;
-    copy->pool = find_pool(comm);
+    copy->pool = pool;
     copy->bytes = data->bytes;
     if (data->bytes)
         memcpy(copy->data, data->address, data->bytes);
@@ -94,10 +97,22 @@ rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int
         free(copy);
         return status;
     }
-    pthread_mutex_lock(&lock);
-    copy->pool->pending += data->bytes;
-    pthread_mutex_unlock(&lock);
+    if (pool) {
+        pthread_mutex_lock(&lock);
+        pool->pending += data->bytes;
+        pthread_mutex_unlock(&lock);
+    }
     return rcm_work_detach(work, released, copy);
+}
+
+rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst,
+                         uint64_t tag) {
+    return send_copy(comm, find_pool(comm), data, dst, tag);
+}
+
+rcm_status buffered_copy_free(struct MPI_ABI_Comm *comm, const struct data *data, int dst,
+                              uint64_t tag) {
+    return send_copy(comm, NULL, data, dst, tag);
 }
 
 static int attach(struct form *form, struct pool *pool, void *buffer, MPI_Count size) {
@@ -113,18 +128,23 @@ static int attach(struct form *form, struct pool *pool, void *buffer, MPI_Count 
                    : MPI_SUCCESS;
 }
 
-static int flush(struct pool *pool) {
-    pthread_mutex_lock(&lock);
+/* With the lock: waits until nothing is pending. */
+static void wait_sent(const struct pool *pool) {
     while (pool && pool->pending > 0)
         pthread_cond_wait(&sent, &lock);
+}
+
+static int flush(struct pool *pool) {
+    pthread_mutex_lock(&lock);
+    wait_sent(pool);
     pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
 
 static int detach(struct pool *pool, void *ret_buffer, MPI_Count *ret_size) {
     static const struct pool none;
-    (void)flush(pool);
     pthread_mutex_lock(&lock);
+    wait_sent(pool);
     const struct pool old = *pool;
     memcpy(ret_buffer, &old.buffer, sizeof old.buffer);
     *ret_size = old.bytes;

@@ -8,8 +8,10 @@
 
 /* Whether the attached buffer has room for a message. */
 int buffered_check(struct form *form, const void *memory, size_t bytes);
-/* Sends a copy of the data in the background. */
+/* Sends a copy of the data in the background. buffered_copy_free takes no room of a buffer. */
 rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst, uint64_t tag);
+rcm_status buffered_copy_free(struct MPI_ABI_Comm *comm, const struct data *data, int dst,
+                              uint64_t tag);
 /* Waits for the messages of a communicator's own buffer, and frees that. */
 void buffered_close(struct MPI_ABI_Comm *comm);
 

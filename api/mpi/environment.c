@@ -51,7 +51,7 @@ int face_Finalize(struct form *form) {
     code = form_status(form, generalized_close());
     if (code == MPI_SUCCESS)
         code = comm_close_world(form);
-    if (code == MPI_SUCCESS)
+    if (!comm_is_open())
         atomic_store(&finalized, 1);
     return code;
 }

@@ -23,10 +23,12 @@ struct form {
     enum form_kind kind;
     MPI_Request *ret_request;
     MPI_Comm comm;             /* set by the face: the communicator whose error handler applies */
+    MPI_Comm held;             /* the same with a reference, if the program may have freed it */
     MPI_Request request;       /* FORM_BEGIN: the request of this call */
     void *arrays[FORM_ARRAYS]; /* FORM_KEEP: copies that the request owns */
     int narrays;
-    int code; /* the first error found while arguments are kept */
+    struct hold *holds; /* FORM_KEEP: references to objects, which the request gets */
+    int code;           /* the first error found while arguments are kept */
 };
 
 /* An array of counts or displacements, of int or of MPI_Count. */
@@ -80,6 +82,10 @@ int form_keep(struct form *form, form_start start, const void *arguments, size_t
  * rank where they are read, or one of these. */
 enum { KEEP_ALL = -100, KEEP_OWN_GROUP };
 struct array form_keep_array(struct form *form, struct array array, MPI_Comm comm, int root);
+MPI_Datatype form_keep_datatype(struct form *form, MPI_Datatype type);
+MPI_Op form_keep_op(struct form *form, MPI_Op op);
+/* Drops the references to the objects that were kept. */
+void holds_drop(struct hold *holds);
 const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm comm);
 
 /* Whether a handle is a predefined one, whose value is a small number. */

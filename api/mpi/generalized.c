@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include "faces.h"
+#include "wait.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static rcm_comm *hidden; /* of this rank; made for the first request */
@@ -51,12 +52,12 @@ int generalized_complete(struct form *form, MPI_Request request) {
     rcm_work *work;
     if (is_predefined(request) || !request->generalized)
         return form_error(form, MPI_ERR_REQUEST, "request is not one of MPI_Grequest_start");
-    const bool is_released = request->generalized->is_released;
+    const uint64_t number = request->generalized->number;
     /* First, because a thread that waits frees the request when the message is there. */
-    atomic_store(&request->generalized->is_complete, true);
+    const bool is_released =
+        atomic_exchange(&request->generalized->state, GENERALIZED_COMPLETE) == GENERALIZED_RELEASED;
     pthread_mutex_lock(&lock);
-    const rcm_status status =
-        rcm_isend(hidden, NULL, 0, RCM_UINT8, 0, request->generalized->number, &work);
+    const rcm_status status = rcm_isend(hidden, NULL, 0, RCM_UINT8, 0, number, &work);
     pthread_mutex_unlock(&lock);
     if (status != RCM_OK)
         return form_status(form, status);
@@ -84,17 +85,26 @@ int generalized_free(MPI_Request request) {
     return functions->free ? functions->free(functions->extra) : MPI_SUCCESS;
 }
 
+int generalized_release(struct form *form, MPI_Request request) {
+    int state = GENERALIZED_ACTIVE;
+    if (atomic_compare_exchange_strong(&request->generalized->state, &state, GENERALIZED_RELEASED))
+        return MPI_SUCCESS;
+    (void)request_poll(form, request, true);
+    const int code = generalized_free(request);
+    request_free(request);
+    return code;
+}
+
 int generalized_cancel(MPI_Request request) {
     const struct generalized *functions = request->generalized;
-    const rcm_work *work = request->operation.work;
-    const bool is_complete = !work || rcm_work_status(work) != RCM_PENDING;
+    const bool is_complete = atomic_load(&functions->state) == GENERALIZED_COMPLETE;
     return functions->cancel ? functions->cancel(functions->extra, is_complete) : MPI_SUCCESS;
 }
 
 int face_Grequest_start(struct form *form, MPI_Grequest_query_function *query,
                         MPI_Grequest_free_function *release, MPI_Grequest_cancel_function *cancel,
                         void *extra, MPI_Request *ret_request) {
-    const struct generalized functions = {query, release, cancel, extra, 0, false, false};
+    const struct generalized functions = {query, release, cancel, extra, 0, GENERALIZED_ACTIVE};
     return generalized_start(form, &functions, ret_request);
 }
 

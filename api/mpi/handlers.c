@@ -19,15 +19,21 @@ static void handler_put(MPI_Errhandler handler) {
     leaks_count(leak_errhandler, -1);
 }
 
-int form_failed(struct form *form, int code) {
+void form_hold(struct form *form, MPI_Comm comm) {
+    comm_get(comm);
+    comm_put(form->held);
+    form->held = form->comm = comm;
+}
+
+static void call_handler(const struct form *form, int code) {
     MPI_Comm comm = form->comm ? form->comm : comm_default();
     const MPI_Errhandler handler = comm_handler(comm);
     if (handler == MPI_ERRORS_RETURN)
-        return code;
+        return;
     if (!is_predefined(handler)) {
         int copy = code;
         handler->function(&comm, &copy);
-        return code;
+        return;
     }
     char text[MPI_MAX_ERROR_STRING], name[MPI_MAX_OBJECT_NAME] = "no communicator";
     int length;
@@ -37,6 +43,13 @@ int form_failed(struct form *form, int code) {
         (void)face_Comm_get_name(&naming, comm, name, &length);
     fprintf(stderr, "ringcomm: fatal error in %s on %s: %s\n", form->name, name, text);
     comm_die(comm, error_class(code), text);
+}
+
+int form_failed(struct form *form, int code) {
+    call_handler(form, code);
+    comm_put(form->held);
+    form->held = NULL;
+    return code;
 }
 
 int face_Comm_create_errhandler(struct form *form, MPI_Comm_errhandler_function *function,

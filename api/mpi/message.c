@@ -29,7 +29,9 @@ static int send_message(struct form *form, const struct side *side, int dst, int
     rcm_work **work = operation_work(form, operation);
     if (form->kind == FORM_NOW && mode == MODE_STANDARD && dst == comm->rank && !comm->is_inter &&
         data->bytes <= SELF_BYTES && !memory_is_device(data->address))
-        mode = MODE_BUFFERED;
+        return operation_issued(form, operation,
+                                buffered_copy_free(comm, data, comm_peer(comm, dst), (uint64_t)tag),
+                                NULL);
     dst = comm_peer(comm, dst);
     const rcm_status status = mode == MODE_BUFFERED ? buffered_copy(comm, data, dst, (uint64_t)tag)
                               : mode == MODE_SYNCHRONOUS

@@ -80,6 +80,7 @@ int comm_open_world(struct form *form) {
     return form_status(form, status);
 }
 
+/* Also after an error nothing is left open: rcm_destroy frees in every case. */
 int comm_close_world(struct form *form) {
     rcm_comm *const comms[] = {self.comm, internal, world.comm};
     rcm_status status = RCM_OK;
@@ -89,11 +90,9 @@ int comm_close_world(struct form *form) {
         if (status == RCM_OK)
             status = last;
     }
-    const int code = ended == MPI_SUCCESS ? form_status(form, status) : ended;
-    if (code != MPI_SUCCESS)
-        return code;
+    self.comm = internal = world.comm = NULL;
     atomic_store(&is_open, false);
-    return MPI_SUCCESS;
+    return ended == MPI_SUCCESS ? form_status(form, status) : ended;
 }
 
 int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
@@ -167,14 +166,36 @@ int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret
     if (!is_predefined(handler))
         atomic_fetch_add(&handler->references, 1);
     atomic_init(&comm->handler, handler);
+    atomic_init(&comm->references, 1);
+    atomic_init(&comm->users, 1);
     leaks_count(leak_comm, 1);
     return MPI_SUCCESS;
 }
 
-void comm_forget(MPI_Comm comm) {
+void comm_get(MPI_Comm comm) {
+    if (!is_predefined(comm))
+        atomic_fetch_add(&comm->references, 1);
+}
+
+void comm_put(MPI_Comm comm) {
+    struct form form = {.name = "MPI_Comm_free"};
+    if (is_predefined(comm) || atomic_fetch_sub(&comm->references, 1) != 1)
+        return;
+    MPI_Errhandler handler = atomic_load(&comm->handler);
+    if (!is_predefined(handler))
+        (void)face_Errhandler_free(&form, &handler);
     free(comm->cart);
     free(comm);
-    leaks_count(leak_comm, -1);
+}
+
+void comm_use(MPI_Comm comm) {
+    if (!is_predefined(comm))
+        atomic_fetch_add(&comm->users, 1);
+}
+
+int comm_unuse(struct form *form, MPI_Comm comm) {
+    const bool is_last = !is_predefined(comm) && atomic_fetch_sub(&comm->users, 1) == 1;
+    return is_last ? comm_end(form, comm->comm) : MPI_SUCCESS;
 }
 
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,

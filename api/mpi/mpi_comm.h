@@ -13,8 +13,10 @@ struct MPI_ABI_Comm {
     bool is_inter;
     _Atomic(MPI_Errhandler) handler;
     struct attribute *attributes;
-    struct cart *cart; /* the topology, or NULL */
-    struct pool *pool; /* of its own buffer for MPI_Bsend, or NULL */
+    struct cart *cart;     /* the topology, or NULL */
+    struct pool *pool;     /* of its own buffer for MPI_Bsend, or NULL */
+    atomic_int references; /* the program's, and those of requests and messages */
+    atomic_int users;      /* the program, and what still needs comm, which then ends */
     char name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -51,8 +53,15 @@ int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_
 MPI_Comm comm_default(void);
 /* Makes a handle without a communicator yet, with the error handler of `parent`. */
 int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm);
-/* Frees what a handle has, but for its communicator. */
-void comm_forget(MPI_Comm comm);
+/* A reference to a handle, which may be predefined. The last one frees what it has, but for its
+ * communicator. */
+void comm_get(MPI_Comm comm);
+void comm_put(MPI_Comm comm);
+/* A user of a handle's communicator. The end of that begins with the last one. */
+void comm_use(MPI_Comm comm);
+int comm_unuse(struct form *form, MPI_Comm comm);
+/* Makes the error handler of `comm` that of the call. It stays until the call has ended. */
+void form_hold(struct form *form, MPI_Comm comm);
 /* Wraps a communicator that was made from `parent`. NULL in `made`: MPI_COMM_NULL. */
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
               MPI_Comm *ret_comm);

@@ -3,7 +3,51 @@
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
+#include "operators.h"
 #include "request.h"
+
+/* One reference to an object that the program may free before it starts the request. */
+struct hold {
+    struct hold *next;
+    struct MPI_ABI_Datatype *type; /* or NULL */
+    MPI_Op op;                     /* or MPI_OP_NULL */
+};
+
+static void hold(struct form *form, struct MPI_ABI_Datatype *type, MPI_Op op) {
+    struct hold *made = malloc(sizeof *made);
+    if (!made) {
+        form->code = form_error(form, MPI_ERR_NO_MEM, "no memory to keep the arguments");
+        return;
+    }
+    *made = (struct hold){form->holds, type, op};
+    form->holds = made;
+    if (type)
+        type_get(type);
+    op_get(op);
+}
+
+void holds_drop(struct hold *holds) {
+    while (holds) {
+        struct hold *next = holds->next;
+        if (holds->type)
+            type_put(holds->type);
+        op_put(holds->op);
+        free(holds);
+        holds = next;
+    }
+}
+
+MPI_Datatype form_keep_datatype(struct form *form, MPI_Datatype handle) {
+    if (!is_predefined(handle))
+        hold(form, handle, MPI_OP_NULL);
+    return handle;
+}
+
+MPI_Op form_keep_op(struct form *form, MPI_Op op) {
+    if (!is_predefined(op))
+        hold(form, NULL, op);
+    return op;
+}
 
 int form_keep(struct form *form, form_start start, const void *arguments, size_t bytes,
               MPI_Comm handle) {
@@ -14,6 +58,7 @@ int form_keep(struct form *form, form_start start, const void *arguments, size_t
     if (!request || !copy) {
         for (int i = 0; i < form->narrays; i++)
             free(form->arrays[i]);
+        holds_drop(form->holds);
         if (request)
             request_free(request);
         free(copy);
@@ -21,9 +66,11 @@ int form_keep(struct form *form, form_start start, const void *arguments, size_t
     }
     memcpy(copy, arguments, bytes);
     memcpy(request->arrays, form->arrays, sizeof request->arrays);
+    request->holds = form->holds;
     request->arguments = copy;
     request->start = start;
     request->is_persistent = true;
+    comm_use(request->comm);
     *form->ret_request = request;
     return MPI_SUCCESS;
 }
@@ -56,6 +103,8 @@ const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types
     form->code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
     if (form->code != MPI_SUCCESS || !types)
         return NULL;
+    for (int i = 0; i < comm->npeers; i++)
+        (void)form_keep_datatype(form, types[i]);
     return keep_copy(form, types, sizeof *types * (size_t)comm->npeers);
 }
 

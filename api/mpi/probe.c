@@ -57,6 +57,8 @@ static int probe(struct form *form, int source, int tag, MPI_Comm handle, bool w
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a message");
     *made = (struct MPI_ABI_Message){matched, message, handle};
+    comm_get(handle);
+    comm_use(handle);
     *take = made;
     return MPI_SUCCESS;
 }
@@ -113,6 +115,12 @@ int face_Mrecv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype ty
     const struct data *data = &operation->recv;
     const rcm_status status = rcm_mrecv(comm->comm, message->matched, data->address, data->count,
                                         data->dtype, &call, operation_work(form, operation));
+    const int ended = comm_unuse(form, message->comm);
+    code = operation_issued(form, operation, status, ret_status);
+    code = code == MPI_SUCCESS ? ended : code;
+    if (code != MPI_SUCCESS)
+        form_hold(form, message->comm);
+    comm_put(message->comm);
     free(message);
-    return operation_issued(form, operation, status, ret_status);
+    return code;
 }

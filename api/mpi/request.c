@@ -17,6 +17,7 @@ MPI_Request request_new(struct form *form) {
     }
     request->name = form->name;
     request->comm = form->comm;
+    comm_get(request->comm);
     leaks_count(request->name, 1);
     return request;
 }
@@ -24,8 +25,10 @@ MPI_Request request_new(struct form *form) {
 void request_free(MPI_Request request) {
     for (int i = 0; i < FORM_ARRAYS; i++)
         free(request->arrays[i]);
+    holds_drop(request->holds);
     free(request->arguments);
     free(request->generalized);
+    comm_put(request->comm);
     leaks_count(request->name, -1);
     free(request);
 }
@@ -199,6 +202,7 @@ int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
     }
     operation->making = making;
     operation->made = made;
+    comm_use(form->request->comm);
     return operation_issued(form, operation, RCM_OK, NULL);
 }
 
@@ -220,10 +224,14 @@ static rcm_status poll_operation(struct operation *operation, int64_t timeout_ms
 bool request_poll(struct form *form, MPI_Request request, bool wait) {
     if (request_is_null(request) || request->is_done)
         return true;
-    wait |= request->generalized && atomic_load(&request->generalized->is_complete);
+    wait |=
+        request->generalized && atomic_load(&request->generalized->state) == GENERALIZED_COMPLETE;
+    const bool is_making = request->operation.making;
     const rcm_status status = poll_operation(&request->operation, wait ? -1 : 0);
     if (status == RCM_PENDING)
         return false;
+    if (is_making)
+        (void)comm_unuse(form, request->comm);
     request_ended(form, request, status);
     return true;
 }
@@ -249,6 +257,9 @@ int request_take(struct form *form, MPI_Request *place, MPI_Status *ret_status) 
         const int freed = generalized_free(request);
         code = code == MPI_SUCCESS ? freed : code;
     }
+    form->comm = form->held; /* of an earlier request that failed, or none */
+    if (code != MPI_SUCCESS && !form->held)
+        form_hold(form, request->comm);
     request->is_active = false;
     if (!request->is_persistent) {
         request_free(request);
@@ -293,13 +304,13 @@ int face_Request_free(struct form *form, MPI_Request *place) {
     if (is_predefined(request))
         return form_error(form, MPI_ERR_REQUEST, "request is MPI_REQUEST_NULL");
     *place = MPI_REQUEST_NULL;
+    if (request->generalized)
+        return generalized_release(form, request);
+    if (request->is_persistent)
+        (void)comm_unuse(form, request->comm);
     if (request_is_making(request))
         (void)request_poll(form, request, true);
     rcm_work *work = request_work(request);
-    if (work && request->generalized) {
-        request->generalized->is_released = true;
-        return MPI_SUCCESS;
-    }
     if (work)
         return form_status(form, rcm_work_detach(work, released, request));
     if (request->is_active && !request->is_done)

@@ -41,6 +41,7 @@ struct MPI_ABI_Request {
     form_start start; /* of a persistent one */
     void *arguments;
     void *arrays[FORM_ARRAYS];
+    struct hold *holds;
 };
 
 /* A request of the call, without an operation. NULL, and form->code is set: no memory. */

@@ -43,6 +43,8 @@ int face_Get_count(struct form *form, const MPI_Status *status, MPI_Datatype han
 /* Basic elements in the first *left bytes of an element; subtracts their bytes from *left. */
 static MPI_Count elements_in(const struct MPI_ABI_Datatype *type, MPI_Count n, MPI_Count *left) {
     MPI_Count found = 0;
+    if (type->wire == 0)
+        return 0;
     for (MPI_Count i = 0; i<n && * left> 0; i++) {
         if (type->nparts == 0) {
             const MPI_Count whole = *left / type->wire < n - i ? *left / type->wire : n - i;

@@ -68,7 +68,7 @@ static int wait_one(struct form *form, int n, MPI_Request *requests, int *ret_in
         usleep(MAKING_US);
     }
     rcm_work **works = malloc(sizeof *works * (size_t)n);
-    size_t index;
+    size_t index = (size_t)n; /* none */
     if (!works)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %d requests", n);
     for (int i = 0; i < n; i++)

@@ -129,6 +129,20 @@ static void test_background(void) {
     }
 }
 
+/* A duplicate of a communicator that is freed before the duplicate is made. */
+static void test_freed_parent(void) {
+    MPI_Comm parent, made;
+    MPI_Request request;
+    int value = 1, sum = 0;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &parent));
+    OK(MPI_Comm_idup(parent, &made, &request));
+    OK(MPI_Comm_free(&parent));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, made));
+    CHECK(sum == job_size);
+    OK(MPI_Comm_free(&made));
+}
+
 /* More than end in the background at a time. */
 static void test_many(void) {
     MPI_Comm made[100];
@@ -146,6 +160,7 @@ int main(int argc, char **argv) {
     test_parts();
     test_dims();
     test_background();
+    test_freed_parent();
     test_many();
     return job_end();
 }

@@ -84,6 +84,46 @@ static void test_handlers(void) {
     OK(MPI_Error_string(MPI_ERR_TRUNCATE, text, &length));
 }
 
+static int misfits;
+static void count_misfits(MPI_Comm *comm, int *code, ...) {
+    char name[MPI_MAX_OBJECT_NAME];
+    int class = 0, length;
+    OK(MPI_Comm_get_name(*comm, name, &length));
+    OK(MPI_Error_class(*code, &class));
+    misfits += class == MPI_ERR_TRUNCATE && strcmp(name, "parcels") == 0;
+}
+
+/* Requests and messages of a communicator that the program has freed. */
+static void test_freed(void) {
+    int values[4] = {1, 2, 3, 4}, got = 0;
+    MPI_Comm comm;
+    MPI_Errhandler handler;
+    MPI_Message message;
+    MPI_Request requests[4];
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    OK(MPI_Comm_set_name(comm, "parcels"));
+    OK(MPI_Comm_create_errhandler(count_misfits, &handler));
+    OK(MPI_Comm_set_errhandler(comm, handler));
+    OK(MPI_Errhandler_free(&handler));
+    OK(MPI_Send(values, 4, MPI_INT, job_rank, 2, comm));
+    OK(MPI_Mprobe(job_rank, 2, comm, &message, MPI_STATUS_IGNORE));
+    OK(MPI_Irecv(&got, 1, MPI_INT, job_rank, 1, comm, &requests[0]));
+    OK(MPI_Isend(values, 4, MPI_INT, job_rank, 1, comm, &requests[1]));
+    OK(MPI_Send_init(values, 1, MPI_INT, job_rank, 3, comm, &requests[2]));
+    OK(MPI_Recv_init(&values[3], 1, MPI_INT, job_rank, 3, comm, &requests[3]));
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Startall(2, &requests[2]));
+    OK(MPI_Waitall(2, &requests[2], MPI_STATUSES_IGNORE));
+    CHECK(values[3] == 1);
+    OK(MPI_Request_free(&requests[2]));
+    OK(MPI_Request_free(&requests[3]));
+    check_error(MPI_Mrecv(&got, 1, MPI_INT, &message, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE,
+                "MPI_Mrecv");
+    CHECK(misfits == 1);
+    check_error(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE), MPI_ERR_TRUNCATE, "MPI_");
+    CHECK(misfits == 2 && got == 1);
+}
+
 static void test_environment(void) {
     int flag, major, minor, length;
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -112,6 +152,7 @@ int main(int argc, char **argv) {
     test_arguments();
     test_truncation();
     test_handlers();
+    test_freed();
     test_environment();
     CHECK(profiled == 2);
     return job_end();

@@ -37,6 +37,18 @@ static int survive(int rank) {
     return code != MPI_SUCCESS;
 }
 
+/* A rank dies before it calls MPI_Finalize. After the error, MPI has ended. */
+static int finalize(int rank) {
+    int flag = 0;
+    if (rank == 1)
+        raise(SIGKILL);
+    print_error(rank, MPI_Finalize());
+    print_error(rank, MPI_Barrier(MPI_COMM_WORLD));
+    MPI_Finalized(&flag);
+    printf("rank %d finalized %d\n", rank, flag);
+    return 0;
+}
+
 /* Objects and requests that are left to MPI_Finalize. */
 static int leak(int rank) {
     static int got;
@@ -60,7 +72,7 @@ int main(int argc, char **argv) {
     double real = 1;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (strcmp(which, "fatal") != 0)
+    if (strncmp(which, "fatal", 5) != 0)
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (strcmp(which, "operation") == 0)
         code = rank ? MPI_Barrier(MPI_COMM_WORLD)
@@ -79,6 +91,8 @@ int main(int argc, char **argv) {
         code = MPI_Bcast(&value, 1, MPI_INT, 99, MPI_COMM_WORLD);
     else if (strcmp(which, "survive") == 0)
         return survive(rank);
+    else if (strcmp(which, "fatal-finalize") == 0 || strcmp(which, "finalize") == 0)
+        return finalize(rank);
     else if (strcmp(which, "leak") == 0)
         return leak(rank);
     else if (strcmp(which, "abort-early") == 0 && rank == 3)

@@ -42,6 +42,13 @@ check(re.search(rf"rank 0 class {ABORTED}: .*rank 1", out) and seconds < LIMIT, 
 out, err, status, seconds = run("fatal")
 check("fatal error in MPI_Bcast on MPI_COMM_WORLD: MPI_Bcast: root is 99" in err and status == 8, "fatal", err, status)
 
+out, err, status, seconds = run("finalize", "--keep-going")
+for words in (rf"rank 0 class {ABORTED}: MPI_Finalize.*rank 1", "MPI_Barrier: MPI is not running", "rank 0 finalized 1"):
+    check(re.search(words, out), "finalize", words, out, err)
+
+out, err, status, seconds = run("fatal-finalize", "--keep-going")
+check("fatal error in MPI_Finalize" in err and "AddressSanitizer" not in err, "fatal-finalize", out, err)
+
 out, err, status, seconds = run("abort", "--keep-going")
 check(re.search(r"rank 0 class \d+: .*MPI_Abort with code 7", out), "abort", out, err)
 

@@ -41,6 +41,15 @@ static void test_contents(void) {
     CHECK(class_of(MPI_Type_get_contents(MPI_INT, 0, 0, 0, NULL, NULL, NULL)) == MPI_ERR_TYPE);
 }
 
+/* A grid of 2 x 2 processes, of which there are 8. */
+static void test_grid_size(void) {
+    const int sizes[2] = {4, 4}, grid[2] = {2, 2}, blocks[2] = {1, 1};
+    const int cyclic[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_CYCLIC};
+    MPI_Datatype type;
+    CHECK(class_of(MPI_Type_create_darray(8, 0, 2, sizes, cyclic, blocks, grid, MPI_ORDER_C,
+                                          MPI_CHAR, &type)) == MPI_ERR_ARG);
+}
+
 /* Each element of a 7 x 9 array belongs to one of 6 processes. */
 static void test_darray(int order, int first, int first_block, int second, int second_block) {
     const int sizes[2] = {7, 9}, grid[2] = {2, 3};
@@ -104,6 +113,10 @@ static void test_external(void) {
     at = 0;
     OK(MPI_Unpack_external("external32", packed, 8, &at, &back, 1, type));
     CHECK(at == 8 && back.count == data.count && back.parts[1] == -2);
+    at = 0;
+    OK(MPI_Pack_external("external32", NULL, 0, type, NULL, 0, &at));
+    OK(MPI_Unpack_external("external32", NULL, 0, &at, NULL, 0, type));
+    CHECK(at == 0);
     CHECK(class_of(MPI_Pack_external("native", &data, 1, type, packed, 16, &at)) == MPI_ERR_ARG);
     at = 0;
     CHECK(class_of(MPI_Pack_external("external32", &data, 1, MPI_2INT, packed, 16, &at)) ==
@@ -179,6 +192,38 @@ static void test_attributes(void) {
     OK(MPI_Comm_free_keyval(&comm_key));
 }
 
+static int refuse_comm(MPI_Comm comm, int key, void *extra, void *value, void *ret_value,
+                       int *ret_flag) {
+    (void)comm, (void)key, (void)extra, (void)value, (void)ret_value, (void)ret_flag;
+    return MPI_ERR_OTHER;
+}
+static int refuse_type(MPI_Datatype type, int key, void *extra, void *value, void *ret_value,
+                       int *ret_flag) {
+    (void)type, (void)key, (void)extra, (void)value, (void)ret_value, (void)ret_flag;
+    return MPI_ERR_OTHER;
+}
+
+/* After an error of a copy function there is no duplicate. */
+static void test_refusal(void) {
+    int key, type_key;
+    MPI_Comm parent, comm = MPI_COMM_SELF;
+    MPI_Datatype type = MPI_INT;
+    MPI_Request request;
+    OK(MPI_Comm_create_keyval(refuse_comm, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+    OK(MPI_Type_create_keyval(refuse_type, MPI_TYPE_NULL_DELETE_FN, &type_key, NULL));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &parent));
+    OK(MPI_Comm_set_attr(parent, key, NULL));
+    OK(MPI_Type_set_attr(MPI_INT, type_key, NULL));
+    CHECK(class_of(MPI_Comm_dup(parent, &comm)) == MPI_ERR_OTHER && comm == MPI_COMM_NULL);
+    comm = MPI_COMM_SELF;
+    CHECK(MPI_Comm_idup(parent, &comm, &request) != MPI_SUCCESS && comm == MPI_COMM_NULL);
+    CHECK(MPI_Type_dup(MPI_INT, &type) != MPI_SUCCESS && type == MPI_DATATYPE_NULL);
+    OK(MPI_Type_delete_attr(MPI_INT, type_key));
+    OK(MPI_Comm_free(&parent));
+    OK(MPI_Comm_free_keyval(&key));
+    OK(MPI_Type_free_keyval(&type_key));
+}
+
 static void test_numbers(void) {
     MPI_Datatype type, other;
     OK(MPI_Type_contiguous(2, MPI_INT, &type));
@@ -223,6 +268,32 @@ static int count_free(void *extra) {
     (void)extra;
     freed++;
     return MPI_SUCCESS;
+}
+
+static int was_complete = -1;
+static int note_cancel(void *extra, int complete) {
+    (void)extra;
+    was_complete = complete;
+    return MPI_SUCCESS;
+}
+
+/* MPI_Request_free of a complete request, whose status was queried or not. */
+static void test_release(int query) {
+    const int before = freed;
+    int tag = 1, flag = 0;
+    MPI_Request request;
+    MPI_Status status;
+    OK(MPI_Grequest_start(set_tag, count_free, note_cancel, &tag, &request));
+    OK(MPI_Cancel(&request));
+    CHECK(was_complete == 0);
+    OK(MPI_Grequest_complete(request));
+    OK(MPI_Cancel(&request));
+    CHECK(was_complete == 1);
+    if (query)
+        OK(MPI_Request_get_status(request, &flag, &status));
+    CHECK(flag == query && freed == before);
+    OK(MPI_Request_free(&request));
+    CHECK(freed == before + 1 && request == MPI_REQUEST_NULL);
 }
 
 static void test_generalized(void) {
@@ -270,6 +341,14 @@ static void test_buffers(void) {
     OK(MPI_Comm_flush_buffer(comm));
     OK(MPI_Comm_detach_buffer(comm, &address, &size));
     CHECK(address == buffer && size == (int)sizeof buffer);
+    OK(MPI_Comm_attach_buffer(comm, buffer, sizeof value));
+    OK(MPI_Send(&value, 1, MPI_INT, job_rank, 1, comm)); /* takes no room of the buffer */
+    OK(MPI_Bsend(&value, 1, MPI_INT, job_rank, 2, comm));
+    OK(MPI_Recv(&got, 1, MPI_INT, job_rank, 2, comm, MPI_STATUS_IGNORE));
+    OK(MPI_Comm_detach_buffer(comm, &address, &size)); /* which does not wait for the first */
+    CHECK(size == (int)sizeof value);
+    OK(MPI_Recv(&got, 1, MPI_INT, job_rank, 1, comm, MPI_STATUS_IGNORE));
+    CHECK(got == job_rank);
     OK(MPI_Comm_free(&comm));
 }
 
@@ -277,6 +356,7 @@ int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     test_contents();
+    test_grid_size();
     for (int order = MPI_ORDER_C; order <= MPI_ORDER_FORTRAN;
          order += MPI_ORDER_FORTRAN - MPI_ORDER_C) {
         test_darray(order, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_CYCLIC,
@@ -288,9 +368,12 @@ int main(int argc, char **argv) {
     test_external();
     test_info();
     test_attributes();
+    test_refusal();
     test_numbers();
     test_error_codes();
     test_generalized();
+    test_release(0);
+    test_release(1);
     test_buffers();
     return job_end();
 }

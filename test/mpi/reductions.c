@@ -234,6 +234,40 @@ static void test_persistent(void) {
     OK(MPI_Request_free(&request));
 }
 
+static void add_ints(void *in, void *inout, int *n, MPI_Datatype *type) {
+    (void)type;
+    for (int i = 0; i < *n; i++)
+        ((int *)inout)[i] += ((const int *)in)[i];
+}
+
+/* Persistent requests, whose type and operator are freed before they start. */
+static void test_kept(void) {
+    int values[3] = {job_rank, -1, 2}, got[3] = {-1, -1, -1}, sum = 0;
+    const int right = (job_rank + 1) % job_size, left = (job_rank + job_size - 1) % job_size;
+    MPI_Request requests[3];
+    MPI_Datatype type, other;
+    MPI_Op op;
+    OK(MPI_Type_vector(2, 1, 2, MPI_INT, &type));
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Op_create(add_ints, 1, &op));
+    OK(MPI_Send_init(values, 1, type, right, 8, MPI_COMM_WORLD, &requests[0]));
+    OK(MPI_Recv_init(got, 1, type, left, 8, MPI_COMM_WORLD, &requests[1]));
+    OK(MPI_Allreduce_init(values, &sum, 1, MPI_INT, op, MPI_COMM_WORLD, MPI_INFO_NULL,
+                          &requests[2]));
+    OK(MPI_Type_free(&type));
+    OK(MPI_Op_free(&op));
+    OK(MPI_Type_contiguous(7, MPI_INT, &other)); /* in the memory of the first, if that is free */
+    for (int turn = 0; turn < 2; turn++) {
+        OK(MPI_Startall(3, requests));
+        OK(MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+        CHECK(got[0] == left && got[1] == -1 && got[2] == 2);
+        CHECK(sum == job_size * (job_size - 1) / 2);
+    }
+    OK(MPI_Type_free(&other));
+    for (int i = 0; i < 3; i++)
+        OK(MPI_Request_free(&requests[i]));
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     test_types();
@@ -243,5 +277,6 @@ int main(int argc, char **argv) {
     test_functions();
     test_gaps();
     test_persistent();
+    test_kept();
     return job_end();
 }

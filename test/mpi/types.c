@@ -127,11 +127,30 @@ static void test_bottom(void) {
     OK(MPI_Type_free(&type));
 }
 
+/* A member without data has no elements. */
+static void test_empty(void) {
+    const int lengths[2] = {1, 1};
+    const MPI_Aint at[2] = {0, 0};
+    MPI_Datatype types[2] = {MPI_DATATYPE_NULL, MPI_INT}, type;
+    MPI_Status status;
+    int value = 5, got = 0, count = -1;
+    OK(MPI_Type_indexed(0, NULL, NULL, MPI_INT, &types[0]));
+    OK(MPI_Type_create_struct(2, lengths, at, types, &type));
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Sendrecv(&value, 1, type, job_rank, 3, &got, 1, type, job_rank, 3, MPI_COMM_WORLD,
+                    &status));
+    OK(MPI_Get_elements(&status, type, &count));
+    CHECK(got == 5 && count == 1);
+    OK(MPI_Type_free(&types[0]));
+    OK(MPI_Type_free(&type));
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     test_constructors();
     test_subarrays();
     test_struct();
     test_bottom();
+    test_empty();
     return job_end();
 }

@@ -129,7 +129,8 @@ def keep(form, passed):
     root = (f"a{form.words.index('comm') - 1}" if name in ROOTED else
             "KEEP_OWN_GROUP" if name == "Reduce_scatter" else "KEEP_ALL")
     passed = [f"form_keep_array(&form, {text}, {comm}, {root})" if text.startswith("(struct array)") else
-              f"form_keep_types(&form, {text}, {comm})" if word == "datatypes" else text
+              f"form_keep_types(&form, {text}, {comm})" if word == "datatypes" else
+              f"form_keep_{word}(&form, {text})" if word in ("datatype", "op") else text
               for text, word in zip(passed, form.function.words)]
     return [f"    const struct kept_{name} kept = {{{', '.join(passed)}}};",
             f"    const int code = form_keep(&form, start_{name}, &kept, sizeof kept, {comm});"]

@@ -6,6 +6,7 @@
 #include "buffered.h"
 #include "faces.h"
 #include "intercommunicators.h"
+#include "leaks.h"
 #include "request.h"
 #include "topology.h"
 
@@ -90,6 +91,16 @@ static int copy_rest(struct form *form, MPI_Comm handle, MPI_Comm made) {
     return code == MPI_SUCCESS ? attributes_copy(form, handle, made) : code;
 }
 
+/* After an error of a copy function, there is no duplicate. Returns code. */
+static int keep_copied(struct form *form, int code, MPI_Comm *made) {
+    MPI_Comm failed = *made;
+    if (code == MPI_SUCCESS)
+        return code;
+    *made = MPI_COMM_NULL;
+    (void)face_Comm_free(form, &failed);
+    return code;
+}
+
 int face_Comm_dup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm) {
     struct MPI_ABI_Comm *comm;
     rcm_comm *made;
@@ -102,7 +113,7 @@ int face_Comm_dup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm) {
         return code;
     if (comm->is_inter)
         comm_divide(*ret_comm, comm_divided(comm));
-    return copy_rest(form, handle, *ret_comm);
+    return keep_copied(form, copy_rest(form, handle, *ret_comm), ret_comm);
 }
 
 /* The handle has the ranks of the old communicator at once. The request gives it its own. */
@@ -123,9 +134,12 @@ int face_Comm_idup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm,
     made->peer_first = comm->peer_first;
     made->is_inter = comm->is_inter;
     code = copy_rest(form, handle, made);
+    form->comm = handle; /* of the request */
     if (code == MPI_SUCCESS)
         code = form_status(form, rcm_comm_duplicate_begin(comm->comm, NULL, &making));
-    return code == MPI_SUCCESS ? request_making(form, making, &made->comm, ret_request) : code;
+    if (code == MPI_SUCCESS)
+        code = request_making(form, making, &made->comm, ret_request);
+    return keep_copied(form, code, ret_comm);
 }
 
 int face_Comm_idup_with_info(struct form *form, MPI_Comm handle, MPI_Info info, MPI_Comm *ret_comm,
@@ -187,11 +201,9 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
         return code;
     buffered_close(comm);
     form->comm = NULL;
-    code = comm_end(form, comm->comm);
-    MPI_Errhandler handler = atomic_load(&comm->handler);
-    if (!is_predefined(handler))
-        (void)face_Errhandler_free(form, &handler);
-    comm_forget(comm);
+    code = comm_unuse(form, comm);
+    leaks_count(leak_comm, -1);
+    comm_put(comm);
     *handle = MPI_COMM_NULL;
     return code;
 }

@@ -136,6 +136,8 @@ int intercomm_split(struct form *form, const struct MPI_ABI_Comm *comm, int colo
             rcm_comm_split(mixed, 0, (comm->own_first ? size : 0) + rcm_rank(mixed), NULL, &made);
     const rcm_status last = rcm_destroy(mixed);
     int code = form_status(form, status == RCM_OK ? last : status);
+    if (code != MPI_SUCCESS)
+        (void)comm_end(form, made);
     if (code != MPI_SUCCESS || !made)
         return code;
     code = comm_wrap(form, comm, made, ret_comm);

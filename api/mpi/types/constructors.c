@@ -43,6 +43,11 @@ int face_Type_dup(struct form *form, MPI_Datatype old, MPI_Datatype *ret_type) {
     code = type_keep(form, code, ret_type, MPI_COMBINER_DUP, 0, "t", old);
     if (code == MPI_SUCCESS)
         code = attributes_copy_type(form, old, *ret_type);
+    if (code == MPI_SUCCESS || *ret_type == MPI_DATATYPE_NULL)
+        return code;
+    MPI_Datatype failed = *ret_type; /* by a copy function: there is no duplicate */
+    *ret_type = MPI_DATATYPE_NULL;
+    (void)face_Type_free(form, &failed);
     return code;
 }
 

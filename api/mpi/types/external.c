@@ -13,24 +13,26 @@ static MPI_Count number_bytes(const struct MPI_ABI_Datatype *type) {
     return type->group == GROUP_COMPLEX ? type->wire / 2 : type->wire;
 }
 
-/* Reverses the bytes of all numbers of n packed elements. Returns the end, NULL if a type cannot.
- */
-static char *reverse(const struct MPI_ABI_Datatype *type, MPI_Count n, char *at) {
+/* Reverses the bytes of all numbers of n packed elements, and moves *at to their end. Returns
+ * whether all types can. */
+static bool reverse(const struct MPI_ABI_Datatype *type, MPI_Count n, char **at) {
     if (type->nparts == 0) {
         const MPI_Count bytes = number_bytes(type);
-        for (char *end = at + n * type->wire; bytes > 0 && at < end; at += bytes) {
+        for (MPI_Count left = n * type->wire; bytes > 0 && left > 0; left -= bytes) {
             for (MPI_Count i = 0; i < bytes / 2; i++) {
-                const char first = at[i];
-                at[i] = at[bytes - 1 - i];
-                at[bytes - 1 - i] = first;
+                const char first = (*at)[i];
+                (*at)[i] = (*at)[bytes - 1 - i];
+                (*at)[bytes - 1 - i] = first;
             }
+            *at += bytes;
         }
-        return bytes > 0 || n == 0 ? at : NULL;
+        return bytes > 0 || n == 0;
     }
-    for (MPI_Count i = 0; i < n && at; i++)
-        for (size_t k = 0; k < type->nparts && at; k++)
-            at = reverse(type->parts[k].type, type->parts[k].count * type->parts[k].length, at);
-    return at;
+    bool can = true;
+    for (MPI_Count i = 0; i < n && can; i++)
+        for (size_t k = 0; k < type->nparts && can; k++)
+            can = reverse(type->parts[k].type, type->parts[k].count * type->parts[k].length, at);
+    return can;
 }
 
 static int find_external(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
@@ -56,8 +58,9 @@ int face_Pack_external(struct form *form, const char *name, const void *in, MPI_
         code = type_check_room(form, n, type, size, *position);
     if (code != MPI_SUCCESS)
         return code;
-    type_pack(type, in, n, (char *)packed + *position);
-    if (!reverse(type, n, (char *)packed + *position))
+    char *at = AT(packed, *position);
+    type_pack(type, in, n, at);
+    if (!reverse(type, n, &at))
         return no_external(form);
     *position += n * type->wire;
     return MPI_SUCCESS;
@@ -72,11 +75,12 @@ int face_Unpack_external(struct form *form, const char *name, const void *packed
     if (code != MPI_SUCCESS)
         return code;
     const size_t bytes = (size_t)(n * type->wire);
-    char *copy = malloc(bytes + 1);
+    char *copy = malloc(bytes + 1), *at = copy;
     if (!copy)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %zu bytes", bytes);
-    memcpy(copy, (const char *)packed + *position, bytes);
-    const bool is_reversed = reverse(type, n, copy);
+    if (bytes)
+        memcpy(copy, (const char *)packed + *position, bytes);
+    const bool is_reversed = reverse(type, n, &at);
     if (is_reversed)
         type_unpack(type, out, n, copy, bytes);
     free(copy);

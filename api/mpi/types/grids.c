@@ -130,6 +130,9 @@ int face_Type_create_darray(struct form *form, int size, int rank, int ndims, st
                               at / left, &dimensions[d]);
         at %= left;
     }
+    if (code == MPI_SUCCESS && left != 1)
+        code =
+            form_error(form, MPI_ERR_ARG, "the product of psizes is not size, which is %d", size);
     if (code == MPI_SUCCESS)
         code = make_grid(form, ndims, dimensions, order, old, ret_type);
     free(dimensions);

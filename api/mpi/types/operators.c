@@ -14,6 +14,7 @@ struct MPI_ABI_Op {
     MPI_User_function *function;
     MPI_User_function_c *large_function; /* one of the two is NULL */
     bool is_commutative;
+    atomic_int references;
 };
 
 enum { OP_FIRST = 0x20, OP_LAST = 0x3d, ALIGNMENT = 16 /* of long double */ };
@@ -182,25 +183,36 @@ static int create(struct form *form, struct MPI_ABI_Op op, MPI_Op *ret_op) {
 }
 
 int face_Op_create(struct form *form, MPI_User_function *function, int commute, MPI_Op *ret_op) {
-    return create(form, (struct MPI_ABI_Op){function, NULL, commute != 0}, ret_op);
+    return create(form, (struct MPI_ABI_Op){function, NULL, commute != 0, 1}, ret_op);
 }
 
 int face_Op_create_c(struct form *form, MPI_User_function_c *function, int commute,
                      MPI_Op *ret_op) {
-    return create(form, (struct MPI_ABI_Op){NULL, function, commute != 0}, ret_op);
+    return create(form, (struct MPI_ABI_Op){NULL, function, commute != 0, 1}, ret_op);
+}
+
+void op_get(MPI_Op op) {
+    if (!is_predefined(op))
+        atomic_fetch_add(&op->references, 1);
 }
 
 /* Operators made for types stay for operations in flight, without a handle. */
+void op_put(MPI_Op op) {
+    if (is_predefined(op) || atomic_fetch_sub(&op->references, 1) != 1)
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct made *made = all_made; made; made = made->next)
+        if (made->handle == op)
+            made->handle = MPI_OP_NULL;
+    pthread_mutex_unlock(&lock);
+    free(op);
+    leaks_count(leak_op, -1);
+}
+
 int face_Op_free(struct form *form, MPI_Op *op) {
     if (is_predefined(*op))
         return form_error(form, MPI_ERR_OP, "op is predefined or MPI_OP_NULL and cannot be freed");
-    pthread_mutex_lock(&lock);
-    for (struct made *made = all_made; made; made = made->next)
-        if (made->handle == *op)
-            made->handle = MPI_OP_NULL;
-    pthread_mutex_unlock(&lock);
-    free(*op);
-    leaks_count(leak_op, -1);
+    op_put(*op);
     *op = MPI_OP_NULL;
     return MPI_SUCCESS;
 }

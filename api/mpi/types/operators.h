@@ -11,6 +11,10 @@ struct reduction {
     rcm_dtype dtype; /* its size is that of a packed element */
 };
 
+/* A reference to an operator, which may be predefined. */
+void op_get(MPI_Op op);
+void op_put(MPI_Op op);
+
 /* Finds what reduces elements of a type by an operator. */
 int reduction_find(struct form *form, MPI_Op op, MPI_Datatype type,
                    struct reduction *ret_reduction);

@@ -54,6 +54,7 @@ static int make_fortran(struct form *form, int combiner, const struct sized *wan
     int code = face_Type_dup(form, sized[i].type, &type);
     if (code == MPI_SUCCESS) {
         contents_free(type->contents);
+        type->contents = NULL;
         type->name = "";
         code =
             combiner == MPI_COMBINER_F90_INTEGER
