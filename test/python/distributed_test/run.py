@@ -28,7 +28,8 @@ def parse():
     parser.add_argument('--ranks', type=int, default=2)
     parser.add_argument('--as', dest='name', choices=('ringcomm', 'gloo', 'mpi'), default='ringcomm',
                         help='under its own name, or in place of gloo or mpi (all_to_all only)')
-    parser.add_argument('--only', default='*', metavar='PATTERN', help='tests by name, with * and ?')
+    parser.add_argument('--only', default='*', metavar='PATTERN[,PATTERN]...',
+                        help='tests by name, with * and ?')
     parser.add_argument('--limit', type=float, default=60, metavar='SECONDS', help='for each test')
     parser.add_argument('--reference', action='store_true', help='run gloo itself')
     parser.add_argument('--store', action='store_true', help='with --reference: store its results')
@@ -122,8 +123,9 @@ def main():
     import case
     case.Case.limit = args.limit
     case.open_gates()
-    pattern = 'test_all_to_all*' if args.name == 'mpi' and args.only == '*' else args.only
-    tests = [name for name in case.test_names() if fnmatch.fnmatchcase(name, pattern)]
+    only = 'test_all_to_all*' if args.name == 'mpi' and args.only == '*' else args.only
+    tests = [name for name in case.test_names()
+             if any(fnmatch.fnmatchcase(name, pattern) for pattern in only.split(','))]
     expected = reference.read(torch.__version__, args.ranks)
     who = 'gloo itself' if args.reference else f'ringcomm as {args.name}'
     print(f'torch {torch.__version__}, {who}, {args.ranks} ranks, {len(tests)} tests')
