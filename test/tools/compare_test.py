@@ -583,8 +583,8 @@ class Runs(unittest.TestCase):
             env = dict(os.environ, COMPARE_TEST_MARK=folder)
             argv = [sys.executable, os.path.join(FOLDER, 'run'), '--build', BUILD, '--no-build',
                     '--no-floor', '--out', os.path.join(folder, 'out'), '--peers', 'none',
-                    '--patience', '0', '--transports', 'shm', '--ranks', '2', '--rounds', '99',
-                    '--begin', 'barrier']
+                    '--patience', '0', '--transports', 'shm', '--ranks', '2', '--sizes', '1M',
+                    '--rounds', '99', '--begin', 'barrier']
             with subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL) as run:
                 until = time.monotonic() + 60
@@ -603,8 +603,8 @@ class Runs(unittest.TestCase):
             def compare(status, *args):  # not self.compare, which sets the peers
                 return self.tool(status, sys.executable, os.path.join(FOLDER, 'run'), '--build',
                                  BUILD, '--no-build', '--out', folder, '--patience', '0',
-                                 '--transports', 'shm', '--sizes', '8,1001', '--begin', 'barrier',
-                                 *args)
+                                 '--transports', 'shm', '--collectives', 'all_reduce,barrier',
+                                 '--sizes', '8,1001', '--begin', 'barrier', *args)
             compare(0, *more, '--rounds', '1')
             done = compare(0, *more, '--rounds', '2')
             self.assertRegex(done.stdout, r'\*\*(PASS|FAIL)\*\*: ')
@@ -613,11 +613,11 @@ class Runs(unittest.TestCase):
             names = [list(dict.fromkeys(r['library'] for r in rows if r['round'] == n))
                      for n in '01']
             self.assertEqual(names, [['ringcomm', 'before'], ['before', 'ringcomm']])
-            self.assertEqual(len(rows), 2 * 2 * 7)
+            self.assertEqual(len(rows), 2 * 2 * 3)  # a barrier has no size
             self.assertEqual({r['errors'] for r in rows}, {'0'})
             with open(os.path.join(folder, 'changes.csv'), encoding='utf-8') as file:
                 changes = list(csv.DictReader(file))
-            self.assertEqual([r['pairs'] for r in changes], ['2'] * 7)
+            self.assertEqual([r['pairs'] for r in changes], ['2'] * 3)
             self.assertEqual(self.compare(1, folder, '--ranks', '3').stdout, '')
             done = compare(1, '--before', folder)
             self.assertIn('tools/ringcomm-bench is missing', done.stderr)
