@@ -442,37 +442,6 @@ static void start_cta(struct run *r, struct cta *cta) {
     }
 }
 
-static void allocate_cta(struct run *r, struct cta *cta) {
-    const struct ptx_launch *la = r->launch;
-    unsigned threads = la->block[0] * la->block[1] * la->block[2];
-    cta->nwarps = (int)((threads + LANES - 1) / LANES);
-    cta->warps = calloc((size_t)cta->nwarps, sizeof *cta->warps);
-    cta->shared = malloc(r->shared_total + 1);
-    for (int i = 0; i < cta->nwarps; i++) {
-        struct warp *w = &cta->warps[i];
-        w->regs = malloc((size_t)(r->fn->nregs + 1) * sizeof *w->regs);
-        w->preds = malloc((size_t)(r->fn->npreds + 1) * sizeof *w->preds);
-        w->local = calloc(LANES, r->fn->local_size + 1u);
-        w->fn = r->fn;
-        w->cta = cta;
-        w->run = r;
-        w->index = i;
-    }
-}
-
-static void free_ctas(struct run *r) {
-    for (unsigned c = 0; c < r->nctas; c++) {
-        for (int i = 0; i < r->ctas[c].nwarps; i++) {
-            free(r->ctas[c].warps[i].regs);
-            free(r->ctas[c].warps[i].preds);
-            free(r->ctas[c].warps[i].local);
-        }
-        free(r->ctas[c].warps);
-        free(r->ctas[c].shared);
-    }
-    free(r->ctas);
-}
-
 /* ---- the scheduler --------------------------------------------------------------------------- */
 
 static bool warp_ready(const struct warp *w) {
@@ -551,9 +520,7 @@ enum ptx_fault ptx_run(const struct ptx_function *fn, const struct ptx_env *env,
     r->shared_total = fn->dynamic_base + launch->dynamic_shared;
     r->total_ctas = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     r->nctas = launch->resident < r->total_ctas ? launch->resident : (unsigned)r->total_ctas;
-    r->ctas = calloc(r->nctas, sizeof *r->ctas);
-    for (unsigned c = 0; c < r->nctas; c++)
-        allocate_cta(r, &r->ctas[c]);
+    ptx_ctas_take(r);
     if (setjmp(r->fault) == 0)
         schedule(r);
     enum ptx_fault code = r->code;
@@ -562,7 +529,7 @@ enum ptx_fault ptx_run(const struct ptx_function *fn, const struct ptx_env *env,
     if (launch->moved)
         memcpy(launch->moved, r->moved, sizeof r->moved);
     atomic_thread_fence(memory_order_seq_cst);
-    free_ctas(r);
+    ptx_ctas_give(r);
     free(r);
     return code;
 }
