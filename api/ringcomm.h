@@ -129,7 +129,8 @@
  * ERRORS
  *   A wrong argument is RCM_ERR_INVALID: nothing was sent, and the communicator is unchanged. The
  *   communicator also stays usable after RCM_ERR_UNSUPPORTED, RCM_ERR_CANCELED and
- *   RCM_ERR_TRUNCATED (a message longer than the receive buffer, whose first bytes were received).
+ *   RCM_ERR_TRUNCATED (a message longer than the receive buffer, whose first bytes were received),
+ *   and after RCM_ERR_MISMATCH of a receive (a message of another type).
  *   Any other error of an operation makes the communicator unusable, because the ranks may disagree
  *   on what happened. So does RCM_ERR_INVALID for an invalid buffer (see INVALID BUFFERS). The
  *   communicator stores the first such error and reports it to every rank. Every operation in
@@ -985,14 +986,16 @@ rcm_status rcm_work_status(const rcm_work *work);
  * rcm_work_status). RCM_PENDING: its message is arriving, and the receive continues.
  * RCM_ERR_INVALID: not a receive. RCM_ERR_UNSUPPORTED: a persistent work. Source: MPI_Cancel. */
 RCM_CHECKED rcm_status rcm_work_cancel(rcm_work *work);
-/* Returns the source rank, tag and bytes of the message of a complete receive or rcm_sendrecv. For
- * a truncated message, bytes exceeds what was received. Any thread. RCM_PENDING: not complete. A
- * receive that failed: its error. Other works: RCM_ERR_INVALID. Nothing is written then. */
+/* Returns the source rank, tag, bytes and type of the message of a complete receive or
+ * rcm_sendrecv. For a truncated message, bytes exceeds what was received. Any thread. RCM_PENDING:
+ * not complete. A receive that failed: its error. Other works: RCM_ERR_INVALID. Nothing is written
+ * then. */
 struct rcm_message {
     uint32_t size;
     int32_t source;
     uint64_t tag;
     size_t bytes;
+    int32_t dtype; /* the sender's rcm_dtype; 0: an opaque one */
 };
 #define RCM_MESSAGE_INIT RCM_SIZED_INIT(rcm_message)
 RCM_CHECKED rcm_status rcm_work_message(const rcm_work *work, struct rcm_message *ret_message);
@@ -1585,6 +1588,11 @@ RCM_CHECKED rcm_status rcm_ssend(rcm_comm *comm, const void *buffer, size_t coun
  * the message that arrived first. Messages of one sender and tag arrive in the order in which they
  * were sent; no sender starves another. A receive from any source connects to all ranks, and from
  * then on each poll for messages visits all of them.
+ *
+ * The type of a message and of its receive must match: both integers of one size, or the same type.
+ * Types of one byte and opaque types match all, also a message without elements. Otherwise the
+ * receive is RCM_ERR_MISMATCH, whose text has both types. The message is received, the sender gets
+ * no error, and the communicator stays usable.
  *
  * A shorter message leaves the rest of the buffer unchanged; rcm_work_message returns the received
  * size. A longer message is RCM_ERR_TRUNCATED: the first count elements are received, and the

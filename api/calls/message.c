@@ -24,20 +24,23 @@ static rcm_status send_now(rcm_comm *comm, const struct rcmi_message_call *m, si
     const struct rcmi_mem mem = rcmi_mem_host(m->buffer, bytes);
     if (m->synchronous || !rcmi_comm_take(comm))
         return RCM_AGAIN;
-    const rcm_status status =
-        rcmi_endpoint_send_now(rcmi_p2p_endpoint(comm->p2p, m->peer), m->tag, &mem);
+    const rcm_status status = rcmi_endpoint_send_now(rcmi_p2p_endpoint(comm->p2p, m->peer), m->tag,
+                                                     rcmi_dtype_code(m->dtype), &mem);
     rcmi_comm_give(comm);
     return status;
 }
 
-/* Polls for a while, if the message arrives without actions of this rank. came: in, peer and tag.
- * *ret_began: as in struct rcmi_pause. */
+/* Polls for a while, if the message arrives without actions of this rank. came: in, peer, tag,
+ * type. *ret_began: as in struct rcmi_pause. */
 static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint,
                                const struct rcmi_mem *mem, struct rcm_message *came,
                                int64_t *ret_began) {
-    rcm_status status = rcmi_endpoint_receive_now(endpoint, &came->tag, mem, &came->bytes);
-    if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint))
+    uint8_t dtype = rcmi_dtype_code((rcm_dtype)came->dtype);
+    rcm_status status = rcmi_endpoint_receive_now(endpoint, &came->tag, &dtype, mem, &came->bytes);
+    if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint)) {
+        came->dtype = dtype;
         return status == RCM_PENDING ? RCM_AGAIN : status;
+    }
     const struct rcmi_pause budget = rcmi_comm_budget(comm);
     struct rcmi_pause pause = budget;
     pause.slow = false; /* only memory is checked */
@@ -46,8 +49,9 @@ static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint,
         if (!rcmi_caller_pauses(&budget, &pause) ||
             (pause.spins == RCMI_SPINS_BEFORE_CPU && rcmi_comm_shares_cpu(comm, came->source)))
             break;
-        status = rcmi_endpoint_receive_now(endpoint, &came->tag, mem, &came->bytes);
+        status = rcmi_endpoint_receive_now(endpoint, &came->tag, &dtype, mem, &came->bytes);
     }
+    came->dtype = dtype;
     *ret_began = pause.began;
     return status == RCM_PENDING ? RCM_AGAIN : status;
 }
@@ -55,7 +59,8 @@ static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint,
 static rcm_status receive_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t capacity,
                               int64_t *ret_began) {
     const struct rcmi_mem mem = rcmi_mem_host(m->buffer, capacity);
-    struct rcm_message came = {.size = sizeof came, .source = m->peer, .tag = m->tag};
+    struct rcm_message came = {
+        .size = sizeof came, .source = m->peer, .tag = m->tag, .dtype = (int32_t)m->dtype};
     if (m->peer == RCM_ANY_SOURCE || m->matched || !rcmi_comm_take(comm))
         return RCM_AGAIN;
     struct rcmi_endpoint *endpoint = rcmi_p2p_endpoint_for_receive(comm->p2p, m->peer);
@@ -113,6 +118,7 @@ static rcm_status transfer_of(const rcm_comm *comm, const struct rcmi_message_ca
     *ret_transfer = (struct rcmi_transfer){.peer = m->peer,
                                            .tag = m->tag,
                                            .total = bytes,
+                                           .dtype = rcmi_dtype_code(m->dtype),
                                            .synchronous = m->synchronous,
                                            .message = m->matched};
     return rcmi_node_mem(comm->engine->node, m->buffer, bytes, &ret_transfer->mem);

@@ -180,14 +180,14 @@ bool rcmi_endpoint_copies(const struct rcmi_endpoint *e) {
 
 /* ---- The fast path --------------------------------------------------------------------------- */
 
-rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *e, uint64_t tag,
+rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *e, uint64_t tag, uint8_t dtype,
                                   const struct rcmi_mem *mem) {
     if (!e->main.tx || !e->main.rx || rcmi_endpoint_owes(e) ||
         !rcmi_endpoint_may_be_eager(e, tag, mem->len) || travels_bare(e, tag, mem->len) ||
         eager_waits(e, mem->len))
         return RCM_AGAIN;
     /* The next operation finds a failure again, and reports it. */
-    return rcmi_endpoint_put_eager(e, NULL, tag, mem) == RCM_OK ? RCM_OK : RCM_AGAIN;
+    return rcmi_endpoint_put_eager(e, NULL, tag, dtype, mem) == RCM_OK ? RCM_OK : RCM_AGAIN;
 }
 
 /* The next operation also finds a failure of this one. */
@@ -197,7 +197,7 @@ static void endpoint_give_credit(struct rcmi_endpoint *e) {
         (void)rcmi_endpoint_pump(e, &moved);
 }
 
-rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag,
+rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag, uint8_t *dtype,
                                      const struct rcmi_mem *mem, size_t *ret_total) {
     struct header header;
     const char *bytes;
@@ -210,10 +210,14 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag,
     if (!slot.bytes || !eager_open(&slot, &header, &bytes) || header.total > mem->len ||
         (*tag != RCM_ANY_TAG && *tag != header.tag))
         return RCM_AGAIN;
+    struct rcmi_transfer t = {
+        .mem = *mem, .total = header.total, .dtype = *dtype, .came = dtype_of(slot.meta)};
+    if (rcmi_transfer_differs(&t))
+        return RCM_AGAIN;
     e->posted = false;
     *tag = header.tag;
+    *dtype = t.came;
     *ret_total = header.total;
-    struct rcmi_transfer t = {.mem = *mem, .total = header.total};
     (void)rcmi_flow_take(e, &e->main, &t, bytes, header.total); /* host memory: complete at once */
     rcmi_channel_release(e->main.rx);
     e->eager_due += eager_charge(header.total);

@@ -42,6 +42,7 @@ struct rcmi_arrival {
     int peer;
     uint64_t tag;
     size_t total;
+    uint8_t dtype;     /* see rcmi_dtype_code */
     bool rendezvous;   /* its bytes are not here yet */
     uint32_t id;       /* of a rendezvous, as are from and device */
     uint64_t from;     /* see struct rcmi_transfer */
@@ -65,7 +66,8 @@ struct rcmi_messaging {
     /* The receive that the next message of any peer most likely matches, if it is from peer; else
      * NULL. */
     const struct rcmi_transfer *(*next)(void *arg, int peer);
-    /* RCM_OK; RCM_ERR_TRUNCATED: the message is longer than its receive; or the status of
+    /* RCM_OK; RCM_ERR_TRUNCATED: the message is longer than its receive; RCM_ERR_MISMATCH: it is of
+     * another type; or the status of
      * rcmi_endpoint_cancel. The owner gets the transfer back. */
     void (*completed)(struct rcmi_transfer *transfer, rcm_status status);
 
@@ -125,8 +127,8 @@ void rcmi_endpoint_fini(struct rcmi_endpoint *endpoint);
 /* Opens the channel from peer, so that its messages and its death are detected. */
 rcm_status rcmi_endpoint_open(struct rcmi_endpoint *endpoint);
 
-/* transfer's peer, tag, mem, total and synchronous are set; all else is 0. Messages of one tag
- * arrive in this order. */
+/* transfer's peer, tag, mem, dtype, total and synchronous are set; all else is 0. Messages of one
+ * tag arrive in this order. */
 rcm_status rcmi_endpoint_send(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer);
 /* Gives a receive its kept message. memory: where that is stored, from malloc; freed when taken. */
 rcm_status rcmi_endpoint_receive(struct rcmi_endpoint *endpoint, struct rcmi_transfer *transfer,
@@ -153,12 +155,12 @@ bool rcmi_endpoint_each(struct rcmi_endpoint *endpoint,
  * transfer. The messages are the same, so each end may use either path.
  */
 /* RCM_OK: sent. RCM_AGAIN: nothing was done. */
-rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *endpoint, uint64_t tag,
+rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *endpoint, uint64_t tag, uint8_t dtype,
                                   const struct rcmi_mem *mem);
 /* Looks once. RCM_OK: received, with its tag and length. RCM_PENDING: nothing has arrived.
- * RCM_AGAIN: nothing was done, the message is of another kind. *tag: of the message, or
- * RCM_ANY_TAG. */
-rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *endpoint, uint64_t *tag,
+ * RCM_AGAIN: nothing was done, the message is of another kind or type. *tag: of the message, or
+ * RCM_ANY_TAG; *dtype likewise. */
+rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *endpoint, uint64_t *tag, uint8_t *dtype,
                                      const struct rcmi_mem *mem, size_t *ret_total);
 /* Whether a message of peer arrives without any action of this rank. */
 bool rcmi_endpoint_shares_memory(const struct rcmi_endpoint *endpoint);

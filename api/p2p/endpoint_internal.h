@@ -23,16 +23,29 @@
 #define EAGER_OVERHEAD       ((size_t)256)
 #define RCMI_PIECES          4 /* minimum per message, if they are at least piece_min long */
 
+/* The first byte of a meta word. In that of a message, the other six bits are the type of its
+ * elements (rcmi_dtype_code). */
 enum kind {
-    KIND_EAGER = 1,
-    KIND_RTS,
-    KIND_CTS,
+    KIND_CTS = 1,
     KIND_DATA,
     KIND_CREDIT,
-    KIND_BARE,
     KIND_ACK,
     KIND_DEVICE_CTS,
+    KIND_EAGER = 0x40,
+    KIND_BARE = 0x80,
+    KIND_RTS = 0xc0,
+    KIND_MESSAGES = 0xc0, /* the bits that make a message of it */
 };
+
+static inline enum kind kind_of(uint64_t meta) {
+    const uint64_t byte = meta >> 56;
+    return (enum kind)(byte & KIND_MESSAGES ? byte & KIND_MESSAGES : byte);
+}
+
+/* Of a message. */
+static inline uint8_t dtype_of(uint64_t meta) {
+    return (uint8_t)(meta >> 56 & ~(uint64_t)KIND_MESSAGES);
+}
 
 /* State of a send; shown as progress. */
 enum stage { STAGE_NEW, STAGE_RTS, STAGE_DATA, STAGE_DRAIN };
@@ -54,14 +67,15 @@ static inline struct rcmi_key id_key(uint32_t id) {
 }
 
 /* The 24 bits between kind and id are a checksum of both, so that a damaged word is detected. */
-static inline uint64_t meta_of(enum kind kind, uint32_t id) {
-    const uint64_t word = (uint64_t)kind << 56 | id;
+static inline uint64_t meta_of(unsigned byte, uint32_t id) {
+    const uint64_t word = (uint64_t)byte << 56 | id;
     return word | word * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 32;
 }
 
 /* A message without a header has no other record of its length, so the checksum includes it. */
-static inline uint64_t meta_of_bare(uint32_t tag, size_t len) {
-    return meta_of(KIND_BARE, tag) ^ (uint64_t)len * UINT64_C(0xd6e8feb86659fd93) >> 40 << 32;
+static inline uint64_t meta_of_bare(uint8_t dtype, uint32_t tag, size_t len) {
+    return meta_of(KIND_BARE | dtype, tag) ^
+           (uint64_t)len * UINT64_C(0xd6e8feb86659fd93) >> 40 << 32;
 }
 
 /* The share of an eager message in the budget. An empty one also needs memory if kept: the matching
@@ -94,9 +108,11 @@ static inline bool travels_bare(const struct rcmi_endpoint *e, uint64_t tag, siz
 /* Tag and payload of an eager message; false: it is none, or its length is wrong. */
 static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_header,
                               const char **ret_bytes) {
-    const bool bare = slot->meta == meta_of_bare((uint32_t)slot->meta, slot->len);
+    const uint8_t dtype = dtype_of(slot->meta);
+    const bool bare = slot->meta == meta_of_bare(dtype, (uint32_t)slot->meta, slot->len);
     const size_t head = bare ? 0 : sizeof(*ret_header);
-    if ((!bare && slot->meta != meta_of(KIND_EAGER, (uint32_t)slot->meta)) || slot->len < head)
+    if ((!bare && slot->meta != meta_of(KIND_EAGER | dtype, (uint32_t)slot->meta)) ||
+        slot->len < head)
         return false;
     *ret_header = (struct header){.tag = (uint32_t)slot->meta, .total = slot->len};
     if (!bare)
@@ -212,7 +228,9 @@ static inline rcm_status rcmi_flow_take(const struct rcmi_endpoint *e, struct rc
 
 /* Completes a receive that has all data. */
 static inline void rcmi_receive_end(const struct rcmi_endpoint *e, struct rcmi_transfer *t) {
-    e->messaging->completed(t, t->total > t->mem.len ? RCM_ERR_TRUNCATED : RCM_OK);
+    e->messaging->completed(t, rcmi_transfer_differs(t) ? RCM_ERR_MISMATCH
+                               : t->total > t->mem.len  ? RCM_ERR_TRUNCATED
+                                                        : RCM_OK);
 }
 
 /* The peer has sent `what`, which violates the protocol. */
@@ -235,7 +253,7 @@ struct rcmi_flow *rcmi_endpoint_own_flow(struct rcmi_endpoint *e, const struct r
  * is the host's. */
 bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total);
 rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t tag,
-                                   const struct rcmi_mem *mem);
+                                   uint8_t dtype, const struct rcmi_mem *mem);
 
 /* ---- endpoint_receive.c: takes arrived messages */
 rcm_status rcmi_endpoint_drain(struct rcmi_endpoint *e, bool *moved);

@@ -8,6 +8,7 @@
 static void receive_begin(struct rcmi_transfer *t, const struct rcmi_arrival *arrival) {
     t->tag = arrival->tag;
     t->total = arrival->total;
+    t->came = arrival->dtype;
     t->rendezvous = arrival->rendezvous;
     t->done = 0;
 }
@@ -94,8 +95,11 @@ static rcm_status handle_eager(struct rcmi_endpoint *e, const struct rcmi_slot *
         return rcmi_endpoint_protocol_error(e, "a message whose length does not match its header",
                                             slot->len);
     e->eager_due += eager_charge(header.total);
-    const struct rcmi_arrival arrival = {
-        .peer = e->peer, .tag = header.tag, .total = header.total, .bytes = bytes};
+    const struct rcmi_arrival arrival = {.peer = e->peer,
+                                         .tag = header.tag,
+                                         .total = header.total,
+                                         .dtype = dtype_of(slot->meta),
+                                         .bytes = bytes};
     return endpoint_match(e, &arrival);
 }
 
@@ -109,6 +113,7 @@ static rcm_status handle_rts(struct rcmi_endpoint *e, uint32_t id, const struct 
     const struct rcmi_arrival arrival = {.peer = e->peer,
                                          .tag = rts.header.tag,
                                          .total = rts.header.total,
+                                         .dtype = dtype_of(slot->meta),
                                          .rendezvous = true,
                                          .id = id,
                                          .from = rts.from,
@@ -162,10 +167,10 @@ static rcm_status handle_credit(struct rcmi_endpoint *e, const struct rcmi_slot 
 static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *slot) {
     if (!slot->bytes)
         return rcmi_endpoint_protocol_error(e, "a get request on a message channel", slot->len);
-    const uint64_t kind = slot->meta >> 56;
+    const enum kind kind = kind_of(slot->meta);
     const uint32_t id = (uint32_t)slot->meta;
-    const uint64_t right =
-        kind == KIND_BARE ? meta_of_bare(id, slot->len) : meta_of((enum kind)kind, id);
+    const uint64_t right = kind == KIND_BARE ? meta_of_bare(dtype_of(slot->meta), id, slot->len)
+                                             : meta_of((unsigned)(slot->meta >> 56), id);
     if (slot->meta != right)
         return rcmi_endpoint_protocol_error(e, "a message with a damaged header", slot->meta);
     switch (kind) {
@@ -185,7 +190,7 @@ static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *s
     case KIND_DEVICE_CTS:
         return handle_cts(e, &e->flows[RCMI_MEM_DEVICE], id);
     default:
-        return rcmi_endpoint_protocol_error(e, "a message of unknown kind", kind);
+        return rcmi_endpoint_protocol_error(e, "a message of unknown kind", slot->meta >> 56);
     }
 }
 
@@ -207,7 +212,7 @@ static bool post_bare(struct rcmi_endpoint *e, const struct rcmi_transfer *t) {
     const struct rcmi_posted bare = {
         .mem = t->mem,
         .meta = (uint64_t)KIND_BARE << 56 | (any ? 0 : (uint32_t)t->tag),
-        .mask = (uint64_t)UINT8_MAX << 56 | (any ? 0 : UINT32_MAX),
+        .mask = (uint64_t)KIND_MESSAGES << 56 | (any ? 0 : UINT32_MAX),
     };
     return rcmi_channel_post_receive(e->main.rx, &bare);
 }

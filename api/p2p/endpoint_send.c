@@ -22,8 +22,9 @@ static size_t eager_head(uint64_t tag) {
     return tag <= UINT32_MAX ? 0 : sizeof(struct header);
 }
 
-static uint64_t eager_meta(uint64_t tag, size_t total) {
-    return eager_head(tag) ? meta_of(KIND_EAGER, 0) : meta_of_bare((uint32_t)tag, total);
+static uint64_t eager_meta(uint64_t tag, uint8_t dtype, size_t total) {
+    return eager_head(tag) ? meta_of(KIND_EAGER | dtype, 0)
+                           : meta_of_bare(dtype, (uint32_t)tag, total);
 }
 
 bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, size_t total) {
@@ -35,9 +36,9 @@ bool rcmi_endpoint_may_be_eager(const struct rcmi_endpoint *e, uint64_t tag, siz
 }
 
 rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, struct rcmi_transfer *t, uint64_t tag,
-                                   const struct rcmi_mem *mem) {
+                                   uint8_t dtype, const struct rcmi_mem *mem) {
     const struct header header = {.tag = tag, .total = mem->len};
-    const struct rcmi_piece piece = {.meta = eager_meta(tag, mem->len),
+    const struct rcmi_piece piece = {.meta = eager_meta(tag, dtype, mem->len),
                                      .head = &header,
                                      .head_len = eager_head(tag),
                                      .bytes = mem->bytes,
@@ -51,7 +52,7 @@ rcm_status rcmi_endpoint_put_eager(struct rcmi_endpoint *e, struct rcmi_transfer
 /* Sends a message eagerly, directly from its memory. */
 static rcm_status endpoint_put_bare(struct rcmi_endpoint *e, struct rcmi_transfer *t) {
     const rcm_status status = rcmi_channel_send_zero_copy(
-        e->main.tx, &t->mem, meta_of_bare((uint32_t)t->tag, t->total), false);
+        e->main.tx, &t->mem, meta_of_bare(t->dtype, (uint32_t)t->tag, t->total), false);
     if (status != RCM_OK)
         return status;
     e->eager_out += eager_charge(t->total);
@@ -79,7 +80,7 @@ static rcm_status endpoint_issue_eager(struct rcmi_endpoint *e, struct rcmi_tran
         status = endpoint_put_bare(e, t);
     if (status != RCM_ERR_UNSUPPORTED)
         return status;
-    status = rcmi_endpoint_put_eager(e, t, t->tag, &t->mem);
+    status = rcmi_endpoint_put_eager(e, t, t->tag, t->dtype, &t->mem);
     if (status == RCM_OK)
         endpoint_issued_eager(e, t);
     return status;
@@ -102,7 +103,7 @@ static rcm_status endpoint_issue_rts(struct rcmi_endpoint *e, struct rcmi_transf
     if (e->announced.n >= e->messaging->rts_max)
         return RCM_AGAIN;
     const rcm_status status =
-        rcmi_endpoint_put(e, meta_of(KIND_RTS, e->next_id), &rts, sizeof(rts));
+        rcmi_endpoint_put(e, meta_of(KIND_RTS | t->dtype, e->next_id), &rts, sizeof(rts));
     if (status != RCM_OK)
         return status;
     t->id = e->next_id++;

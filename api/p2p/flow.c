@@ -2,6 +2,26 @@
 /* The data of large messages: see flow.h. */
 #include "endpoint_internal.h"
 
+/* Types with the same class match; class 0 matches all. */
+static uint8_t dtype_class(uint8_t code) {
+    switch ((rcm_dtype)code) {
+    case RCM_UINT16:
+        return RCM_INT16;
+    case RCM_UINT32:
+    case RCM_INT32_INT32:
+        return RCM_INT32;
+    case RCM_UINT64:
+        return RCM_INT64;
+    default:
+        return rcm_dtype_size((rcm_dtype)code) == 1 ? 0 : code;
+    }
+}
+
+bool rcmi_dtypes_differ(uint8_t message, uint8_t receive) {
+    const uint8_t a = dtype_class(message), b = dtype_class(receive);
+    return a != 0 && b != 0 && a != b;
+}
+
 void rcmi_flow_init(struct rcmi_flow *flow, enum rcmi_mem_kind kind) {
     flow->kind = kind;
     flow->gets = kind != RCMI_MEM_HOST;

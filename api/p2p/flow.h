@@ -52,10 +52,24 @@ struct rcmi_transfer {
     /* The operation after which its copies come, see fence.h; NULL: it has ended. Outlives the
      * transfer. */
     struct rcmi_operation *after;
+    uint8_t dtype;          /* code of the type of its elements, 0: any type */
+    uint8_t came;           /* of a receive that has its message: the message's */
     bool synchronous;       /* a send completes when it is matched: never eager */
     bool rendezvous;        /* a receive whose data come after a CTS */
     struct rcmi_flow *flow; /* the flow of its data, once known */
 };
+
+/* The code of a type in messages; 0: an opaque one, which all match. */
+static inline uint8_t rcmi_dtype_code(rcm_dtype dtype) {
+    return dtype > 0 && dtype < 64 ? (uint8_t)dtype : 0;
+}
+/* Whether a message and a receive of these types differ. Signed and unsigned integers of one size
+ * do not, nor pairs of int32 and int32, and types of one byte match all. */
+bool rcmi_dtypes_differ(uint8_t message, uint8_t receive);
+/* Whether a receive has a message of another type. One without elements has none. */
+static inline bool rcmi_transfer_differs(const struct rcmi_transfer *t) {
+    return t->came != t->dtype && t->total > 0 && rcmi_dtypes_differ(t->came, t->dtype);
+}
 
 struct rcmi_transfers {
     struct rcmi_transfer *head, **end;

@@ -212,6 +212,7 @@ static void probe_found(struct rcmi_p2p *p2p, struct rcmi_transfer *t,
     t->peer = message->arrival.peer;
     t->tag = message->arrival.tag;
     t->total = message->arrival.total;
+    t->came = message->arrival.dtype;
     if (t->probe & RCMI_PROBE_TAKE) {
         rcmi_matching_set_aside(&p2p->matching, message);
         t->message = message;

@@ -163,8 +163,8 @@ rcm_status rcmi_work_issue(rcm_comm *comm, struct rcm_work *work, int64_t wait_m
 
 /* Sets the thread's error to the reason of a work's failure. */
 static rcm_status work_explain(const struct rcm_work *work, rcm_status status) {
-    if (status == RCM_ERR_TRUNCATED && work->kind != RCMI_WORK_BATCH)
-        return rcmi_transfer_fail_truncated(work);
+    if (work->kind != RCMI_WORK_BATCH && rcmi_transfer_misfits(work, status))
+        return rcmi_transfer_explain(work, status);
     if (!work->reason && rcmi_comm_failure(work->comm) != RCM_OK)
         return status;
     return rcmi_fail(status, 0, "%s failed: %s", rcmi_work_name(work),

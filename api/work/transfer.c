@@ -27,7 +27,18 @@ void rcmi_message_out(const struct rcm_message *message, struct rcm_message *ret
     rcmi_struct_out(&sized, message, ret_message);
 }
 
-rcm_status rcmi_transfer_fail_truncated(const struct rcm_work *work) {
+bool rcmi_transfer_misfits(const struct rcm_work *work, rcm_status status) {
+    return status == RCM_ERR_TRUNCATED ||
+           (status == RCM_ERR_MISMATCH && work->kind == RCMI_WORK_RECV &&
+            rcmi_transfer_differs(&work->transfer));
+}
+
+rcm_status rcmi_transfer_explain(const struct rcm_work *work, rcm_status status) {
+    if (status == RCM_ERR_MISMATCH)
+        return rcmi_fail_origin(status, work->message.source,
+                                "the message from rank %d is of %s, its receive of %s",
+                                work->message.source, rcm_dtype_name(work->transfer.came),
+                                rcm_dtype_name(work->transfer.dtype));
     return rcmi_fail_origin(RCM_ERR_TRUNCATED, work->message.source,
                             "the message from rank %d is %zu bytes, the buffer %zu",
                             work->message.source, work->message.bytes, work->transfer.mem.len);
@@ -52,10 +63,12 @@ static void transfer_completed(struct rcmi_transfer *t, rcm_status status) {
     work->message.source = t->peer;
     work->message.tag = t->tag;
     work->message.bytes = t->total;
+    work->message.dtype = t->came;
     rcmi_transfer_free_copy(t);
-    if (status == RCM_ERR_TRUNCATED)
-        (void)rcmi_transfer_fail_truncated(work);
-    if (work->kind != RCMI_WORK_SEND && (status == RCM_OK || status == RCM_ERR_TRUNCATED))
+    const bool misfits = rcmi_transfer_misfits(work, status);
+    if (misfits)
+        (void)rcmi_transfer_explain(work, status);
+    if (work->kind != RCMI_WORK_SEND && (status == RCM_OK || misfits))
         transfer_hand_out(work);
     /* A probe that found nothing is complete. */
     rcmi_work_complete(work, status == RCM_AGAIN ? RCM_OK : status);

@@ -22,9 +22,10 @@ void rcmi_transfers_each(const struct rcm_comm *comm,
  * NULL. */
 const struct rcm_work *rcmi_transfer_at_fault(const struct rcm_comm *comm);
 
-/* Sets the thread's error of a receive whose message, already in work->message, is longer than its
- * buffer. */
-rcm_status rcmi_transfer_fail_truncated(const struct rcm_work *work);
+/* Whether a receive with this status has its message, in work->message, which does not fit: it is
+ * longer than the buffer, or of another type. _explain sets the thread's error. */
+bool rcmi_transfer_misfits(const struct rcm_work *work, rcm_status status);
+rcm_status rcmi_transfer_explain(const struct rcm_work *work, rcm_status status);
 
 /* A caller's struct, any thread: _check: whether it can be written; `name` is the argument. _out:
  * writes it. */

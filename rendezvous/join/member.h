@@ -9,7 +9,7 @@
  *
  * HOST is followed by NAME=VALUE fields in any order; unknown ones are skipped:
  *
- *   wire=17   the rank's RCMI_WIRE_VERSION
+ *   wire=18   the rank's RCMI_WIRE_VERSION
  *   clock=US  rcmi_process_clock of its machine when it joined
  *   timens=N  the namespace of its clocks (base/os/process.h)
  *   id=ID     of the job, if it has one

@@ -91,14 +91,24 @@ static rcm_status fake_reserve(struct rcmi_channel *channel, size_t len,
     return RCM_OK;
 }
 
-static uint64_t meta_right(enum kind kind, uint32_t id, size_t len) {
-    return kind == KIND_BARE ? meta_of_bare(id, len) : meta_of(kind, id);
+/* The right word of a byte that has a kind, and of a message a type. */
+static uint64_t meta_right(uint64_t byte, uint32_t id, size_t len) {
+    const uint64_t meta = byte << 56;
+    return kind_of(meta) == KIND_BARE ? meta_of_bare(dtype_of(meta), id, len)
+                                      : meta_of((unsigned)byte, id);
+}
+
+/* A byte of any kind by a small number, and a type if there is one. */
+static uint64_t byte_of(uint8_t number, uint8_t dtype) {
+    static const uint8_t bytes[8] = {0,         KIND_EAGER,  KIND_RTS,  KIND_CTS,
+                                     KIND_DATA, KIND_CREDIT, KIND_BARE, KIND_ACK};
+    const uint8_t byte = bytes[number % 8];
+    return byte & KIND_MESSAGES ? byte | (dtype & 15) : number % 16 == 8 ? KIND_DEVICE_CTS : byte;
 }
 
 static void check_sent(size_t len, uint64_t meta) {
     fuzz_require(len <= SLOT_BYTES, "what is sent fits a slot");
-    fuzz_require(meta == meta_right((enum kind)(meta >> 56), (uint32_t)meta, len),
-                 "and has a kind");
+    fuzz_require(meta == meta_right(meta >> 56, (uint32_t)meta, len), "and has a kind");
 }
 
 /* The peer may now read the memory that the RTS names. */
@@ -122,7 +132,7 @@ static void fake_commit(struct rcmi_channel *channel, size_t len, uint64_t meta)
                  "as much is committed as was reserved");
     check_sent(len, meta);
     read_all(out->reserved.bytes, len, "what is committed was written");
-    if (meta >> 56 == KIND_RTS)
+    if (kind_of(meta) == KIND_RTS)
         check_rts(out, len);
     free(out->reserved.bytes);
     out->reserved.bytes = NULL;
@@ -304,11 +314,15 @@ struct posted {
 static void fuzz_complete(struct rcmi_transfer *t, rcm_status status) {
     const struct posted *posted = (const struct posted *)t;
     check_unposted(t);
-    fuzz_require(status == RCM_OK || status == RCM_ERR_TRUNCATED || status == RCM_ERR_ABORTED,
-                 "a transfer ends well, truncated or with all others");
+    fuzz_require(status == RCM_OK || status == RCM_ERR_TRUNCATED || status == RCM_ERR_MISMATCH ||
+                     status == RCM_ERR_ABORTED,
+                 "a transfer ends well, truncated, with another type, or with all others");
     if (!posted->sends && status != RCM_ERR_ABORTED) {
         fuzz_require(t->done == t->total, "all of it came");
-        fuzz_require((status == RCM_ERR_TRUNCATED) == (t->total > t->mem.len),
+        fuzz_require((status == RCM_ERR_MISMATCH) == rcmi_transfer_differs(t),
+                     "a mismatch is of another type");
+        fuzz_require(status == RCM_ERR_MISMATCH ||
+                         (status == RCM_ERR_TRUNCATED) == (t->total > t->mem.len),
                      "truncated is what is too long");
     }
     free(t->mem.bytes);
@@ -326,6 +340,7 @@ static void post(struct fuzz_input *in, int peer, bool sends) {
     *t = (struct rcmi_transfer){.peer = peer,
                                 .tag = tag == 7 && !sends ? RCM_ANY_TAG : tag,
                                 .mem = rcmi_mem_host(malloc(bytes ? bytes : 1), bytes),
+                                .dtype = tag % 4 ? RCM_INT32 : RCM_UINT8,
                                 .total = bytes};
     if (sends && bytes)
         memset(t->mem.bytes, 'd', bytes);
@@ -382,7 +397,7 @@ static void arrive_message(struct fuzz_input *in, int peer, bool rts) {
         header->total <<= 8 * (odd - 250);
     /* The same many times: more eager messages than a sender may send. */
     for (int i = odd == OFTEN ? 1 : MANY; i <= MANY && !failed; i++) {
-        arrive(peer, meta_of(rts ? KIND_RTS : KIND_EAGER, id & 31), &body,
+        arrive(peer, meta_of((rts ? KIND_RTS : KIND_EAGER) | (odd & 15), id & 31), &body,
                rts ? sizeof body : sizeof *header, bytes, n);
         progress();
     }
@@ -403,20 +418,20 @@ static void arrive_bare(struct fuzz_input *in, int peer) {
     const uint8_t tag = fuzz_u8(in) % 8;
     size_t n = 0;
     const uint8_t *bytes = fuzz_bytes(in, fuzz_u16(in), &n);
-    arrive(peer, meta_of_bare(tag, n), NULL, 0, bytes, n);
+    arrive(peer, meta_of_bare(n & 15, tag, n), NULL, 0, bytes, n);
 }
 
 /* A message whose payload must be fetched, which no point-to-point sender uses. */
-static void arrive_far(int peer, enum kind kind, uint8_t id, size_t len) {
-    arrive(peer, meta_right(kind, id, len), NULL, 0, NULL, 0);
+static void arrive_far(int peer, uint64_t byte, uint8_t id, size_t len) {
+    arrive(peer, meta_right(byte, id, len), NULL, 0, NULL, 0);
     in_of[peer].len = len;
     in_of[peer].bytes = NULL;
 }
 
 static void arrive_anything(struct fuzz_input *in, int peer) {
     const uint8_t kind = fuzz_u8(in);
-    const uint64_t meta = meta_of((enum kind)(kind & 15), fuzz_u8(in)) ^ (uint64_t)(kind >> 4)
-                                                                             << 33;
+    const uint64_t meta =
+        meta_of((unsigned)byte_of(kind & 15, kind >> 4), fuzz_u8(in)) ^ (uint64_t)(kind >> 4) << 33;
     size_t n;
     const uint8_t *bytes = fuzz_bytes(in, fuzz_u8(in), &n);
     arrive(peer, meta, NULL, 0, bytes, n);
@@ -427,6 +442,7 @@ static void arrive_anything(struct fuzz_input *in, int peer) {
 static void direct(struct fuzz_input *in, int peer, bool sends) {
     const size_t bytes = fuzz_u16(in) % SLOT_BYTES;
     uint64_t tag = fuzz_u8(in) % 8;
+    uint8_t dtype = RCM_INT32;
     size_t total;
     char *buffer = malloc(bytes ? bytes : 1);
     fuzz_require(buffer != NULL, "there is memory");
@@ -438,23 +454,23 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
         struct rts body = {.header = {.tag = fuzz_u8(in) % 8, .total = fuzz_u16(in)}};
         struct header *header = &body.header;
         const uint8_t kind = fuzz_u8(in);
-        const size_t head = (kind & 7) == KIND_RTS ? sizeof body : sizeof *header;
+        const uint64_t byte = byte_of(kind & 7, kind >> 3);
+        const size_t head = byte >= KIND_RTS ? sizeof body : sizeof *header;
         size_t n = 0;
         const uint8_t *rest = fuzz_bytes(in, header->total, &n);
         header->total = kind & 128 ? header->total : n;
         if (kind & 32)
-            arrive_far(peer, (enum kind)(kind & 7), kind >> 3 & 1, n);
+            arrive_far(peer, byte, kind >> 3 & 1, n);
         else if (!(kind & 64)) /* else no message has arrived yet */
-            arrive(peer, meta_right((enum kind)(kind & 7), kind >> 3 & 1, head + n), &body, head,
-                   rest, n);
+            arrive(peer, meta_right(byte, kind >> 3 & 1, head + n), &body, head, rest, n);
     }
     /* It is for a rank with no other transfer. */
     rcm_status status = RCM_AGAIN;
     if (unfinished == 0)
         tag = tag == 7 && !sends ? RCM_ANY_TAG : tag;
     if (unfinished == 0 && endpoint)
-        status = sends ? rcmi_endpoint_send_now(endpoint, tag, &mem)
-                       : rcmi_endpoint_receive_now(endpoint, &tag, &mem, &total);
+        status = sends ? rcmi_endpoint_send_now(endpoint, tag, dtype, &mem)
+                       : rcmi_endpoint_receive_now(endpoint, &tag, &dtype, &mem, &total);
     fuzz_require(status == RCM_OK || status == RCM_AGAIN || (!sends && status == RCM_PENDING),
                  "the short way ends at once");
     free(buffer);
@@ -476,7 +492,7 @@ static void step(struct fuzz_input *in) {
     }
     if (op % 128 == 67) {
         const uint8_t kind = fuzz_u8(in), id = fuzz_u8(in);
-        arrive_far(peer, (enum kind)(kind & 15), id, fuzz_u16(in));
+        arrive_far(peer, byte_of(kind & 15, kind >> 4), id, fuzz_u16(in));
         progress();
         return;
     }

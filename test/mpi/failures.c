@@ -89,6 +89,9 @@ int main(int argc, char **argv) {
         code = MPI_Bcast(&value, 1, MPI_INT, rank, MPI_COMM_WORLD);
     else if (strcmp(which, "fatal") == 0)
         code = MPI_Bcast(&value, 1, MPI_INT, 99, MPI_COMM_WORLD);
+    else if (strcmp(which, "message") == 0)
+        code = rank ? MPI_Recv(&real, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
+                    : MPI_Send((int[2]){1, 2}, 2, MPI_INT, 1, 1, MPI_COMM_WORLD);
     else if (strcmp(which, "survive") == 0)
         return survive(rank);
     else if (strcmp(which, "fatal-finalize") == 0 || strcmp(which, "finalize") == 0)
@@ -101,7 +104,9 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 7);
     else if (strcmp(which, "death") == 0 && rank == 1)
         raise(SIGKILL);
-    if (code == MPI_SUCCESS) /* a mismatch may be found by the next call */
+    if (strcmp(which, "message") == 0) /* the communicator stays usable */
+        code = MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS ? code : MPI_ERR_OTHER;
+    else if (code == MPI_SUCCESS) /* a mismatch may be found by the next call */
         code = MPI_Barrier(MPI_COMM_WORLD);
     print_error(rank, code);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -106,7 +106,7 @@ static int check_iprobe(rcm_comm *comm, const struct rcm_message *expected, int 
         continue;
     CHECK(errors,
           status == RCM_OK && message.source == expected->source && message.tag == expected->tag &&
-              message.bytes == expected->bytes,
+              message.bytes == expected->bytes && message.dtype == expected->dtype,
           "probe: %s, %zu bytes from %d tag %llu", rcm_status_name(status), message.bytes,
           message.source, (unsigned long long)message.tag);
     return errors;
@@ -119,7 +119,7 @@ static int check_probe(rcm_comm *comm) {
     for (size_t s = 0; s < 4; s++) {
         char *out = filled(sizes[s], (char)('a' + s)), *in = filled(LARGE, 'z');
         struct rcm_message message = RCM_MESSAGE_INIT;
-        const struct rcm_message expected = {sizeof expected, 1, s, sizes[s]};
+        const struct rcm_message expected = {sizeof expected, 1, s, sizes[s], RCM_UINT8};
         struct rcm_call call = RCM_CALL_INIT;
         call.message = &message;
         if (rcm_rank(comm) == 1)
