@@ -18,15 +18,19 @@ enum form_kind {
 
 enum { FORM_ARRAYS = 6 };
 
+struct kept {
+    void *arrays[FORM_ARRAYS];
+    int n;
+};
+
 struct form {
     const char *name;
     enum form_kind kind;
     MPI_Request *ret_request;
-    MPI_Comm comm;             /* set by the face: the communicator whose error handler applies */
-    MPI_Request request;       /* FORM_BEGIN: the request of this call */
-    void *arrays[FORM_ARRAYS]; /* FORM_KEEP: copies that the request owns */
-    int narrays;
-    int code; /* the first error found while arguments are kept */
+    MPI_Comm comm;       /* set by the face: the communicator whose error handler applies */
+    MPI_Request request; /* FORM_BEGIN: the request of this call */
+    struct kept *kept;   /* FORM_KEEP: copies that the request will own */
+    int code;            /* the first error found while arguments are kept */
 };
 
 /* An array of counts or displacements, of int or of MPI_Count. */
@@ -41,15 +45,18 @@ static inline MPI_Count array_at(struct array array, int i) {
 /* Whether this is the form with large counts. */
 bool form_is_large(const struct form *form);
 
+/* What most calls do not do: it stays out of the functions that every call runs. */
+#define RARE __attribute__((noinline, cold))
+
 /* Returns code; if it is an error, the error handler of form->comm is called first. */
-int form_failed(struct form *form, int code);
+RARE int form_failed(struct form *form, int code);
 static inline int form_end(struct form *form, int code) {
     return code == MPI_SUCCESS ? MPI_SUCCESS : form_failed(form, code);
 }
 
 /* Makes an error code of a class with a sentence. The last 64 sentences are kept. */
 int form_error(const struct form *form, int class, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4), cold));
 /* The code of a call of ringcomm.h that returned status: the class that fits, the call's text. */
 int form_status(const struct form *form, rcm_status status);
 /* The class that fits a status. */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares the exported names of libmpi_abi.so.1 with the table: names_test.py FOLDER NM LIBRARY.
 
-Each name exists twice: PMPI_ strong, MPI_ weak, so that a profiler can replace either.
+Each name exists as MPI_ and as PMPI_, so that a profiler can replace one and call the other. MPI_ is weak, but
+link-time optimization makes it strong, which is the same for a shared library.
 """
 import subprocess
 import sys
@@ -20,7 +21,7 @@ for function in functions:
         wanted[f"MPI_{form.name}"], wanted[f"PMPI_{form.name}"] = "W", "T"
 removed = sum("removed" in function.forms for function in functions)
 count = len(wanted) // 2 - removed
-wrong = sorted(name for name in wanted if symbols.get(name) != wanted[name])
+wrong = sorted(name for name in wanted if symbols.get(name) not in (wanted[name], "T"))
 other = sorted(set(symbols) - set(wanted))
 if wrong or other or (count, removed) != (664, 10):
     sys.exit(f"{library}: {count} names of the ABI and {removed} removed ones; missing or of the wrong kind: {wrong}; "

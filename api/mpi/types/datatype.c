@@ -10,8 +10,6 @@
 #include "faces.h"
 #include "long_types.h"
 
-enum { TYPE_FIRST = 0x200, TYPE_LAST = 0x2ff };
-
 #define OPAQUE(bytes) ((rcm_dtype)(RCM_OPAQUE + (int)(bytes)))
 #define BASIC(NAME, SIZE, WIRE, MOVED, EXACT, GROUP)                                               \
     [(uintptr_t)MPI_##NAME - TYPE_FIRST] = {.name = "MPI_" #NAME,                                  \
@@ -20,6 +18,7 @@ enum { TYPE_FIRST = 0x200, TYPE_LAST = 0x2ff };
                                             .extent = (WIRE),                                      \
                                             .true_extent = (WIRE),                                 \
                                             .moved = (MOVED),                                      \
+                                            .nmoved = 1,                                           \
                                             .exact = (rcm_dtype)(EXACT),                           \
                                             .group = GROUP_##GROUP,                                \
                                             .is_dense = true,                                      \
@@ -35,7 +34,7 @@ enum { TYPE_FIRST = 0x200, TYPE_LAST = 0x2ff };
 #define BYTES(NAME, EXACT, GROUP)      BASIC(NAME, 1, 1, RCM_UINT8, EXACT, GROUP)
 #define OTHER(NAME, SIZE, WIRE, GROUP) BASIC(NAME, SIZE, WIRE, OPAQUE(WIRE), 0, GROUP)
 
-static struct MPI_ABI_Datatype basics[TYPE_LAST - TYPE_FIRST + 1] = {
+struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1] = {
     INTEGER(AINT, MPI_Aint, 64, INT),
     INTEGER(COUNT, MPI_Count, 64, INT),
     INTEGER(OFFSET, MPI_Offset, 64, INT),
@@ -103,33 +102,19 @@ static struct MPI_ABI_Datatype basics[TYPE_LAST - TYPE_FIRST + 1] = {
     COMPLEXES(COMPLEX16, 16, COMPLEX128),
 };
 
-int type_find(struct form *form, MPI_Datatype handle, struct MPI_ABI_Datatype **ret_type) {
-    const uintptr_t number = (uintptr_t)handle;
-    if (!is_predefined(handle)) {
-        *ret_type = handle;
-        return MPI_SUCCESS;
-    }
-    if (number >= TYPE_FIRST && number <= TYPE_LAST && basics[number - TYPE_FIRST].name) {
-        *ret_type = &basics[number - TYPE_FIRST];
-        return MPI_SUCCESS;
-    }
-    if (handle == MPI_DATATYPE_NULL)
-        return form_error(form, MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL");
-    return form_error(form, MPI_ERR_TYPE, "the datatype 0x%zx is none of this library",
-                      (size_t)number);
-}
-
-int type_find_used(struct form *form, MPI_Datatype handle, struct MPI_ABI_Datatype **ret_type) {
-    const int code = type_find(form, handle, ret_type);
-    if (code == MPI_SUCCESS && !(*ret_type)->is_committed)
-        return form_error(form, MPI_ERR_TYPE,
-                          "the datatype is not committed. Call MPI_Type_commit");
-    return code;
+int type_refuse(struct form *form, MPI_Datatype handle) {
+    if (is_predefined(handle) && handle != MPI_DATATYPE_NULL)
+        return form_error(form, MPI_ERR_TYPE, "the datatype 0x%zx is none of this library",
+                          (size_t)(uintptr_t)handle);
+    return form_error(form, MPI_ERR_TYPE,
+                      handle == MPI_DATATYPE_NULL
+                          ? "the datatype is MPI_DATATYPE_NULL"
+                          : "the datatype is not committed. Call MPI_Type_commit");
 }
 
 MPI_Datatype type_handle(const struct MPI_ABI_Datatype *type) {
-    const ptrdiff_t i = type - basics;
-    if (type >= basics && type < basics + sizeof basics / sizeof basics[0])
+    const ptrdiff_t i = type - type_basics;
+    if (type >= type_basics && type <= &type_basics[TYPE_LAST - TYPE_FIRST])
         return (MPI_Datatype)(uintptr_t)(TYPE_FIRST + i);
     return (MPI_Datatype)type;
 }
@@ -148,7 +133,7 @@ void type_put(struct MPI_ABI_Datatype *type) {
     free(type);
 }
 
-static int bind_packed(struct form *form, struct data *data, unsigned use) {
+int data_pack(struct form *form, struct data *data, unsigned use) {
     data->packed = malloc(data->bytes);
     if (!data->packed)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %zu packed bytes", data->bytes);
@@ -159,30 +144,9 @@ static int bind_packed(struct form *form, struct data *data, unsigned use) {
     return MPI_SUCCESS;
 }
 
-int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle, unsigned use,
-              struct data *ret_data) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find_used(form, handle, &type);
-    ret_data->packed = NULL;
-    if (code != MPI_SUCCESS)
-        return code;
-    if (n < 0)
-        return form_error(form, MPI_ERR_COUNT, "count is %lld", (long long)n);
-    MPI_Count bytes;
-    if (__builtin_mul_overflow(n, type->wire, &bytes))
-        return form_error(form, MPI_ERR_COUNT, "%lld elements of %lld bytes are more than memory",
-                          (long long)n, (long long)type->wire);
-    ret_data->bytes = (size_t)bytes;
-    ret_data->dtype = type->moved;
-    ret_data->count = type->nparts == 0 ? (size_t)(type->wire ? n : 0)
-                                        : ret_data->bytes / rcm_dtype_size(type->moved);
-    ret_data->memory = (void *)memory;
-    ret_data->address = AT(memory, type->true_lb);
-    ret_data->n = n;
-    ret_data->type = type;
-    if (ret_data->bytes == 0 || type->is_dense)
-        return MPI_SUCCESS;
-    return bind_packed(form, ret_data, use);
+int data_refuse(struct form *form, MPI_Count n) {
+    return form_error(form, MPI_ERR_COUNT,
+                      n < 0 ? "count is %lld" : "%lld elements are more than memory", (long long)n);
 }
 
 void data_finish(struct data *data, bool is_output, size_t bytes) {

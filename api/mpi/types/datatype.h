@@ -28,8 +28,9 @@ struct MPI_ABI_Datatype {
     MPI_Count size; /* of MPI_Type_size */
     MPI_Count wire; /* bytes of a packed element, with the gap at the end of pairs */
     MPI_Count lb, extent, true_lb, true_extent;
-    rcm_dtype moved; /* moves it: one type for each kind and size; RCM_UINT8 if kinds are mixed */
-    rcm_dtype exact; /* reduces it; 0: no type of ringcomm.h does */
+    rcm_dtype moved;  /* moves it: one type for each kind and size; RCM_UINT8 if kinds are mixed */
+    MPI_Count nmoved; /* elements of it in one element */
+    rcm_dtype exact;  /* reduces it; 0: no type of ringcomm.h does */
     enum type_group group;
     bool is_dense; /* packed elements are equal to those in memory */
     bool is_committed;
@@ -41,9 +42,29 @@ struct MPI_ABI_Datatype {
     char given_name[MPI_MAX_OBJECT_NAME];
 };
 
+enum { TYPE_FIRST = 0x200, TYPE_LAST = 0x2ff }; /* handles of predefined types */
+extern struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1];
+
+/* The error of a handle that is no type, or of a type that is not committed. */
+RARE int type_refuse(struct form *form, MPI_Datatype handle);
+/* The type of a handle; NULL: there is none. */
+static inline struct MPI_ABI_Datatype *type_of(MPI_Datatype handle) {
+    const uintptr_t i = (uintptr_t)handle - TYPE_FIRST;
+    if (i <= TYPE_LAST - TYPE_FIRST)
+        return type_basics[i].name ? &type_basics[i] : NULL;
+    return is_predefined(handle) ? NULL : handle;
+}
 /* Finds a type by its handle. type_find_used also requires MPI_Type_commit. */
-int type_find(struct form *form, MPI_Datatype handle, struct MPI_ABI_Datatype **ret_type);
-int type_find_used(struct form *form, MPI_Datatype handle, struct MPI_ABI_Datatype **ret_type);
+static inline int type_find(struct form *form, MPI_Datatype handle,
+                            struct MPI_ABI_Datatype **ret_type) {
+    *ret_type = type_of(handle);
+    return *ret_type ? MPI_SUCCESS : type_refuse(form, handle);
+}
+static inline int type_find_used(struct form *form, MPI_Datatype handle,
+                                 struct MPI_ABI_Datatype **ret_type) {
+    *ret_type = type_of(handle);
+    return *ret_type && (*ret_type)->is_committed ? MPI_SUCCESS : type_refuse(form, handle);
+}
 MPI_Datatype type_handle(const struct MPI_ABI_Datatype *type);
 void type_get(struct MPI_ABI_Datatype *type);
 void type_put(struct MPI_ABI_Datatype *type);
@@ -83,9 +104,35 @@ struct data {
     struct MPI_ABI_Datatype *type; /* with a reference, if packed */
 };
 enum { DATA_IN = 1, DATA_OUT = 2 };
+/* No buffer: all that is read of one. */
+static inline void data_clear(struct data *data) {
+    data->address = data->packed = NULL;
+    data->count = data->bytes = 0;
+    data->dtype = RCM_UINT8;
+}
+/* Packs a buffer that is not dense. */
+RARE int data_pack(struct form *form, struct data *data, unsigned use);
+/* The error of a count that is negative or too large. */
+RARE int data_refuse(struct form *form, MPI_Count n);
 /* Binds n elements at memory. After an error there is nothing to release. */
-int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype type, unsigned use,
-              struct data *ret_data);
+static inline int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
+                            unsigned use, struct data *ret_data) {
+    struct MPI_ABI_Datatype *type = type_of(handle);
+    MPI_Count bytes;
+    ret_data->packed = NULL;
+    if (!type || !type->is_committed)
+        return type_refuse(form, handle);
+    if (n < 0 || __builtin_mul_overflow(n, type->wire, &bytes))
+        return data_refuse(form, n);
+    ret_data->address = AT(memory, type->true_lb);
+    ret_data->count = (size_t)(n * type->nmoved);
+    ret_data->bytes = (size_t)bytes;
+    ret_data->dtype = type->moved;
+    ret_data->memory = (void *)memory;
+    ret_data->n = n;
+    ret_data->type = type;
+    return bytes == 0 || type->is_dense ? MPI_SUCCESS : data_pack(form, ret_data, use);
+}
 /* Block `i` of a buffer that has n elements in each block. */
 static inline void *data_block(const struct data *data, int i, int nblocks) {
     return (char *)data->address + data->bytes / (size_t)nblocks * (size_t)i;

@@ -115,6 +115,7 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
                 !made->moved || made->moved == part->type->moved ? part->type->moved : RCM_UINT8;
     }
     made->moved = made->moved ? made->moved : RCM_UINT8;
+    made->nmoved = made->wire / (MPI_Count)rcm_dtype_size(made->moved);
     made->lb = bounds.low;
     made->extent = bounds.high - bounds.low;
     made->true_lb = true_bounds.low;
