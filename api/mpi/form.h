@@ -18,17 +18,21 @@ enum form_kind {
 
 enum { FORM_ARRAYS = 6 };
 
+struct kept {
+    void *arrays[FORM_ARRAYS];
+    int n;
+};
+
 struct form {
     const char *name;
     enum form_kind kind;
     MPI_Request *ret_request;
-    MPI_Comm comm;             /* set by the face: the communicator whose error handler applies */
-    MPI_Comm held;             /* the same with a reference, if the program may have freed it */
-    MPI_Request request;       /* FORM_BEGIN: the request of this call */
-    void *arrays[FORM_ARRAYS]; /* FORM_KEEP: copies that the request owns */
-    int narrays;
-    struct hold *holds; /* FORM_KEEP: references to objects, which the request gets */
-    int code;           /* the first error found while arguments are kept */
+    MPI_Comm comm;       /* set by the face: the communicator whose error handler applies */
+    MPI_Comm held;       /* the same with a reference, if the program may have freed it */
+    MPI_Request request; /* FORM_BEGIN: the request of this call */
+    struct kept *kept;   /* FORM_KEEP: copies that the request will own */
+    struct hold *holds;  /* FORM_KEEP: references to objects, which the request gets */
+    int code;            /* the first error found while arguments are kept */
 };
 
 /* An array of counts or displacements, of int or of MPI_Count. */

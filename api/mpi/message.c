@@ -70,9 +70,7 @@ int face_Recv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype typ
         code = operation_bind(form, &local, NULL, &side, &operation);
     if (code != MPI_SUCCESS)
         return code;
-    operation->is_receive = true;
-    operation->source = src;
-    operation->peer_first = comm->peer_first;
+    operation_receive(operation, src, comm->peer_first);
     if (src == MPI_PROC_NULL)
         return operation_issued(form, operation, RCM_OK, ret_status);
     struct rcm_call call = RCM_CALL_INIT;
@@ -97,9 +95,7 @@ static int issue_both(struct form *form, const struct exchange *exchange,
     const struct data *send = &operation->send, *recv = &operation->recv;
     struct rcm_transfer transfers[2];
     size_t n = 0;
-    operation->is_receive = true;
-    operation->source = exchange->src;
-    operation->peer_first = comm->peer_first;
+    operation_receive(operation, exchange->src, comm->peer_first);
     if (exchange->src != MPI_PROC_NULL)
         transfers[n++] = (struct rcm_transfer){.kind = RCM_TRANSFER_RECV,
                                                .peer = comm_peer(comm, exchange->src),

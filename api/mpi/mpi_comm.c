@@ -9,14 +9,14 @@
 #include "faces.h"
 #include "leaks.h"
 
-static struct MPI_ABI_Comm world = {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_WORLD"};
-static struct MPI_ABI_Comm self = {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF"};
+struct MPI_ABI_Comm comm_basics[2] = {
+    {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_WORLD"},
+    {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF"},
+};
+static struct MPI_ABI_Comm *const world = &comm_basics[0], *const self = &comm_basics[1];
 static rcm_comm *internal;
-static atomic_bool is_open, survives;
-
-bool comm_is_open(void) {
-    return atomic_load(&is_open);
-}
+atomic_bool comm_running;
+static atomic_bool survives;
 
 void comm_survive(void) {
     atomic_store(&survives, true);
@@ -60,29 +60,29 @@ int comm_open_world(struct form *form) {
         options.store = store;
     }
     if (status == RCM_OK)
-        status = rcm_init(&options, &world.comm);
+        status = rcm_init(&options, &world->comm);
     rcm_store_close(store);
     if (status != RCM_OK)
         return form_status(form, status);
-    world.rank = rcm_rank(world.comm);
-    world.size = world.npeers = rcm_size(world.comm);
-    status = rcm_comm_subset(world.comm, &world.rank, 1, 0, NULL, &self.comm);
-    self.size = self.npeers = 1;
+    world->rank = rcm_rank(world->comm);
+    world->size = world->npeers = rcm_size(world->comm);
+    status = rcm_comm_subset(world->comm, &world->rank, 1, 0, NULL, &self->comm);
+    self->size = self->npeers = 1;
     if (status == RCM_OK)
-        status = rcm_comm_set_name(self.comm, self.name);
+        status = rcm_comm_set_name(self->comm, self->name);
     if (status == RCM_OK)
-        status = rcm_comm_set_name(world.comm, world.name);
+        status = rcm_comm_set_name(world->comm, world->name);
     if (status == RCM_OK)
-        status = rcm_comm_duplicate(world.comm, NULL, &internal);
+        status = rcm_comm_duplicate(world->comm, NULL, &internal);
     if (status == RCM_OK)
         status = rcm_comm_set_name(internal, "MPI, internal");
-    atomic_store(&is_open, status == RCM_OK);
+    atomic_store(&comm_running, status == RCM_OK);
     return form_status(form, status);
 }
 
 /* Also after an error nothing is left open: rcm_destroy frees in every case. */
 int comm_close_world(struct form *form) {
-    rcm_comm *const comms[] = {self.comm, internal, world.comm};
+    rcm_comm *const comms[] = {self->comm, internal, world->comm};
     rcm_status status = RCM_OK;
     const int ended = comm_end_all(form);
     for (size_t i = 0; i < sizeof comms / sizeof comms[0]; i++) {
@@ -90,26 +90,17 @@ int comm_close_world(struct form *form) {
         if (status == RCM_OK)
             status = last;
     }
-    self.comm = internal = world.comm = NULL;
-    atomic_store(&is_open, false);
+    self->comm = internal = world->comm = NULL;
+    atomic_store(&comm_running, false);
     return ended == MPI_SUCCESS ? form_status(form, status) : ended;
 }
 
-int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
+int comm_refuse(struct form *form, MPI_Comm handle) {
     if (!comm_is_open())
         return form_error(form, MPI_ERR_OTHER,
                           "MPI is not running: call it after MPI_Init and before MPI_Finalize");
-    if (handle == MPI_COMM_WORLD)
-        *ret_comm = &world;
-    else if (handle == MPI_COMM_SELF)
-        *ret_comm = &self;
-    else if (is_predefined(handle))
-        return form_error(form, MPI_ERR_COMM, "comm is %s",
-                          handle == MPI_COMM_NULL ? "MPI_COMM_NULL" : "no communicator");
-    else
-        *ret_comm = handle;
-    form->comm = handle;
-    return MPI_SUCCESS;
+    return form_error(form, MPI_ERR_COMM, "comm is %s",
+                      handle == MPI_COMM_NULL ? "MPI_COMM_NULL" : "no communicator");
 }
 
 int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool any,
@@ -152,9 +143,9 @@ int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_
 
 MPI_Errhandler comm_handler(MPI_Comm handle) {
     if (handle == MPI_COMM_SELF)
-        return atomic_load(&self.handler);
+        return atomic_load(&self->handler);
     if (is_predefined(handle))
-        return atomic_load(&world.handler);
+        return atomic_load(&world->handler);
     return atomic_load(&handle->handler);
 }
 
@@ -236,9 +227,9 @@ void comm_die(MPI_Comm handle, int exit_status, const char *reason) {
         if (comm_find(&form, handle, &comm) == MPI_SUCCESS)
             status = rcm_abort(comm->comm, reason);
         if (status == RCM_OK)
-            status = rcm_abort(world.comm, reason);
+            status = rcm_abort(world->comm, reason);
         if (status == RCM_OK)
-            status = rcm_leave(world.comm);
+            status = rcm_leave(world->comm);
         (void)status;
     }
     _exit(exit_status > 0 && exit_status < 256 ? exit_status : 1);

@@ -29,10 +29,22 @@ struct MPI_ABI_Errhandler {
 int comm_open_world(struct form *form);
 int comm_close_world(struct form *form);
 /* Whether MPI is initialized and not finalized. */
-bool comm_is_open(void);
+extern atomic_bool comm_running;
+static inline bool comm_is_open(void) {
+    return atomic_load(&comm_running);
+}
 
 /* Finds a communicator by its handle, and makes its error handler the call's. */
-int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
+extern struct MPI_ABI_Comm comm_basics[2]; /* the world, and that of this rank only */
+RARE int comm_refuse(struct form *form, MPI_Comm handle);
+static inline int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
+    const uintptr_t i = (uintptr_t)handle - (uintptr_t)MPI_COMM_WORLD;
+    *ret_comm = i < 2 ? &comm_basics[i] : handle;
+    if (!comm_is_open() || (i >= 2 && is_predefined(handle)))
+        return comm_refuse(form, handle);
+    form->comm = handle;
+    return MPI_SUCCESS;
+}
 /* The same; rank and tag of a message are also checked. With `any`, MPI_ANY_SOURCE and MPI_ANY_TAG
  * are legal; MPI_PROC_NULL always is. */
 int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool any,

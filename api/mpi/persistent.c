@@ -56,8 +56,8 @@ int form_keep(struct form *form, form_start start, const void *arguments, size_t
     MPI_Request request = code == MPI_SUCCESS ? request_new(form) : NULL;
     void *copy = malloc(bytes + 1);
     if (!request || !copy) {
-        for (int i = 0; i < form->narrays; i++)
-            free(form->arrays[i]);
+        for (int i = 0; i < form->kept->n; i++)
+            free(form->kept->arrays[i]);
         holds_drop(form->holds);
         if (request)
             request_free(request);
@@ -65,7 +65,7 @@ int form_keep(struct form *form, form_start start, const void *arguments, size_t
         return code != MPI_SUCCESS ? code : form_error(form, MPI_ERR_NO_MEM, "no memory");
     }
     memcpy(copy, arguments, bytes);
-    memcpy(request->arrays, form->arrays, sizeof request->arrays);
+    memcpy(request->arrays, form->kept->arrays, sizeof request->arrays);
     request->holds = form->holds;
     request->arguments = copy;
     request->start = start;
@@ -77,12 +77,12 @@ int form_keep(struct form *form, form_start start, const void *arguments, size_t
 
 /* A copy of n entries that the request will own. */
 static void *keep_copy(struct form *form, const void *items, size_t bytes) {
-    void *copy = form->narrays < FORM_ARRAYS ? malloc(bytes + 1) : NULL;
+    void *copy = form->kept->n < FORM_ARRAYS ? malloc(bytes + 1) : NULL;
     if (!copy) {
         form->code = form_error(form, MPI_ERR_NO_MEM, "no memory for copies of the arguments");
         return NULL;
     }
-    form->arrays[form->narrays++] = copy;
+    form->kept->arrays[form->kept->n++] = copy;
     return memcpy(copy, items, bytes);
 }
 

@@ -104,12 +104,11 @@ int face_Mrecv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype ty
         code = operation_bind(form, &local, NULL, &side, &operation);
     if (code != MPI_SUCCESS)
         return code;
-    operation->is_receive = true;
+    operation_receive(operation, is_none ? MPI_PROC_NULL : message->message.source,
+                      comm->peer_first);
     *place = MPI_MESSAGE_NULL;
     if (is_none)
         return operation_issued(form, operation, RCM_OK, ret_status);
-    operation->source = message->message.source;
-    operation->peer_first = comm->peer_first;
     struct rcm_call call = RCM_CALL_INIT;
     call.message = &operation->message;
     const struct data *data = &operation->recv;

@@ -33,25 +33,8 @@ void request_free(MPI_Request request) {
     free(request);
 }
 
-/* All that is read of an operation whose buffers may not be bound. */
-static inline void operation_clear(struct operation *operation) {
-    operation->work = NULL;
-    operation->making = NULL;
-    operation->message = (struct rcm_message)RCM_MESSAGE_INIT;
-    operation->is_receive = false;
-    operation->source = MPI_PROC_NULL;
-    operation->peer_first = 0;
-    operation->fold.n = 0;
-    operation->send.packed = operation->send.address = NULL;
-    operation->recv.packed = operation->recv.address = NULL;
-    operation->send.bytes = operation->recv.bytes = operation->send.count = operation->recv.count =
-        0;
-    operation->blocks = NULL;
-    operation->nblocks = operation->nsend = 0;
-    operation->temporary = NULL;
-}
-
-struct operation *operation_begin(struct form *form, struct operation *local) {
+/* Begins an operation whose two buffers the caller binds or clears. */
+static inline struct operation *begin(struct form *form, struct operation *local) {
     struct operation *operation = local;
     if (form->kind == FORM_BEGIN) {
         if (!form->request)
@@ -60,31 +43,50 @@ struct operation *operation_begin(struct form *form, struct operation *local) {
             return NULL;
         operation = &form->request->operation;
     }
-    operation_clear(operation);
+    operation->work = NULL;
+    operation->making = NULL;
+    operation->is_receive = false;
+    operation->blocks = NULL;
+    operation->temporary = NULL;
+    operation->nblocks = operation->nsend = 0;
+    operation->fold.n = 0;
+    return operation;
+}
+
+struct operation *operation_begin(struct form *form, struct operation *local) {
+    struct operation *operation = begin(form, local);
+    if (!operation)
+        return NULL;
+    data_clear(&operation->send);
+    data_clear(&operation->recv);
     return operation;
 }
 
 /* Binds one buffer, whose flags say how it is used. */
-static int bind_side(struct form *form, const struct side *side, const struct side *other,
-                     unsigned use, struct data *data) {
-    if (!side || (side->buffer == MPI_IN_PLACE && other))
+static inline int bind_side(struct form *form, const struct side *side, const struct side *other,
+                            unsigned use, struct data *data) {
+    if (side && side->buffer != MPI_IN_PLACE) {
+        if (use == DATA_OUT && (side->keeps || (other && other->buffer == MPI_IN_PLACE)))
+            use |= DATA_IN;
+        return data_bind(form, side->buffer, side->count * side->blocks, side->type, use, data);
+    }
+    data_clear(data);
+    if (!side || other)
         return MPI_SUCCESS;
-    if (side->buffer == MPI_IN_PLACE)
-        return form_error(form, MPI_ERR_BUFFER,
-                          "a buffer is MPI_IN_PLACE, but this rank has no other one");
-    if (use == DATA_OUT && (side->keeps || (other && other->buffer == MPI_IN_PLACE)))
-        use |= DATA_IN;
-    return data_bind(form, side->buffer, side->count * side->blocks, side->type, use, data);
+    return form_error(form, MPI_ERR_BUFFER,
+                      "a buffer is MPI_IN_PLACE, but this rank has no other one");
 }
 
 int operation_bind(struct form *form, struct operation *local, const struct side *send,
                    const struct side *recv, struct operation **ret_operation) {
-    struct operation *operation = *ret_operation = operation_begin(form, local);
+    struct operation *operation = *ret_operation = begin(form, local);
     if (!operation)
         return form->code;
     int code = bind_side(form, send, recv, DATA_IN, &operation->send);
     if (code == MPI_SUCCESS)
         code = bind_side(form, recv, send, DATA_OUT, &operation->recv);
+    else
+        operation->recv.packed = NULL;
     return code == MPI_SUCCESS ? code : operation_drop(form, operation, code);
 }
 
@@ -134,9 +136,7 @@ RARE static rcm_status operation_release(struct operation *operation, rcm_status
 }
 
 static inline rcm_status operation_finish(struct operation *operation, rcm_status status) {
-    const bool holds = operation->send.packed || operation->recv.packed || operation->blocks ||
-                       operation->temporary;
-    return holds ? operation_release(operation, status) : status;
+    return operation_is_plain(operation) ? status : operation_release(operation, status);
 }
 
 static void operation_status(const struct operation *operation, bool is_canceled,
@@ -159,8 +159,8 @@ int operation_drop(struct form *form, struct operation *operation, int code) {
     return code;
 }
 
-int operation_issued(struct form *form, struct operation *operation, rcm_status status,
-                     MPI_Status *ret_status) {
+int operation_ended(struct form *form, struct operation *operation, rcm_status status,
+                    MPI_Status *ret_status) {
     if (form->kind == FORM_BEGIN) {
         if (status != RCM_OK)
             return operation_drop(form, operation, form_status(form, status));

@@ -18,16 +18,16 @@ struct fold {
 
 struct operation {
     rcm_work *work;
-    rcm_comm_request *making;   /* instead of a work: a communicator that is being made, */
-    rcm_comm **made;            /* and where it goes */
-    struct rcm_message message; /* of a receive */
+    rcm_comm_request *making; /* instead of a work: a communicator that is being made, */
+    rcm_comm **made;          /* and where it goes */
     bool is_receive;
-    int source;             /* of a receive: MPI_PROC_NULL if there is no message */
-    int peer_first;         /* the rank in ringcomm.h that is rank 0 of the sources */
-    struct data send, recv; /* bound if .packed is not NULL */
-    struct data *blocks;    /* of a collective with a block for each rank: first `nsend` to send */
+    struct rcm_message message; /* of a receive, and what follows */
+    int source;                 /* of a receive: MPI_PROC_NULL if there is no message */
+    int peer_first;             /* the rank in ringcomm.h that is rank 0 of the sources */
+    struct data send, recv;     /* bound if .packed is not NULL */
+    struct data *blocks; /* of a collective with a block for each rank: first `nsend` to send */
+    void *temporary;     /* freed at the end */
     int nblocks, nsend;
-    void *temporary; /* freed at the end */
     struct fold fold;
 };
 
@@ -57,13 +57,20 @@ struct side {
     const void *buffer;
     MPI_Count count;
     MPI_Datatype type;
-    int blocks;
+    MPI_Count blocks;
     bool keeps;
 };
 /* Begins the operation of a call and binds its buffers. NULL or MPI_IN_PLACE: it has none, and with
  * MPI_IN_PLACE the other one is both. After an error all is released. */
 int operation_bind(struct form *form, struct operation *local, const struct side *send,
                    const struct side *recv, struct operation **ret_operation);
+/* Makes an operation a receive from a rank of the program, which counts from peer_first on. */
+static inline void operation_receive(struct operation *operation, int source, int peer_first) {
+    operation->is_receive = true;
+    operation->source = source;
+    operation->peer_first = peer_first;
+    operation->message = (struct rcm_message)RCM_MESSAGE_INIT;
+}
 /* Copies the bytes of data to memory that the operation frees. After an error all is released. */
 int operation_copy(struct form *form, struct operation *operation, const struct data *data);
 /* Where ringcomm.h returns the work: NULL for a blocking call. */
@@ -72,8 +79,18 @@ static inline rcm_work **operation_work(const struct form *form, struct operatio
 }
 /* After the call of ringcomm.h, which returned status: ends a blocking operation, or returns its
  * request. ret_status may be NULL. */
-int operation_issued(struct form *form, struct operation *operation, rcm_status status,
-                     MPI_Status *ret_status);
+int operation_ended(struct form *form, struct operation *operation, rcm_status status,
+                    MPI_Status *ret_status);
+static inline bool operation_is_plain(const struct operation *operation) {
+    return !operation->send.packed && !operation->recv.packed && !operation->blocks &&
+           !operation->temporary;
+}
+static inline int operation_issued(struct form *form, struct operation *operation,
+                                   rcm_status status, MPI_Status *ret_status) {
+    if (form->kind == FORM_NOW && status == RCM_OK && !ret_status && operation_is_plain(operation))
+        return MPI_SUCCESS;
+    return operation_ended(form, operation, status, ret_status);
+}
 /* Returns a request for a communicator that is being made. */
 int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
                    MPI_Request *ret_request);

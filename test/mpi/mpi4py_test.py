@@ -18,9 +18,9 @@ import textwrap
 
 HERE = pathlib.Path(__file__).parent
 FOLDER = pathlib.Path(os.environ.get("TEST_MPI4PY", "-"))
-# Windows, files, processes, sessions, partitioned messages and neighbourhoods are not built.
+# Windows, files, processes, sessions, partitioned messages, neighbourhoods and graphs are not built.
 ALL = r"(?!win|rma|file|io|spawn|dynproc|session|p2p_buf_part|cco_.*ngh).*"
-SHORT = r"(?!p2p_buf_part|cco_.*(ngh|inter))(cco_.*|p2p_.*|request|group|op|datatype|status|pack|msg.*)"
+SHORT = r"(?!p2p_buf_part|cco_.*ngh)(cco_.*|p2p_.*|request|group|op|datatype|status|pack|msg.*)"
 LIMITS = {SHORT: (12, 0), ALL: (20, 1200)}  # tests that may fail, and that must pass
 
 
@@ -73,12 +73,22 @@ def read_fails():
     return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))
 
 
-def judge(regex, passes, outcomes, output):
-    """Compares outcomes with the lists. Returns what is wrong."""
+def judge(launcher, regex, passes):
+    """Runs the tests on libmpi_abi.so.1 and compares with the lists. Returns what is wrong.
+
+    Files with a failure run once more: mpi4py expects that a receive is complete when the synchronous send to the own
+    rank returns. MPI does not, and on a busy machine it is not always.
+    """
+    outcomes, output = run(launcher, regex, RINGCOMM_TIMEOUT="20")
     files = re.compile(f"test_(?:{regex})")
     wanted = {test for test in passes if files.fullmatch(test.split(".")[0])}
     fails = {test: reason for test, reason in read_fails().items() if test in wanted}
     failed = {test for test in wanted if outcomes.get(test) != "passed"}
+    if failed - set(fails):
+        again = "|".join({test.split(".")[0].removeprefix("test_") for test in failed - set(fails)})
+        print(f"again: {again}")
+        outcomes, output = run(launcher, again, RINGCOMM_TIMEOUT="20")
+        failed = {test for test in failed if outcomes.get(test) != "passed"}
     most, least = LIMITS[regex]
     wrong = [f"{test}: {outcomes.get(test, 'did not run')}" for test in sorted(failed - set(fails))]
     if len(fails) > most:
@@ -103,8 +113,8 @@ def main():
     passes, wrong = read_passes(), []
     if regex == ALL:
         wrong = [f"{test}: mpi4py_passes.txt and MPICH's library differ" for test in sorted(passes ^ on_mpich(ALL))]
-    ours = run([sys.argv[1], "--mpi", "-n", "2", "--bind", "none", "--timeout", "230", "--"], regex, RINGCOMM_TIMEOUT="20")
-    wrong += judge(regex, passes, *ours)
+    launcher = [sys.argv[1], "--mpi", "-n", "2", "--bind", "none", "--timeout", "230", "--"]
+    wrong += judge(launcher, regex, passes)
     if wrong:
         sys.exit("\n".join(wrong))
 

@@ -113,7 +113,8 @@ def call(form):
         return [f"    return face_{form.function.face}({', '.join(passed)});"]
     request = f"a{len(form.words) - 1}" if form.kind != "plain" else "NULL"
     kind = {"plain": "FORM_NOW", "I": "FORM_BEGIN"}.get(form.kind, "FORM_KEEP")
-    body = [f'    struct form form = {{.name = "MPI_{form.name}", .kind = {kind}, .ret_request = {request}}};', *before]
+    kept = ", .kept = &(struct kept){{0}, 0}" if kind == "FORM_KEEP" else ""
+    body = [f'    struct form form = {{.name = "MPI_{form.name}", .kind = {kind}, .ret_request = {request}{kept}}};', *before]
     if kind == "FORM_KEEP":
         body += keep(form, passed)
     else:

@@ -104,6 +104,12 @@ struct data {
     struct MPI_ABI_Datatype *type; /* with a reference, if packed */
 };
 enum { DATA_IN = 1, DATA_OUT = 2 };
+/* No buffer: all that is read of one. */
+static inline void data_clear(struct data *data) {
+    data->address = data->packed = NULL;
+    data->count = data->bytes = 0;
+    data->dtype = RCM_UINT8;
+}
 /* Packs a buffer that is not dense. */
 RARE int data_pack(struct form *form, struct data *data, unsigned use);
 /* The error of a count that is negative or too large. */
@@ -118,13 +124,13 @@ static inline int data_bind(struct form *form, const void *memory, MPI_Count n, 
         return type_refuse(form, handle);
     if (n < 0 || __builtin_mul_overflow(n, type->wire, &bytes))
         return data_refuse(form, n);
-    *ret_data = (struct data){.address = AT(memory, type->true_lb),
-                              .count = (size_t)(n * type->nmoved),
-                              .bytes = (size_t)bytes,
-                              .dtype = type->moved,
-                              .memory = (void *)memory,
-                              .n = n,
-                              .type = type};
+    ret_data->address = AT(memory, type->true_lb);
+    ret_data->count = (size_t)(n * type->nmoved);
+    ret_data->bytes = (size_t)bytes;
+    ret_data->dtype = type->moved;
+    ret_data->memory = (void *)memory;
+    ret_data->n = n;
+    ret_data->type = type;
     return bytes == 0 || type->is_dense ? MPI_SUCCESS : data_pack(form, ret_data, use);
 }
 /* Block `i` of a buffer that has n elements in each block. */

@@ -149,25 +149,27 @@ RARE static int find_made(struct form *form, MPI_Op handle, struct MPI_ABI_Datat
     return code;
 }
 
-int reduction_find(struct form *form, MPI_Op handle, MPI_Datatype type_number,
-                   struct reduction *ret_reduction) {
-    struct MPI_ABI_Datatype *type;
-    const uintptr_t number = (uintptr_t)handle;
-    const int code = type_find_used(form, type_number, &type);
-    if (code != MPI_SUCCESS)
-        return code;
-    if (!is_predefined(handle))
-        return find_made(form, handle, type, ret_reduction);
-    const struct predefined *op =
-        number >= OP_FIRST && number <= OP_LAST ? &predefined[number - OP_FIRST] : NULL;
-    if (!op || !op->name)
+/* What is no predefined operator on a type of ringcomm.h. */
+RARE static int find_other(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
+                           const struct predefined *op, struct reduction *ret_reduction) {
+    if (is_predefined(handle) && (!op || !op->name))
         return form_error(form, MPI_ERR_OP, "op is %s",
                           handle == MPI_OP_NULL ? "MPI_OP_NULL" : "no operator of collectives");
-    if (!(op->groups & 1u << type->group))
+    if (op && !(op->groups & 1u << type->group))
         return form_error(form, MPI_ERR_OP, "%s is not defined for %s", op->name,
                           type->name ? type->name : "a derived datatype");
-    if (!type->exact)
-        return find_made(form, handle, type, ret_reduction);
+    return find_made(form, handle, type, ret_reduction);
+}
+
+int reduction_find(struct form *form, MPI_Op handle, MPI_Datatype type_number,
+                   struct reduction *ret_reduction) {
+    struct MPI_ABI_Datatype *type = type_of(type_number);
+    const uintptr_t i = (uintptr_t)handle - OP_FIRST;
+    const struct predefined *op = i <= OP_LAST - OP_FIRST ? &predefined[i] : NULL;
+    if (!type || !type->is_committed)
+        return type_refuse(form, type_number);
+    if (!op || !type->exact || !(op->groups & 1u << type->group))
+        return find_other(form, handle, type, op, ret_reduction);
     *ret_reduction = (struct reduction){op->op, type->exact};
     return MPI_SUCCESS;
 }
