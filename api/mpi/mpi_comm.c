@@ -9,6 +9,8 @@
 #include "faces.h"
 #include "leaks.h"
 
+enum { CONNECT_MS = 1000 }; /* how long an abort waits for connections */
+
 struct MPI_ABI_Comm comm_basics[2] = {
     {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_WORLD"},
     {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF"},
@@ -216,6 +218,19 @@ void comm_divide(MPI_Comm comm, int nfirst) {
     comm->is_inter = true;
 }
 
+/* Connects to all ranks, so that each of them gets the reason of an abort. */
+static void connect_all(void) {
+    rcm_work **works = calloc((size_t)world->size, sizeof *works);
+    rcm_status status = RCM_OK;
+    for (int i = 0; works && i < world->size && status == RCM_OK; i++)
+        if (i != world->rank)
+            status = rcm_isend(internal, NULL, 0, RCM_UINT8, i, 0, &works[i]);
+    if (works && status == RCM_OK)
+        status = rcm_work_wait_all(works, (size_t)world->size, CONNECT_MS);
+    (void)status; /* the abort follows in every case */
+    free(works);
+}
+
 /* rcm_leave sends the reason to all ranks before the process ends. Its result is that of an aborted
  * communicator, which is no news. */
 void comm_die(MPI_Comm handle, int exit_status, const char *reason) {
@@ -224,6 +239,7 @@ void comm_die(MPI_Comm handle, int exit_status, const char *reason) {
     rcm_status status = RCM_OK;
     fflush(NULL);
     if (comm_is_open()) {
+        connect_all();
         if (comm_find(&form, handle, &comm) == MPI_SUCCESS)
             status = rcm_abort(comm->comm, reason);
         if (status == RCM_OK)

@@ -210,14 +210,14 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag, uin
     if (!slot.bytes || !eager_open(&slot, &header, &bytes) || header.total > mem->len ||
         (*tag != RCM_ANY_TAG && *tag != header.tag))
         return RCM_AGAIN;
-    struct rcmi_transfer t = {
-        .mem = *mem, .total = header.total, .dtype = *dtype, .came = dtype_of(slot.meta)};
-    if (rcmi_transfer_differs(&t))
+    const uint8_t came = dtype_of(slot.meta);
+    if (came != *dtype && header.total > 0 && rcmi_dtypes_differ(came, *dtype))
         return RCM_AGAIN;
     e->posted = false;
     *tag = header.tag;
-    *dtype = t.came;
+    *dtype = came;
     *ret_total = header.total;
+    struct rcmi_transfer t = {.mem = *mem, .total = header.total};
     (void)rcmi_flow_take(e, &e->main, &t, bytes, header.total); /* host memory: complete at once */
     rcmi_channel_release(e->main.rx);
     e->eager_due += eager_charge(header.total);

@@ -67,15 +67,25 @@ static inline struct rcmi_key id_key(uint32_t id) {
 }
 
 /* The 24 bits between kind and id are a checksum of both, so that a damaged word is detected. */
-static inline uint64_t meta_of(unsigned byte, uint32_t id) {
-    const uint64_t word = (uint64_t)byte << 56 | id;
+static inline uint64_t meta_checked(uint64_t word) {
     return word | word * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 32;
+}
+static inline uint64_t meta_of(unsigned byte, uint32_t id) {
+    return meta_checked((uint64_t)byte << 56 | id);
 }
 
 /* A message without a header has no other record of its length, so the checksum includes it. */
+static inline uint64_t meta_of_length(size_t len) {
+    return (uint64_t)len * UINT64_C(0xd6e8feb86659fd93) >> 40 << 32;
+}
 static inline uint64_t meta_of_bare(uint8_t dtype, uint32_t tag, size_t len) {
-    return meta_of(KIND_BARE | dtype, tag) ^
-           (uint64_t)len * UINT64_C(0xd6e8feb86659fd93) >> 40 << 32;
+    return meta_of(KIND_BARE | dtype, tag) ^ meta_of_length(len);
+}
+
+/* Whether the word of an arrived message of this length has the right checksum. */
+static inline bool meta_holds(uint64_t meta, size_t len) {
+    const uint64_t right = meta_checked(meta & ~(UINT64_C(0xffffff) << 32));
+    return meta == (meta >> 62 == KIND_BARE >> 6 ? right ^ meta_of_length(len) : right);
 }
 
 /* The share of an eager message in the budget. An empty one also needs memory if kept: the matching
@@ -108,10 +118,9 @@ static inline bool travels_bare(const struct rcmi_endpoint *e, uint64_t tag, siz
 /* Tag and payload of an eager message; false: it is none, or its length is wrong. */
 static inline bool eager_open(const struct rcmi_slot *slot, struct header *ret_header,
                               const char **ret_bytes) {
-    const uint8_t dtype = dtype_of(slot->meta);
-    const bool bare = slot->meta == meta_of_bare(dtype, (uint32_t)slot->meta, slot->len);
+    const bool bare = slot->meta >> 62 == KIND_BARE >> 6;
     const size_t head = bare ? 0 : sizeof(*ret_header);
-    if ((!bare && slot->meta != meta_of(KIND_EAGER | dtype, (uint32_t)slot->meta)) ||
+    if ((!bare && slot->meta >> 62 != KIND_EAGER >> 6) || !meta_holds(slot->meta, slot->len) ||
         slot->len < head)
         return false;
     *ret_header = (struct header){.tag = (uint32_t)slot->meta, .total = slot->len};

@@ -169,9 +169,7 @@ static rcm_status handle_slot(struct rcmi_endpoint *e, const struct rcmi_slot *s
         return rcmi_endpoint_protocol_error(e, "a get request on a message channel", slot->len);
     const enum kind kind = kind_of(slot->meta);
     const uint32_t id = (uint32_t)slot->meta;
-    const uint64_t right = kind == KIND_BARE ? meta_of_bare(dtype_of(slot->meta), id, slot->len)
-                                             : meta_of((unsigned)(slot->meta >> 56), id);
-    if (slot->meta != right)
+    if (!meta_holds(slot->meta, slot->len))
         return rcmi_endpoint_protocol_error(e, "a message with a damaged header", slot->meta);
     switch (kind) {
     case KIND_EAGER:

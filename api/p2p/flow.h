@@ -61,7 +61,7 @@ struct rcmi_transfer {
 
 /* The code of a type in messages; 0: an opaque one, which all match. */
 static inline uint8_t rcmi_dtype_code(rcm_dtype dtype) {
-    return dtype > 0 && dtype < 64 ? (uint8_t)dtype : 0;
+    return (unsigned)dtype < 64 ? (uint8_t)dtype : 0;
 }
 /* Whether a message and a receive of these types differ. Signed and unsigned integers of one size
  * do not, nor pairs of int32 and int32, and types of one byte match all. */
