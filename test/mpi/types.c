@@ -145,6 +145,26 @@ static void test_empty(void) {
     OK(MPI_Type_free(&type));
 }
 
+/* Counts whose product is more than a number of bytes can be. */
+static void test_overflow(void) {
+    MPI_Datatype small, large, type = MPI_DATATYPE_NULL;
+    MPI_Count position = 0;
+    int class = 0;
+    char byte = 0;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    OK(MPI_Type_contiguous(1 << 30, MPI_INT, &small));
+    OK(MPI_Type_contiguous(1 << 30, small, &large));
+    OK(MPI_Error_class(MPI_Type_contiguous(1 << 30, large, &type), &class));
+    CHECK(class == MPI_ERR_COUNT && type == MPI_DATATYPE_NULL);
+    OK(MPI_Error_class(
+        MPI_Pack_c(&byte, (MPI_Count)1 << 61, MPI_INT, &byte, 1, &position, MPI_COMM_WORLD),
+        &class));
+    CHECK(class == MPI_ERR_TRUNCATE && position == 0);
+    OK(MPI_Type_free(&large));
+    OK(MPI_Type_free(&small));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     test_constructors();
@@ -152,5 +172,6 @@ int main(int argc, char **argv) {
     test_struct();
     test_bottom();
     test_empty();
+    test_overflow();
     return job_end();
 }

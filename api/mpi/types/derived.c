@@ -96,6 +96,16 @@ static bool parts_are_dense(const struct type_part *parts, size_t n,
     return at == true_bounds->high && at - true_bounds->low == extent;
 }
 
+/* Adds a part's bytes to those of the type; false: they are too many. */
+static bool add_sizes(const struct type_part *part, struct MPI_ABI_Datatype *made) {
+    MPI_Count elements, size, wire;
+    return !__builtin_mul_overflow(part->count, part->length, &elements) &&
+           !__builtin_mul_overflow(elements, part->type->size, &size) &&
+           !__builtin_mul_overflow(elements, part->type->wire, &wire) &&
+           !__builtin_add_overflow(made->size, size, &made->size) &&
+           !__builtin_add_overflow(made->wire, wire, &made->wire);
+}
+
 int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype *ret_type) {
     struct MPI_ABI_Datatype *made = calloc(1, sizeof *made);
     struct bounds bounds = {0}, true_bounds = {0};
@@ -104,14 +114,18 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
         free(parts);
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a datatype of %zu parts", n);
     }
+    for (size_t i = 0; i < n; i++)
+        if (!add_sizes(&parts[i], made)) {
+            free(made);
+            free(parts);
+            return form_error(form, MPI_ERR_COUNT, "a datatype of more bytes than memory");
+        }
     leaks_count(leak_datatype, 1);
     for (size_t i = 0; i < n; i++) {
         const struct type_part *part = &parts[i];
         const MPI_Count elements = part->count * part->length;
         part_bounds(part, &bounds, &true_bounds);
         type_get(part->type);
-        made->size += elements * part->type->size;
-        made->wire += elements * part->type->wire;
         if (elements > 0 && part->type->wire > 0)
             made->moved =
                 !made->moved || made->moved == part->type->moved ? part->type->moved : RCM_UINT8;

@@ -7,7 +7,9 @@
 
 int type_check_room(struct form *form, MPI_Count n, const struct MPI_ABI_Datatype *type,
                     MPI_Count size, MPI_Count position) {
-    if (n >= 0 && position >= 0 && position + n * type->wire <= size)
+    MPI_Count bytes;
+    if (n >= 0 && position >= 0 && position <= size &&
+        !__builtin_mul_overflow(n, type->wire, &bytes) && bytes <= size - position)
         return MPI_SUCCESS;
     return form_error(form, MPI_ERR_TRUNCATE,
                       "%lld elements of %lld bytes from byte %lld on are more than %lld bytes",
