@@ -11,6 +11,7 @@
 
 enum { FIRST_KEY = 1000, KEYS = 1024 };
 
+/* Of keys and of all lists. The program's functions are called without it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct key {
     bool is_of_types;
@@ -58,8 +59,11 @@ int face_Type_create_keyval(struct form *form, MPI_Type_copy_attr_function *copy
 }
 
 static int find_key(struct form *form, int number, struct key **ret_key) {
+    pthread_mutex_lock(&lock);
+    const bool is_made = number >= FIRST_KEY && number < FIRST_KEY + nkeys;
+    pthread_mutex_unlock(&lock);
     *ret_key = keys;
-    if (number < FIRST_KEY || number >= FIRST_KEY + nkeys)
+    if (!is_made)
         return form_error(form, MPI_ERR_KEYVAL, "the key %d is none of a program's", number);
     *ret_key = &keys[number - FIRST_KEY];
     return MPI_SUCCESS;
@@ -89,6 +93,7 @@ static int own_type(struct form *form, MPI_Datatype handle, struct owner *owner)
     return code;
 }
 
+/* With the lock. */
 static struct attribute **find_attribute(const struct owner *owner, int key) {
     struct attribute **place = owner->list;
     while (*place && (*place)->key != key)
@@ -99,20 +104,49 @@ static struct attribute **find_attribute(const struct owner *owner, int key) {
 /* Whether a function is not one of those that are numbers. */
 #define IS_FUNCTION(pointer) (!is_predefined((void *)(uintptr_t)(pointer)))
 
+/* Copies the attribute with this key. */
+static bool look_key(const struct owner *owner, int number, struct attribute *ret_copy) {
+    pthread_mutex_lock(&lock);
+    const struct attribute *found = *find_attribute(owner, number);
+    if (found)
+        *ret_copy = *found;
+    pthread_mutex_unlock(&lock);
+    return found != NULL;
+}
+
+/* Copies attribute `i` of the list. */
+static bool look_at(const struct owner *owner, size_t i, struct attribute *ret_copy) {
+    pthread_mutex_lock(&lock);
+    const struct attribute *found = *owner->list;
+    while (found && i-- > 0)
+        found = found->next;
+    if (found)
+        *ret_copy = *found;
+    pthread_mutex_unlock(&lock);
+    return found != NULL;
+}
+
+static void remove_key(const struct owner *owner, int number) {
+    pthread_mutex_lock(&lock);
+    struct attribute **place = find_attribute(owner, number), *removed = *place;
+    if (removed)
+        *place = removed->next;
+    pthread_mutex_unlock(&lock);
+    free(removed);
+}
+
 /* Calls the delete function, and removes the attribute if that succeeds. */
-static int delete_one(struct form *form, const struct owner *owner, struct attribute **place) {
-    struct attribute *attribute = *place;
+static int delete_one(struct form *form, const struct owner *owner,
+                      const struct attribute *attribute) {
     struct key *key;
     int code = find_key(form, attribute->key, &key);
     if (code == MPI_SUCCESS && IS_FUNCTION(key->delete))
         code = key->delete (owner->comm, attribute->key, attribute->value, key->extra);
     if (code == MPI_SUCCESS && IS_FUNCTION(key->delete_type))
         code = key->delete_type(owner->type, attribute->key, attribute->value, key->extra);
-    if (code != MPI_SUCCESS)
-        return code;
-    *place = attribute->next;
-    free(attribute);
-    return MPI_SUCCESS;
+    if (code == MPI_SUCCESS)
+        remove_key(owner, attribute->key);
+    return code;
 }
 
 static int delete_key(struct form *form, const struct owner *owner, int number) {
@@ -121,8 +155,9 @@ static int delete_key(struct form *form, const struct owner *owner, int number) 
     if (code == MPI_SUCCESS && key->is_of_types != (owner->type != NULL))
         code = form_error(form, MPI_ERR_KEYVAL, "the key %d is of %s", number,
                           key->is_of_types ? "datatypes" : "communicators");
-    struct attribute **place = find_attribute(owner, number);
-    return code == MPI_SUCCESS && *place ? delete_one(form, owner, place) : code;
+    struct attribute found;
+    const bool is_set = code == MPI_SUCCESS && look_key(owner, number, &found);
+    return is_set ? delete_one(form, owner, &found) : code;
 }
 
 static int set_key(struct form *form, const struct owner *owner, int number, void *value) {
@@ -132,8 +167,10 @@ static int set_key(struct form *form, const struct owner *owner, int number, voi
     struct attribute *made = malloc(sizeof *made);
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an attribute");
+    pthread_mutex_lock(&lock);
     *made = (struct attribute){*owner->list, number, value};
     *owner->list = made;
+    pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
 
@@ -141,9 +178,10 @@ static int get_key(struct form *form, const struct owner *owner, int number, voi
                    void *ret_value, int *ret_flag) {
     if (number == MPI_KEYVAL_INVALID)
         return form_error(form, MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
-    const struct attribute *attribute = *find_attribute(owner, number);
-    void *value = attribute ? attribute->value : otherwise;
-    *ret_flag = attribute || value;
+    struct attribute found;
+    const bool is_set = look_key(owner, number, &found);
+    void *value = is_set ? found.value : otherwise;
+    *ret_flag = is_set || value;
     if (*ret_flag)
         memcpy(ret_value, &value, sizeof value);
     return MPI_SUCCESS;
@@ -203,16 +241,17 @@ int face_Type_get_attr(struct form *form, MPI_Datatype handle, int number, void 
 
 static int copy_all(struct form *form, const struct owner *from, const struct owner *to) {
     int code = MPI_SUCCESS;
-    for (struct attribute *next = *from->list; next && code == MPI_SUCCESS; next = next->next) {
-        const struct key *key = &keys[next->key - FIRST_KEY];
-        void *value = next->value;
+    struct attribute found;
+    for (size_t i = 0; code == MPI_SUCCESS && look_at(from, i, &found); i++) {
+        const struct key *key = &keys[found.key - FIRST_KEY];
+        void *value = found.value;
         int flag = key->copy == MPI_COMM_DUP_FN || key->copy_type == MPI_TYPE_DUP_FN;
         if (IS_FUNCTION(key->copy))
-            code = key->copy(from->comm, next->key, key->extra, next->value, &value, &flag);
+            code = key->copy(from->comm, found.key, key->extra, found.value, &value, &flag);
         else if (IS_FUNCTION(key->copy_type))
-            code = key->copy_type(from->type, next->key, key->extra, next->value, &value, &flag);
+            code = key->copy_type(from->type, found.key, key->extra, found.value, &value, &flag);
         if (code == MPI_SUCCESS && flag)
-            code = set_key(form, to, next->key, value);
+            code = set_key(form, to, found.key, value);
     }
     return code;
 }
@@ -235,8 +274,9 @@ int attributes_copy_type(struct form *form, MPI_Datatype from, MPI_Datatype to) 
 
 static int delete_all(struct form *form, const struct owner *owner) {
     int code = MPI_SUCCESS;
-    while (code == MPI_SUCCESS && *owner->list)
-        code = delete_one(form, owner, owner->list);
+    struct attribute found;
+    while (code == MPI_SUCCESS && look_at(owner, 0, &found))
+        code = delete_one(form, owner, &found);
     return code;
 }
 

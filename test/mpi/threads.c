@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Four threads of each rank with MPI_THREAD_MULTIPLE: messages on one communicator, collectives on
- * one of each thread. */
+/* Four threads of each rank with MPI_THREAD_MULTIPLE: messages and attributes on one communicator,
+ * collectives on one of each thread. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,9 +10,19 @@ enum { THREADS = 4, ROUNDS = 200 };
 
 struct thread {
     pthread_t id;
-    int number, failed;
+    int number, failed, key;
     MPI_Comm comm;
 };
+
+/* Sets, reads and deletes an attribute of the communicator of all threads. */
+static int use_attribute(const struct thread *thread, int *value) {
+    int *found = NULL, is_set = 0, failed = 0;
+    failed += MPI_Comm_set_attr(MPI_COMM_WORLD, thread->key, value) != MPI_SUCCESS;
+    failed += MPI_Comm_get_attr(MPI_COMM_WORLD, thread->key, &found, &is_set) != MPI_SUCCESS;
+    failed += !is_set || found != value;
+    failed += MPI_Comm_delete_attr(MPI_COMM_WORLD, thread->key) != MPI_SUCCESS;
+    return failed;
+}
 
 static void *run(void *arg) {
     struct thread *thread = arg;
@@ -28,6 +38,7 @@ static void *run(void *arg) {
         thread->failed += got != 1000 * i + 10 * left + thread->number;
         thread->failed += MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, thread->comm) != MPI_SUCCESS;
         thread->failed += sum != i * job_size;
+        thread->failed += use_attribute(thread, &sum);
     }
     return NULL;
 }
@@ -42,6 +53,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < THREADS; i++) {
         threads[i] = (struct thread){.number = i};
         OK(MPI_Comm_dup(MPI_COMM_WORLD, &threads[i].comm));
+        OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &threads[i].key,
+                                  NULL));
     }
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i].id, NULL, run, &threads[i]) != 0)
