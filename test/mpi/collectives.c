@@ -206,6 +206,26 @@ static void test_all_to_all_uneven(void) {
         CHECK(got[r] == value_of(r, job_rank, 0));
 }
 
+/* Rank 0 sends one element to each rank, then gets one from each. The type of empty blocks does not
+ * matter. */
+static void test_empty_blocks(void) {
+    int all[RANKS_MAX], none[RANKS_MAX] = {0}, first[RANKS_MAX] = {1}, displs[RANKS_MAX], value = 7,
+                        got[RANKS_MAX] = {0};
+    const int is_root = job_rank == 0;
+    const MPI_Datatype other = is_root ? MPI_INT : MPI_BYTE;
+    for (int r = 0; r < job_size; r++) {
+        all[r] = 1;
+        displs[r] = r;
+    }
+    OK(MPI_Alltoallv(&value, is_root ? all : none, none, other, got, first, displs, MPI_INT,
+                     MPI_COMM_WORLD));
+    CHECK(got[0] == 7);
+    OK(MPI_Alltoallv(&value, first, none, MPI_INT, got, is_root ? all : none, displs, other,
+                     MPI_COMM_WORLD));
+    for (int r = 0; r < job_size; r++)
+        CHECK(got[r] == 7 || (!is_root && r > 0));
+}
+
 static void test_barrier_and_communicators(void) {
     MPI_Request request;
     MPI_Comm duplicate, half;
@@ -239,6 +259,7 @@ int main(int argc, char **argv) {
     test_all();
     test_uneven();
     test_all_to_all_uneven();
+    test_empty_blocks();
     test_barrier_and_communicators();
     return job_end();
 }

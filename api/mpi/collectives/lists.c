@@ -41,7 +41,11 @@ static int bind_block(struct form *form, const struct blocks *blocks, int i, uns
         return code;
     lists->send[at] = data->bytes ? data->address : NULL;
     lists->send_counts[at] = lists->in_bytes ? data->bytes : data->count;
-    lists->dtype = lists->in_bytes ? RCM_UINT8 : data->dtype;
+    if (lists->in_bytes)
+        lists->dtype = RCM_UINT8;
+    else if (data->count || !lists->has_elements)
+        lists->dtype = data->dtype;
+    lists->has_elements |= data->count > 0;
     return MPI_SUCCESS;
 }
 

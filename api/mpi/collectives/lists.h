@@ -21,8 +21,9 @@ struct blocks {
 struct lists {
     void **send, **recv;
     size_t *send_counts, *recv_counts;
-    rcm_dtype dtype;
-    bool in_bytes; /* counts are bytes, whatever the types are */
+    rcm_dtype dtype;   /* of the elements; without any, of the last empty block */
+    bool has_elements; /* a block has some */
+    bool in_bytes;     /* counts are bytes, whatever the types are */
 };
 
 /* Makes empty lists of nsend and nrecv entries. */
