@@ -13,6 +13,7 @@ import gzip
 import hashlib
 import hmac
 import os
+import re
 import shutil
 import struct
 import sys
@@ -629,7 +630,8 @@ def location():
 JOB = 0x1122334455667788
 
 
-VERSION = 17  # RCMI_WIRE_VERSION
+with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../base/wire_version.h'), encoding='ascii') as f:
+    VERSION = int(re.search(r'#define RCMI_WIRE_VERSION (\d+)', f.read()).group(1))
 
 
 def greeting(kind=1, index=0, magic=0x52434d48, version=VERSION, sender=0, to=1, nranks=3, job=JOB,
