@@ -199,9 +199,16 @@ static void check_message_size(rcm_comm *comm) {
     check("receive", rcm_irecv(comm, &element, 1, RCM_FLOAT32, 0, 8, &work), RCM_OK, "");
     check("send", rcm_send(comm, &element, 1, RCM_FLOAT32, 0, 8, NULL, NULL), RCM_OK, "");
     check("wait", rcm_work_wait(work, 10000), RCM_OK, "");
-    newer.message.size = sizeof newer.message - 1;
+    newer.message.size = offsetof(struct rcm_message, dtype) - 1; /* the first version ends there */
     check("small message", rcm_work_message(work, &newer.message), RCM_ERR_INVALID,
           "ret_message->size is ");
+    newer.message.size++;
+    newer.message.dtype = -5;
+    check("older message", rcm_work_message(work, &newer.message), RCM_OK, "");
+    if (newer.message.bytes != sizeof element || newer.message.dtype != -5) {
+        fprintf(stderr, "an older message struct has wrong contents\n");
+        failures++;
+    }
     newer.message.size = sizeof newer;
     check("large message", rcm_work_message(work, &newer.message), RCM_OK, "");
     if (newer.message.size != sizeof newer || newer.message.tag != 8 ||
