@@ -21,7 +21,7 @@
 #include "protocol.h"
 
 #define RCMI_PAGE_MAGIC                                                                            \
-    0x5243504147453038u /* "RCPAGE08": the number is the version of the layout */
+    0x5243504147453039u /* "RCPAGE09": the number is the version of the layout */
 
 /* What a rank is doing on one communicator. */
 struct rcmi_page_comm {

@@ -296,11 +296,11 @@ def failure():
 
 
 def page():
-    def words(magic=0x5243504147453038, page_bytes=65536, pid=100, rank=0, size=3, called=5,
+    def words(magic=0x5243504147453039, page_bytes=65536, pid=100, rank=0, size=3, called=5,
               sequence=5, collective=1, called_as=1, failed=0, parting=0, transfer=0, shown=5,
               algorithm=b'ring', op_name=b'premul_sum', waits=2, step=3, nsteps=9, peer=1, moved=10**9, root=-1,
-              rows=2, sharing=0, epoch=7, name=b'world', ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 4):
-        head = struct.pack('<QIiiiQQQ12Q', magic, page_bytes, pid, rank, size, 77, rows, sharing,
+              rows=2, sharing=0, epoch=7, name=b'world', ranges=(0, 32 << 10, 1, 0) + (64 << 10, U64_MAX) * 5):
+        head = struct.pack('<QIiiiQQQ14Q', magic, page_bytes, pid, rank, size, 77, rows, sharing,
                            *ranges)
         comm = (struct.pack('<Qii64s', epoch, rank, size, name) +
                 struct.pack('<QQQiiiiiiII', called, sequence, 1000, called_as, collective, 9, 1, root,
@@ -342,7 +342,7 @@ def page():
         'valid-one-of-two': job(words(), bytes(1024)),
         'valid-oversubscribed': job(words(sharing=1)), 'valid-rows-odd': job(words(rows=U64_MAX)),
         'valid-sharing-odd': job(words(sharing=2**63 + 1)),
-        'valid-ranges-odd': job(words(ranges=(U64_MAX, U64_MAX - 1) * 3 + (U64_MAX - 2, U64_MAX - 1) * 3)),
+        'valid-ranges-odd': job(words(ranges=(U64_MAX, U64_MAX - 1) * 3 + (U64_MAX - 2, U64_MAX - 1) * 4)),
         'bad-magic': job(words(magic=0)), 'bad-version': job(words(magic=0x5243504147453032)),
         'bad-size': job(words(page_bytes=292)), 'bad-pid': job(words(pid=0)),
         'bad-rank': job(words(rank=3)), 'bad-rank-negative': job(words(rank=-1)),

@@ -22,7 +22,8 @@ import unittest
 
 INFO, RUN, HANG = sys.argv[1:4]
 LIMIT = 50  # seconds: the limit of every step
-MAGIC, PAGE = 0x5243504147453038, 65536  # api/diagnosis/status_page.h
+MAGIC, PAGE = 0x5243504147453039, 65536  # api/diagnosis/status_page.h
+RANGES = 7  # transport/protocol.h: RCMI_PROTOCOL_MAP
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK = 1033, 1, 2
 
 
@@ -224,7 +225,7 @@ class InvalidPages(unittest.TestCase):
         """A page of a rank with one communicator, or with more."""
         pid = os.getpid() if pid is None else pid
         head = struct.pack('<QIiiiQ', magic, size, pid, rank, ranks, 0xabcdef) + ways
-        head = head.ljust(160, b'\0') + struct.pack('<Iii', *near)
+        head = head.ljust(64 + 16 * RANGES, b'\0') + struct.pack('<Iii', *near)
         comm = struct.pack('<Qii', 7, rank, ranks) + rest
         return head.ljust(512, b'\0') + comm.ljust(512, b'\0') + more
 
@@ -269,13 +270,12 @@ class InvalidPages(unittest.TestCase):
     def test_ways_differ(self):
         for rank, first in enumerate((16 << 10, 32 << 10)):
             self.file(self.page(rank=rank,
-                                ways=struct.pack('<14Q', 2**64 - 1, 1, *(first, 2**64 - 1) * 6)))
+                                ways=struct.pack(f'<{2 + 2 * RANGES}Q', 2**64 - 1, 1, *(first, 2**64 - 1) * RANGES)))
         notes, rows = live(str(os.getpid()))
         for row in rows:
             self.assertRegex(row['transports'], '^self, shm, (verbs, )?tcp, cuda_ipc$')
         ways = notes[f'protocols of job {0xabcdef:016x}']
         self.assertRegex(ways, r'^eager=16K- .*\(oversubscribed; not the same on all ranks\)$')
-
 
     def test_near_groups(self):
         """Ranks 0 to 3 share one cache, 5 and 6 another, and 4 and 7 none."""
