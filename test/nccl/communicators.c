@@ -358,7 +358,7 @@ static int all(struct job *job) {
     errors += job->n == 3 ? arguments(job) + missing(job) : 0;
     errors += shrink_rejected(job) + init_all_rejected(job);
     /* The earlier operations have ended on all ranks: else what follows aborts them. */
-    CHECK(errors, rcm_barrier(job->ranks[0].host, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
+    job_barrier(job);
     errors += job->n == 3 ? revoked(job) : shrink(job, NCCL_ABORTING);
     return errors;
 }
