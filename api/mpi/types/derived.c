@@ -40,13 +40,13 @@ static void copy_elements(const struct MPI_ABI_Datatype *type, char *memory, MPI
 }
 
 void type_pack(const struct MPI_ABI_Datatype *type, const void *memory, MPI_Count n, void *packed) {
-    struct cursor cursor = {packed, (char *)packed + n * type->wire, true};
+    struct cursor cursor = {packed, AT(packed, n * type->wire), true};
     copy_elements(type, (char *)memory, n, &cursor);
 }
 
 void type_unpack(const struct MPI_ABI_Datatype *type, void *memory, MPI_Count n, const void *packed,
                  size_t bytes) {
-    struct cursor cursor = {(char *)packed, (char *)packed + bytes, false};
+    struct cursor cursor = {(char *)packed, AT(packed, bytes), false};
     copy_elements(type, memory, n, &cursor);
 }
 
