@@ -28,17 +28,14 @@ static enum rcmi_cpu cpu_find(void) {
     return FAMILY_OF(eax) >= ZEN_5 ? RCMI_CPU_ZEN_5 : RCMI_CPU_ZEN;
 }
 
-/* AMD's cores with a fast "rep movsb", from Zen 3 on, write lines that another core has read up to
- * twice as fast with it. Before Zen 5 it takes 1.5 times as long if the ends do not lie alike, and
- * 15 times if dst is a few bytes after src modulo a page (glibc bug 30994). Intel's cores copy
- * equally fast with both. */
-static enum rcmi_copy_strings better_strings(void) {
+/* AMD's Zen 5 writes lines that another core has read twice as fast with "rep movsb". On Zen 3 and
+ * 4 it may be very slow (glibc bug 30994), and on Zen 3 it is faster only between the threads of
+ * one core: between two cores of one cache it takes up to twice as long. Intel's cores copy equally
+ * fast with both. */
+static bool strings_are_better(void) {
     unsigned a, b, c, d;
-    const enum rcmi_cpu cpu = rcmi_cpu();
-    if ((cpu != RCMI_CPU_ZEN && cpu != RCMI_CPU_ZEN_5) ||
-        !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & FSRM_BIT) == 0)
-        return RCMI_STRINGS_NONE;
-    return cpu == RCMI_CPU_ZEN_5 ? RCMI_STRINGS_ALL : RCMI_STRINGS_ALIKE;
+    return rcmi_cpu() == RCMI_CPU_ZEN_5 && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+           (d & FSRM_BIT) != 0;
 }
 /* Checks instructions of leaf 7, ebx, and that the kernel saves their registers (bits of XCR0). */
 static bool cpu_has(unsigned instructions, unsigned registers) {
@@ -80,8 +77,8 @@ bool rcmi_cpu_is_virtual(void) {
     return true;
 }
 
-static enum rcmi_copy_strings better_strings(void) {
-    return RCMI_STRINGS_NONE;
+static bool strings_are_better(void) {
+    return false;
 }
 #endif
 
@@ -105,26 +102,24 @@ const char *rcmi_cpu_text(enum rcmi_cpu cpu) {
     return texts[cpu];
 }
 
-static enum rcmi_copy_strings choose_strings(void) {
+static bool strings_choose(void) {
     const char *wanted = rcmi_setting("RINGCOMM_COPY");
-    if (strcmp(wanted, "strings") == 0)
-        return RCMI_STRINGS_ALL;
-    if (strcmp(wanted, "vectors") == 0)
-        return RCMI_STRINGS_NONE;
+    if (strcmp(wanted, "strings") == 0 || strcmp(wanted, "vectors") == 0)
+        return strcmp(wanted, "strings") == 0;
     if (strcmp(wanted, "auto") != 0)
         rcmi_log(RCMI_LOG_WARN, "RINGCOMM_COPY=%s is not auto, vectors or strings, using auto",
                  wanted);
-    return better_strings();
+    return strings_are_better();
 }
 
-enum rcmi_copy_strings rcmi_cpu_copy_strings(void) {
-    enum { UNKNOWN = -1 };
-    static _Atomic int known = UNKNOWN;
+bool rcmi_cpu_copies_strings(void) {
+    enum { UNKNOWN, VECTORS, STRINGS };
+    static _Atomic int known;
     /* Relaxed as in rcmi_cpu. */
     int now = atomic_load_explicit(&known, memory_order_relaxed);
     if (now == UNKNOWN) {
-        now = (int)choose_strings();
+        now = strings_choose() ? STRINGS : VECTORS;
         atomic_store_explicit(&known, now, memory_order_relaxed);
     }
-    return (enum rcmi_copy_strings)now;
+    return now == STRINGS;
 }

@@ -35,16 +35,11 @@ bool rcmi_cpu_has_avx512(void);
 /* This is a virtual machine, or it is not known. CPUs of a guest may move between the host's. */
 bool rcmi_cpu_is_virtual(void);
 
-/* Which copies of up to some MiB the string instruction makes: none; those where both ends lie
- * alike (at the same offset within RCMI_STRING_ALIGN bytes), from RCMI_STRING_MIN_ALIKE bytes on;
- * all from RCMI_STRING_MIN bytes on. The instruction takes over written lines without reading them,
- * and takes twice as long if they were prefetched for writing. */
-enum rcmi_copy_strings { RCMI_STRINGS_NONE, RCMI_STRINGS_ALIKE, RCMI_STRINGS_ALL };
-#define RCMI_STRING_ALIGN     32
-#define RCMI_STRING_MIN_ALIKE ((size_t)8192)
-#define RCMI_STRING_MIN       ((size_t)2048)
-/* The faster choice on this CPU; RINGCOMM_COPY overrides it. Any thread; looked up once. */
-enum rcmi_copy_strings rcmi_cpu_copy_strings(void);
+/* Is the string instruction the faster copy, from RCMI_STRING_MIN bytes on? RINGCOMM_COPY overrides
+ * it. The instruction takes over written lines without reading them, and takes twice as long if
+ * they were prefetched for writing. Any thread; looked up once. */
+bool rcmi_cpu_copies_strings(void);
+#define RCMI_STRING_MIN ((size_t)2048)
 
 /* ---- Caches: cache.c */
 

@@ -2,4 +2,4 @@
 /* The copy method of all variants: set by kernels.c, read by each variant. */
 #include "variant.h"
 
-_Atomic int rcmi_copies_strings;
+_Atomic bool rcmi_copies_strings;

@@ -59,7 +59,7 @@ static const struct rcmi_kernel_table *kernels_chosen(void) {
     const struct rcmi_kernel_table *table = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (!table) {
         table = kernels_choose();
-        atomic_store_explicit(&rcmi_copies_strings, (int)rcmi_cpu_copy_strings(),
+        atomic_store_explicit(&rcmi_copies_strings, rcmi_cpu_copies_strings(),
                               memory_order_relaxed);
         atomic_store_explicit(&chosen, table, memory_order_relaxed);
     }

@@ -99,18 +99,11 @@ static void copy_vectors(void *dst, const void *src, size_t bytes) {
         copy_loop(dst, src, bytes, false);
 }
 
-/* Whether the string instruction copies this; see cpu.h. */
-RCMI_INLINE bool suits_string(const void *dst, const void *src, size_t bytes) {
-    if (bytes < RCMI_STRING_MIN || bytes > COPY_MAX || dst == src)
-        return false;
-    const int strings = atomic_load_explicit(&rcmi_copies_strings, memory_order_relaxed);
-    return strings == RCMI_STRINGS_ALL ||
-           (strings == RCMI_STRINGS_ALIKE && bytes >= RCMI_STRING_MIN_ALIKE &&
-            ((uintptr_t)dst ^ (uintptr_t)src) % RCMI_STRING_ALIGN == 0);
-}
-
+/* On some CPUs the string instruction is twice as fast if another core has read the lines of dst
+ * (see cpu.c). */
 static void copy_plain(void *dst, const void *src, size_t bytes) {
-    if (suits_string(dst, src, bytes))
+    if (bytes >= RCMI_STRING_MIN && bytes <= COPY_MAX && dst != src &&
+        atomic_load_explicit(&rcmi_copies_strings, memory_order_relaxed))
         copy_string(dst, src, bytes);
     else
         copy_vectors(dst, src, bytes);

@@ -23,10 +23,10 @@ extern const struct rcmi_kernel_table rcmi_kernels_avx2;
 extern const struct rcmi_kernel_table rcmi_kernels_avx512;
 #endif
 
-/* Which plain copies of up to 4 MiB, in every variant, use the CPU's string instruction: an enum
- * rcmi_copy_strings. Relaxed: written when a table is chosen (and by tests), always with the same
- * value; each value is correct. */
-extern _Atomic int rcmi_copies_strings;
+/* Do plain copies of 2 KiB to 4 MiB, in every variant, use the CPU's string instruction? Relaxed:
+ * written when a table is chosen (and by tests), always with the same value; either value is
+ * correct. */
+extern _Atomic bool rcmi_copies_strings;
 
 /* The variant's table by name, independent of the choice. NULL: not in this build, or not on this
  * CPU. */

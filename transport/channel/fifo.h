@@ -219,25 +219,14 @@ struct rcmi_fifo_writer {
     struct rcmi_fifo_shape shape;
 };
 
-/* Longer messages are not prefetched: those that the string instruction may write. */
-static inline size_t rcmi_fifo_ahead(void) {
-    switch (rcmi_cpu_copy_strings()) {
-    case RCMI_STRINGS_ALL:
-        return RCMI_STRING_MIN;
-    case RCMI_STRINGS_ALIKE:
-        return RCMI_STRING_MIN_ALIKE;
-    default:
-        return RCMI_FIFO_AHEAD;
-    }
-}
-
 static inline void rcmi_fifo_writer_init(struct rcmi_fifo_writer *w, void *base,
                                          const struct rcmi_fifo_shape *shape) {
     *w = (struct rcmi_fifo_writer){.header = rcmi_fifo_header(base, shape, 0),
                                    .slot = rcmi_fifo_slot(base, shape, 0),
                                    .limit = shape->nheaders,
                                    .room = shape->slots,
-                                   .ahead = rcmi_fifo_ahead(),
+                                   .ahead = rcmi_cpu_copies_strings() ? RCMI_STRING_MIN
+                                                                      : RCMI_FIFO_AHEAD,
                                    .base = base,
                                    .shape = *shape};
 }
