@@ -181,8 +181,9 @@ static int all(struct job *job) {
             errors += round_of(job, &pairs[i], round);
     for (int i = 0; i < 3 * rounds && errors == 0; i++)
         errors += making_round(&makings[i % MAKINGS]);
-    library_threads_await(
-        threads); /* ends of communicators: a process waits for them for 15 s at exit */
+    /* Ends of communicators: a process waits for them for 15 s at exit. */
+    CHECK(errors, library_threads_await(threads), "%d threads are left, %d before",
+          library_threads(), threads);
     return errors;
 }
 

@@ -74,7 +74,8 @@ static int many(struct job *job) {
     (void)usage_now("after an all_reduce on each", rank);
     for (int i = 0; i < COMMS; i++)
         NCCL_OK(errors, ncclCommDestroy(comms[i]));
-    library_threads_await(library);
+    CHECK(errors, library_threads_await(library), "%d threads of the library are left, %d before",
+          library_threads(), library);
     after = usage_now("after their end", rank);
     CHECK(errors, after.threads <= before.threads && after.descriptors <= before.descriptors + 8,
           "rank %d: %d threads and %d descriptors are left", rank->rank,

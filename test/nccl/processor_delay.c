@@ -78,18 +78,20 @@ void delays_now(struct delays *ret) {
 
 int64_t limit_ms(int64_t ms, const struct delays *since) {
     struct delays now;
+    int64_t delay = 0;
     delays_now(&now);
     for (int i = 0; i < DELAY_PROCESSES; i++)
         if (now.ms[i] > since->ms[i]) /* else threads have ended */
-            ms += now.ms[i] - since->ms[i];
-    return ms;
+            delay += now.ms[i] - since->ms[i];
+    return ms + (delay < DELAY_MOST_MS ? delay : DELAY_MOST_MS);
 }
 
 int library_threads(void) {
     return (int)threads_sum(getpid(), is_of_library);
 }
 
-void library_threads_await(int n) {
+bool library_threads_await(int n) {
     for (int i = 0; i < 600 && library_threads() > n; i++)
         usleep(100000);
+    return library_threads() <= n;
 }
