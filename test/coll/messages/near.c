@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages between near ranks are sent without a rendezvous up to the threshold eager_near, and
- * between others up to eager: such a send completes before its receive is posted.
+ * between others up to eager: such a send completes before its receive is posted. The largest fills
+ * a slot.
  */
 #include "../ranks.h"
 #include <stdint.h>
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EAGER = 4 << 10, EAGER_NEAR = 64 << 10, LARGEST = EAGER_NEAR + 1 };
+enum { EAGER = 4 << 10, EAGER_NEAR = 128 << 10, LARGEST = EAGER_NEAR + 1 };
 
 static bool is_near;
 
@@ -60,7 +61,7 @@ int main(void) {
     const struct ranks ranks = {.n = 2, .threads = true, .transport = "shm"};
     int failed = 0;
     setenv("RINGCOMM_SLOT_BYTES", "128K", 1);
-    setenv("RINGCOMM_PROTOCOL", "eager=0-4K,eager_near=0-64K,get=never", 1);
+    setenv("RINGCOMM_PROTOCOL", "eager=0-4K,eager_near=0-128K,get=never", 1);
     for (int near = 0; near < 2; near++) {
         is_near = near;
         setenv("RINGCOMM_NEAR", near ? "1" : "0", 1);
