@@ -11,6 +11,14 @@
 #include "export_process.h"
 #include "stream_gate.h"
 
+/* An exporter with all buffers, and a device. */
+static void begin_all(struct reply *ret_all) {
+    begin_exporter("0", true);
+    begin_device("0");
+    for (int i = 0; i < SHARING_BUFFERS; i++)
+        ret_all[i] = request_export_ok('a', i, 64, (unsigned char)i);
+}
+
 /* More buffers than may be open, each read twice. One stays in use and must stay open. */
 static void case_full(const char *argument) {
     static struct reply all[SHARING_BUFFERS];
@@ -18,10 +26,7 @@ static void case_full(const char *argument) {
     const void *there;
     char byte;
     (void)argument;
-    begin_exporter("0", true);
-    begin_device("0");
-    for (int i = 0; i < SHARING_BUFFERS; i++)
-        all[i] = request_export_ok('a', i, 64, (unsigned char)i);
+    begin_all(all);
     begin_imports(&all[0]);
     must(get(&all[0], 0, 64, &used, &there));
     for (int i = 0; i < 2 * SHARING_BUFFERS; i++)
@@ -145,10 +150,7 @@ static void case_ends(const char *argument) {
 static void case_busy(const char *argument) {
     static struct reply all[SHARING_BUFFERS];
     (void)argument;
-    begin_exporter("0", true);
-    begin_device("0");
-    for (int i = 0; i < SHARING_BUFFERS; i++)
-        all[i] = request_export_ok('a', i, 64, (unsigned char)i);
+    begin_all(all);
     begin_imports(&all[0]);
     struct gate *gate = gate_new();
     for (int i = 0; i < 3 * SHARING_BUFFERS; i++)
