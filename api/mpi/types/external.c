@@ -45,6 +45,13 @@ static int find_external(struct form *form, const char *name, MPI_Count n, MPI_D
     return code;
 }
 
+/* The same, with room for the elements from the position on. */
+static int find_room(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
+                     MPI_Count size, MPI_Count position, struct MPI_ABI_Datatype **ret_type) {
+    const int code = find_external(form, name, n, handle, ret_type);
+    return code == MPI_SUCCESS ? type_check_room(form, n, *ret_type, size, position) : code;
+}
+
 static int no_external(struct form *form) {
     return form_error(form, MPI_ERR_UNSUPPORTED_OPERATION,
                       "pairs and MPI_WCHAR have no external32 here. Pack their parts");
@@ -53,9 +60,7 @@ static int no_external(struct form *form) {
 int face_Pack_external(struct form *form, const char *name, const void *in, MPI_Count n,
                        MPI_Datatype handle, void *packed, MPI_Count size, MPI_Count *position) {
     struct MPI_ABI_Datatype *type;
-    int code = find_external(form, name, n, handle, &type);
-    if (code == MPI_SUCCESS)
-        code = type_check_room(form, n, type, size, *position);
+    const int code = find_room(form, name, n, handle, size, *position, &type);
     if (code != MPI_SUCCESS)
         return code;
     char *at = AT(packed, *position);
@@ -69,9 +74,7 @@ int face_Pack_external(struct form *form, const char *name, const void *in, MPI_
 int face_Unpack_external(struct form *form, const char *name, const void *packed, MPI_Count size,
                          MPI_Count *position, void *out, MPI_Count n, MPI_Datatype handle) {
     struct MPI_ABI_Datatype *type;
-    int code = find_external(form, name, n, handle, &type);
-    if (code == MPI_SUCCESS)
-        code = type_check_room(form, n, type, size, *position);
+    const int code = find_room(form, name, n, handle, size, *position, &type);
     if (code != MPI_SUCCESS)
         return code;
     const size_t bytes = (size_t)(n * type->wire);
