@@ -1589,10 +1589,10 @@ RCM_CHECKED rcm_status rcm_ssend(rcm_comm *comm, const void *buffer, size_t coun
  * were sent; no sender starves another. A receive from any source connects to all ranks, and from
  * then on each poll for messages visits all of them.
  *
- * The type of a message and of its receive must match: both integers of one size, or the same type.
- * Types of one byte and opaque types match all, also a message without elements. Otherwise the
- * receive is RCM_ERR_MISMATCH, whose text has both types. The message is received, the sender gets
- * no error, and the communicator stays usable.
+ * The type of a message and of its receive must match: both integers of one size (a pair of int32
+ * and int32 counts as int32), or the same type. Types of one byte and opaque types match all, also
+ * a message without elements. Otherwise the receive is RCM_ERR_MISMATCH, whose text has both types.
+ * The message is received, the sender gets no error, and the communicator stays usable.
  *
  * A shorter message leaves the rest of the buffer unchanged; rcm_work_message returns the received
  * size. A longer message is RCM_ERR_TRUNCATED: the first count elements are received, and the

@@ -67,8 +67,7 @@ struct rcmi_messaging {
      * NULL. */
     const struct rcmi_transfer *(*next)(void *arg, int peer);
     /* RCM_OK; RCM_ERR_TRUNCATED: the message is longer than its receive; RCM_ERR_MISMATCH: it is of
-     * another type; or the status of
-     * rcmi_endpoint_cancel. The owner gets the transfer back. */
+     * another type; or the status of rcmi_endpoint_cancel. The owner gets the transfer back. */
     void (*completed)(struct rcmi_transfer *transfer, rcm_status status);
 
     void (*wake)(void *wake_arg); /* an asynchronous copy has ended; any thread */
