@@ -19,6 +19,7 @@ import tempfile
 import time
 import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
@@ -479,6 +480,14 @@ class Tools(unittest.TestCase):
                     c.measure_one(types.SimpleNamespace(title='x'), c.loads[0])
             finally:
                 measuring.bench = before
+
+    def test_an_interruption_is_not_lost_if_the_program_has_just_ended(self):
+        class Interrupted(subprocess.Popen):
+            def communicate(self, *args, **more):
+                self.wait()
+                raise KeyboardInterrupt
+        with unittest.mock.patch('subprocess.Popen', Interrupted):
+            self.assertRaises(KeyboardInterrupt, libraries.first_line, ['true'])
 
     def test_report_and_charts(self):
         runs = []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Starts ranks of ringcomm-bench over a library, here libringcomm; peers.py has the others."""
+import contextlib
 import os
 import shlex
 import signal
@@ -18,6 +19,13 @@ class Late(Failure):
     """A program that was ended because it took too long."""
 
 
+def signal_group(process, number):
+    """The group may have ended. A ProcessLookupError would then replace what is being handled, for
+    example the user's interruption."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
 def execute(argv, env=None, seconds=60):
     """Returns the output of a program, with a time limit. Ends its whole process group."""
     process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -25,15 +33,15 @@ def execute(argv, env=None, seconds=60):
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGTERM)
+        signal_group(process, signal.SIGTERM)
         try:
             process.communicate(timeout=5)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)
             process.communicate()
         raise Late(f'took longer than {seconds:g} s: {shlex.join(argv)}') from None
     except BaseException:  # the user's Ctrl-C does not reach the program's session
-        os.killpg(process.pid, signal.SIGKILL)
+        signal_group(process, signal.SIGKILL)
         process.wait()
         raise
     if process.returncode != 0:
