@@ -165,7 +165,8 @@ static HOT rcm_status step_publish(struct rcmi_run *run, struct rcmi_lane_state 
     }
     if (port && step->answered) {
         const bool by_slot = io->path != RCMI_PATH_SENT && io->path != RCMI_PATH_DST;
-        end_keep(run, port->end, by_slot && io->bytes > RCMI_TINY ? io->target.bytes : NULL);
+        end_keep(run, port->end, by_slot && io->bytes > RCMI_TINY ? io->target.bytes : NULL,
+                 io->bytes);
     }
     step_release(run, lane, step);
     return RCM_OK;

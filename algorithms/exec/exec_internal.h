@@ -48,6 +48,13 @@
  * the same limit as for concurrent runs (api/work/queue.h). */
 #define RCMI_RUNS_MAX ((size_t)16 << 20)
 
+/* Where in a slot the answer of a message is received. bytes NULL: the message was tiny or did not
+ * use its slot. */
+struct rcmi_kept {
+    void *bytes;
+    size_t len;
+};
+
 /* One end of a channel of this communicator; shared by all runs that use it. */
 struct rcmi_end {
     struct rcmi_channel *channel;
@@ -58,10 +65,9 @@ struct rcmi_end {
     uint32_t posted;         /* receives posted, from the next message on */
     uint32_t tickets;        /* issued */
     uint32_t now_served;     /* ticket of the current run */
-    /* Slots of messages whose answers were not received yet, oldest first: a ring with as many
-     * entries as the channel has slots. NULL entry: the message was tiny or did not use its
-     * slot. */
-    void **kept;
+    /* Of messages whose answers were not received yet, oldest first: a ring with as many entries as
+     * the channel has slots. */
+    struct rcmi_kept *kept;
     uint32_t kept_first, nkept;
 };
 

@@ -56,7 +56,7 @@ rcm_status rcmi_run_peek_answer(const struct rcmi_lane_state *lane,
                                 const void **ret_bytes) {
     const bool receives = step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL;
     const struct rcmi_end *end = receives ? lane->ports[step->answer].end : NULL;
-    const void *bytes = end && end->nkept > 0 ? end->kept[end->kept_first] : NULL;
+    const void *bytes = end && end->nkept > 0 ? end->kept[end->kept_first].bytes : NULL;
     if (!bytes)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, from->peer,
                                 "rank %d answered a message that this rank did not send",

@@ -134,9 +134,11 @@ static inline rcm_status step_zero_copy(struct rcmi_run *run, const struct rcmi_
     return status;
 }
 
-/* Keeps the slot of the message just sent for its answer. */
-static inline void end_keep(const struct rcmi_run *run, struct rcmi_end *end, void *slot) {
-    end->kept[(end->kept_first + end->nkept++) % run->exec->config.slots] = slot;
+/* Keeps the memory of the message just sent for its answer. */
+static inline void end_keep(const struct rcmi_run *run, struct rcmi_end *end, void *bytes,
+                            size_t len) {
+    end->kept[(end->kept_first + end->nkept++) % run->exec->config.slots] =
+        (struct rcmi_kept){bytes, len};
 }
 
 /* Are as many messages unanswered as the channel has slots? */
@@ -144,11 +146,16 @@ static inline bool end_is_full(const struct rcmi_run *run, const struct rcmi_end
     return end->nkept == run->exec->config.slots;
 }
 
+/* Does an answer come to a part of this memory? */
 static inline bool end_keeps(const struct rcmi_run *run, const struct rcmi_end *end,
-                             const void *slot) {
-    for (uint32_t i = 0; i < end->nkept; i++)
-        if (end->kept[(end->kept_first + i) % run->exec->config.slots] == slot)
+                             const void *bytes, size_t len) {
+    const uintptr_t begin = (uintptr_t)bytes;
+    for (uint32_t i = 0; i < end->nkept; i++) {
+        const struct rcmi_kept *kept = &end->kept[(end->kept_first + i) % run->exec->config.slots];
+        const uintptr_t from = (uintptr_t)kept->bytes;
+        if (from && begin < from + kept->len && from < begin + len)
             return true;
+    }
     return false;
 }
 
@@ -214,7 +221,7 @@ static HOT rcm_status step_reserve(struct rcmi_run *run, struct rcmi_lane_state 
         return status;
     io->target = target;
     io->path = step_path(run, lane, step, port, io);
-    return end_keeps(run, out, target.bytes) ? RCM_AGAIN : RCM_OK;
+    return end_keeps(run, out, target.bytes, io->bytes) ? RCM_AGAIN : RCM_OK;
 }
 
 /* Acquires all operands of a step. On RCM_AGAIN, stores the end that the lane waits for. */
