@@ -21,7 +21,7 @@
 #include "../../transport/shm/shm.h"
 
 enum {
-    SLOT_BYTES = 200,
+    SLOT_BYTES = 600, /* four places of 128 */
     SLOTS = 3,
     READERS = 2,
     LOOKS = 60,
@@ -176,7 +176,7 @@ static bool look(struct rcmi_slot *ret_slot) {
         return false;
     fuzz_require(!ret_slot->reply ||
                      ((uint8_t *)ret_slot->reply >= memory &&
-                      (uint8_t *)ret_slot->reply + SLOT_BYTES <= memory + shape.total),
+                      (uint8_t *)ret_slot->reply + ret_slot->len <= memory + shape.total),
                  "a reply is in the queue");
     if (ret_slot->bytes)
         read_payload(ret_slot->bytes, ret_slot->len);
@@ -231,12 +231,12 @@ static void take(void) {
 
 static void write_message(size_t len) {
     void *slot = NULL;
-    rcm_status status = rcmi_fifo_reserve(own.writer, &slot);
+    rcm_status status = rcmi_fifo_reserve(own.writer, len, &slot);
     own.refused = own.refused || status < 0;
     if (status != RCM_OK)
         return;
     uint8_t *at = slot;
-    fuzz_require(at >= memory && at + SLOT_BYTES <= memory + shape.total, "a slot is in the queue");
+    fuzz_require(at >= memory && at + len <= memory + shape.total, "a slot is in the queue");
     memset(at, 0x77, len);
     rcmi_fifo_commit(own.writer, len, len);
     fuzz_require(own.writer->produced <= own.writer->limit &&
@@ -295,11 +295,12 @@ static void answer(struct fuzz_input *in, uint8_t how) {
         atomic_store(rcmi_fifo_open(memory, &shape), off);
 }
 
-/* A valid header, of a message in its slot or elsewhere. */
+/* A header of a message in its slot or elsewhere. */
 static void arrive(struct fuzz_input *in, uint8_t how) {
     static const uint64_t flags[4] = {0, RCMI_FIFO_GET, RCMI_FIFO_MAPPED, RCMI_FIFO_PUT};
     const uint64_t len = fuzz_u16(in), scale = how / 4 % 2 ? 1 << 8 : 1;
-    own.reader->header->len = len * scale | flags[how % 4];
+    const uint64_t place = (uint64_t)(how / 8 % RCMI_FIFO_PLACES) << RCMI_FIFO_PLACE_SHIFT;
+    own.reader->header->len = len * scale | flags[how % 4] | place;
     atomic_store(&own.reader->header->seq, own.reader->consumed + 1);
 }
 
@@ -321,7 +322,7 @@ static void step(struct fuzz_input *in) {
         take();
         break;
     case 3:
-        write_message(fuzz_u8(in) % (SLOT_BYTES + 1));
+        write_message(fuzz_u8(in));
         break;
     case 4: /* the counters of one of our readers */
         if (how / READERS % 2)

@@ -544,8 +544,9 @@ def auth():
 
 
 def fifo():
-    """Scripts: see step() in fifo.c. Slots have 200 bytes; there are three."""
-    look, line = u8(2), lambda n, kind=0, wide=0: u8(1 + 10 * (kind + 4 * wide)) + u16(n)
+    """Scripts: see step() in fifo.c. Slots have 600 bytes, of four places; there are three."""
+    look = u8(2)
+    line = lambda n, kind=0, wide=0, place=0: u8(1 + 10 * (kind + 4 * wide + 8 * place)) + u16(n)
     write = lambda n: u8(3) + u8(n)
     back = lambda reader, n: u8(4 + 10 * reader) + u8(n) + u8(4 + 10 * (reader + 2)) + u8(n)
     wild = lambda len0, seq0, len1, seq1: u8(5) + u16(len0) + u8(seq0) + u16(len1) + u8(seq1)
@@ -566,8 +567,11 @@ def fifo():
         'valid-wild-within': wild(10, 1, 200, 1) + look,
         'bad-mapped': put(reader_line, u64(1)) + put(reader_line + 16, u64(1 << 63 | 1)) + look,
         'bad-get-of-two': line(100, get) + look,
-        'bad-length': line(201) + look, 'bad-length-absurd': put(reader_line, u64(1)) +
+        'bad-length': line(601) + look, 'bad-length-absurd': put(reader_line, u64(1)) +
         put(reader_line + 16, u64(U64_MAX >> 3)) + look,
+        'valid-places': b''.join(line(128, place=place) + look for place in range(4)) * 2,
+        'bad-place': line(217, place=3) + look, 'bad-place-inline': line(8, place=1) + look,
+        'bad-place-get': line(300, get, place=1) + look,
         'bad-ahead': put(reader_line, u64(2)) + look,
         'bad-far-ahead': put(reader_line, u64(-1)) + look,
         'bad-counter': put(0, u64(5)) + write(200) * 4,

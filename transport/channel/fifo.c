@@ -51,6 +51,14 @@ bool rcmi_fifo_unread(const struct rcmi_fifo_reader *r) {
     return atomic_load_explicit(&next->seq, memory_order_acquire) > released;
 }
 
+bool rcmi_fifo_fits(struct rcmi_fifo_reader *r) {
+    r->place = (uint32_t)((r->len & RCMI_FIFO_PLACE_BITS) >> RCMI_FIFO_PLACE_SHIFT);
+    r->len &= ~RCMI_FIFO_PLACE_BITS;
+    const size_t begin = r->place * r->shape.part;
+    return (r->len & ~RCMI_FIFO_FLAGS) <= rcmi_fifo_longest(&r->shape, r->len) - begin &&
+           (r->place == 0 || rcmi_fifo_in_slot(r));
+}
+
 rcm_status rcmi_fifo_broken(const struct rcmi_fifo_reader *r, uint64_t seq, uint64_t len) {
     return rcmi_fail(RCM_ERR_PROTOCOL, 0,
                      "shared memory holds message %" PRIu64 " of %" PRIu64

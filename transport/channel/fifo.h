@@ -17,6 +17,11 @@
  * There are 64 headers, or as many as slots if that is more. All other messages use the slots in
  * turn, even if their payload is elsewhere.
  *
+ * The lines of a message stay in its reader's cache after it was read. To write there again, the
+ * writer first has to get them back, which costs as much as the copy. So it returns to them late: a
+ * message that fills at most half or a quarter of its slot uses the slot's two or four places in
+ * turn. The number of the place is in the header.
+ *
  * The writer returns the next slot from reserve, because it does not know the length before commit;
  * commit then copies a small message into the header, and the slot's lines stay in the writer's
  * cache. After a message the writer prefetches the lines of the next one, which the reader still
@@ -67,6 +72,12 @@ _Static_assert(sizeof(struct rcmi_fifo_header) == RCMI_FIFO_PAIR, "a header is t
 #define RCMI_FIFO_PUT    ((uint64_t)1 << 62)
 #define RCMI_FIFO_GET    ((uint64_t)1 << 61)
 #define RCMI_FIFO_FLAGS  (RCMI_FIFO_MAPPED | RCMI_FIFO_PUT | RCMI_FIFO_GET)
+/* Also in len: the place of the payload in its slot. From RCMI_FIFO_PLACED bytes on: the lines of a
+ * shorter message are back before they are needed (rcmi_fifo_publish). */
+#define RCMI_FIFO_PLACED      4096
+#define RCMI_FIFO_PLACES      4
+#define RCMI_FIFO_PLACE_SHIFT 59
+#define RCMI_FIFO_PLACE_BITS  ((uint64_t)(RCMI_FIFO_PLACES - 1) << RCMI_FIFO_PLACE_SHIFT)
 
 /* Posted memory: message seq, of up to cap bytes, may be written to the location, whose format is
  * defined by the backend. */
@@ -93,6 +104,7 @@ struct rcmi_fifo_request {
 struct rcmi_fifo_shape {
     size_t slot_bytes, longest_mapped; /* longest payload in a slot, and with RCMI_FIFO_MAPPED */
     size_t stride, total;
+    size_t part;                  /* distance of the places in a slot */
     size_t headers, payloads;     /* offsets */
     size_t posted, open, request; /* offsets; 0: not present */
     uint32_t nheaders;            /* a power of two */
@@ -108,6 +120,7 @@ static inline struct rcmi_fifo_shape rcmi_fifo_shape(size_t slot_bytes, uint32_t
         .slot_bytes = slot_bytes,
         .longest_mapped = slot_bytes > RCMI_GET_MAX ? slot_bytes : RCMI_GET_MAX,
         .stride = (lines | 1) * RCMI_LINE,
+        .part = slot_bytes / RCMI_FIFO_PLACES / RCMI_LINE * RCMI_LINE,
         .headers = (size_t)nreaders * RCMI_FIFO_PAIR,
         .nheaders = RCMI_FIFO_HEADERS,
         .slots = slots,
@@ -144,6 +157,14 @@ rcmi_fifo_header(void *base, const struct rcmi_fifo_shape *shape, uint64_t numbe
 
 static inline void *rcmi_fifo_slot(void *base, const struct rcmi_fifo_shape *shape, uint32_t i) {
     return (uint8_t *)base + shape->payloads + i * shape->stride;
+}
+
+/* The place of a message of this length in its slot. laps: how often all slots were used before. */
+static inline uint32_t rcmi_fifo_place(const struct rcmi_fifo_shape *shape, uint32_t laps,
+                                       uint64_t len) {
+    if (len < RCMI_FIFO_PLACED || len > 2 * shape->part)
+        return 0;
+    return laps * (len > shape->part ? 2 : 1) % RCMI_FIFO_PLACES;
 }
 
 /* The maximum length of a message with these flags in its header. */
@@ -214,6 +235,8 @@ struct rcmi_fifo_writer {
     uint64_t taken;  /* messages released by all readers, at the last check */
     size_t ahead;    /* longer messages are not prefetched */
     uint32_t index;  /* index of slot */
+    uint32_t laps;   /* how often all slots were used */
+    uint32_t place;  /* of the reserved memory in its slot */
     bool broken;
     void *base;
     struct rcmi_fifo_shape shape;
@@ -242,11 +265,15 @@ static inline rcm_status rcmi_fifo_room(struct rcmi_fifo_writer *w) {
     return w->produced != w->limit ? RCM_OK : rcmi_fifo_refresh(w);
 }
 
-static inline rcm_status rcmi_fifo_reserve(struct rcmi_fifo_writer *w, void **ret_slot) {
+/* Returns memory for a message of up to len bytes, at most the slot size. */
+static inline rcm_status rcmi_fifo_reserve(struct rcmi_fifo_writer *w, size_t len,
+                                           void **ret_bytes) {
     rcm_status status = rcmi_fifo_room(w);
-    if (status == RCM_OK)
-        *ret_slot = w->slot;
-    return status;
+    if (status != RCM_OK)
+        return status;
+    w->place = rcmi_fifo_fills(len) ? rcmi_fifo_place(&w->shape, w->laps, len) : 0;
+    *ret_bytes = (uint8_t *)w->slot + w->place * w->shape.part;
+    return RCM_OK;
 }
 
 static inline void rcmi_fifo_publish(struct rcmi_fifo_writer *w, uint64_t len, uint64_t meta) {
@@ -262,20 +289,27 @@ static inline void rcmi_fifo_publish(struct rcmi_fifo_writer *w, uint64_t len, u
     if (!rcmi_fifo_fills(len))
         return;
     w->index = w->index + 1 == w->shape.slots ? 0 : w->index + 1;
+    w->laps += w->index == 0;
     w->slot = rcmi_fifo_slot(w->base, &w->shape, w->index);
     if (++w->filled == w->room)
         w->limit = w->produced;
+    len &= ~RCMI_FIFO_PLACE_BITS;
+    const uint8_t *next =
+        (const uint8_t *)w->slot + rcmi_fifo_place(&w->shape, w->laps, len) * w->shape.part;
     for (size_t at = 0; len < w->ahead && at < len; at += RCMI_LINE)
-        rcmi_prefetch_write((const uint8_t *)w->slot + at);
+        rcmi_prefetch_write(next + at);
 }
 
 static inline void rcmi_fifo_commit(struct rcmi_fifo_writer *w, size_t len, uint64_t meta) {
+    const uint8_t *bytes = (const uint8_t *)w->slot + w->place * w->shape.part;
     if (len <= 8) /* the most frequent case, without a call of memcpy */
-        memcpy(w->header->bytes, w->slot, 8);
+        memcpy(w->header->bytes, bytes, 8);
     else if (len <= RCMI_FIFO_FIRST)
-        memcpy(w->header->bytes, w->slot, RCMI_FIFO_FIRST);
+        memcpy(w->header->bytes, bytes, RCMI_FIFO_FIRST);
     else if (len <= RCMI_FIFO_INLINE)
-        memcpy(w->header->bytes, w->slot, RCMI_FIFO_INLINE);
+        memcpy(w->header->bytes, bytes, RCMI_FIFO_INLINE);
+    else
+        len |= (uint64_t)w->place << RCMI_FIFO_PLACE_SHIFT;
     rcmi_fifo_publish(w, len, meta);
 }
 
@@ -285,10 +319,12 @@ struct rcmi_fifo_reader {
     struct rcmi_fifo_header *header; /* of the next message */
     void *slot;                      /* the next slot, if the message uses one */
     uint64_t consumed;
-    uint64_t len; /* of the last message, as read once from its header */
+    uint64_t len; /* of the last message, as read once from its header, without its place */
     _Atomic uint64_t *counter;
     uint64_t emptied; /* slots released */
     uint32_t index;   /* index of slot */
+    uint32_t laps;    /* how often all slots were released */
+    uint32_t place;   /* of the last message in its slot */
     void *base;
     struct rcmi_fifo_shape shape;
 };
@@ -302,6 +338,10 @@ static inline void rcmi_fifo_reader_init(struct rcmi_fifo_reader *r, void *base,
                                    .shape = *shape};
 }
 
+/* Takes the place out of the len of the last message. Is it then at most as long as its kind may
+ * be, and within its slot? In fifo.c. */
+bool rcmi_fifo_fits(struct rcmi_fifo_reader *r);
+
 /* Reports an invalid seq or length. In fifo.c. */
 rcm_status rcmi_fifo_broken(const struct rcmi_fifo_reader *r, uint64_t seq, uint64_t len);
 
@@ -314,7 +354,8 @@ static inline bool rcmi_fifo_in_slot(const struct rcmi_fifo_reader *r) {
  * prefetched otherwise, so that it stays in the writer's cache. */
 static inline void rcmi_fifo_prefetch(const struct rcmi_fifo_reader *r) {
     if (rcmi_fifo_in_slot(r))
-        __builtin_prefetch(r->slot);
+        __builtin_prefetch((const uint8_t *)r->slot +
+                           rcmi_fifo_place(&r->shape, r->laps, r->len) * r->shape.part);
     else if (r->len > RCMI_FIFO_FIRST && !rcmi_fifo_fills(r->len))
         __builtin_prefetch((const uint8_t *)r->header + RCMI_LINE);
 }
@@ -332,22 +373,24 @@ static inline rcm_status rcmi_fifo_peek(struct rcmi_fifo_reader *r, uint64_t *re
         return seq > r->consumed ? rcmi_fifo_broken(r, seq, 0) : RCM_AGAIN;
     }
     /* Read once: the other side may change it. */
-    uint64_t len = *(const volatile uint64_t *)&header->len;
-    /* With flags it is above slot_bytes, too. */
-    if (len > r->shape.slot_bytes && (len & ~RCMI_FIFO_FLAGS) > rcmi_fifo_longest(&r->shape, len))
-        return rcmi_fifo_broken(r, seq, len);
-    r->len = len;
-    *ret_len = len;
+    r->len = *(const volatile uint64_t *)&header->len;
+    r->place = 0;
+    /* With flags or a place it is above slot_bytes, too. */
+    if (r->len > r->shape.slot_bytes && !rcmi_fifo_fits(r))
+        return rcmi_fifo_broken(r, seq, r->len);
+    *ret_len = r->len;
     return RCM_OK;
 }
 
-static inline const void *rcmi_fifo_payload(const struct rcmi_fifo_reader *r, uint64_t len) {
-    return rcmi_fifo_fills(len) ? r->slot : r->header->bytes;
+/* Of a message without flags. The reader may write to it if it is in a slot. */
+static inline void *rcmi_fifo_payload(const struct rcmi_fifo_reader *r, uint64_t len) {
+    return rcmi_fifo_fills(len) ? (uint8_t *)r->slot + r->place * r->shape.part : r->header->bytes;
 }
 
 static inline void rcmi_fifo_release(struct rcmi_fifo_reader *r) {
     if (rcmi_fifo_fills(r->len)) {
         r->index = r->index + 1 == r->shape.slots ? 0 : r->index + 1;
+        r->laps += r->index == 0;
         r->slot = rcmi_fifo_slot(r->base, &r->shape, r->index);
         /* Release order, like the next store. */
         atomic_store_explicit(r->counter + 1, ++r->emptied, memory_order_release);

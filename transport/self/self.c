@@ -185,9 +185,10 @@ static void self_channel_fini(struct rcmi_channel *channel) {
 
 static rcm_status self_reserve(struct rcmi_channel *channel, size_t len,
                                struct rcmi_reserved *ret_reserved) {
-    (void)len;
+    (void)len; /* always the same place: both sides have one cache */
     *ret_reserved = (struct rcmi_reserved){.stores = RCMI_TEMPORAL};
-    return rcmi_fifo_reserve(&self_of(channel)->fifo.writer, &ret_reserved->bytes);
+    return rcmi_fifo_reserve(&self_of(channel)->fifo.writer, channel->slot_bytes,
+                             &ret_reserved->bytes);
 }
 
 static void self_commit(struct rcmi_channel *channel, size_t len, uint64_t meta) {

@@ -182,7 +182,7 @@ rcm_status shm_reserve(struct rcmi_channel *channel, size_t len,
     *ret_reserved =
         (struct rcmi_reserved){.stores = non_temporal ? RCMI_NON_TEMPORAL : RCMI_TEMPORAL};
     shm->put = NULL;
-    const rcm_status status = rcmi_fifo_reserve(&shm->fifo.writer, &ret_reserved->bytes);
+    const rcm_status status = rcmi_fifo_reserve(&shm->fifo.writer, len, &ret_reserved->bytes);
     if (status != RCM_OK)
         return shm_writer_status(shm, status);
     shm->put = len < SHM_PUT_MIN ? NULL : shm_posted_find(shm, len);
@@ -215,7 +215,7 @@ rcm_status shm_peek(struct rcmi_channel *channel, struct rcmi_slot *ret_slot) {
         return status < 0 ? shm_peer_fault(channel->writer) : status;
     ret_slot->len = len & ~RCMI_FIFO_FLAGS;
     const bool replies = ret_slot->len > RCMI_TINY && rcmi_fifo_in_slot(reader);
-    ret_slot->reply = replies && channel->nreaders == 1 ? reader->slot : NULL;
+    ret_slot->reply = replies && channel->nreaders == 1 ? rcmi_fifo_payload(reader, len) : NULL;
     ret_slot->meta = reader->header->meta;
     return RCM_OK;
 }
