@@ -91,7 +91,8 @@ class Library:
 
     def words(self, transport, ranks, mode):
         """The command as a user would type it, without folders."""
-        env = [f'{k}={v}' for k, v in self.environment(transport, 'FOLDER').items()]
+        env = [f'{k}={v}'.replace(self.build, 'BUILD')
+               for k, v in self.environment(transport, 'FOLDER').items()]
         return shlex.join(env + [os.path.basename(w) for w in self.argv(transport, ranks, mode)])
 
 
