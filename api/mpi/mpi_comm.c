@@ -143,22 +143,15 @@ int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_
                       (*ret_comm)->name, (*ret_comm)->npeers - 1);
 }
 
-MPI_Errhandler comm_handler(MPI_Comm handle) {
-    if (handle == MPI_COMM_SELF)
-        return atomic_load(&self->handler);
-    if (is_predefined(handle))
-        return atomic_load(&world->handler);
-    return atomic_load(&handle->handler);
+struct MPI_ABI_Comm *comm_object(MPI_Comm handle) {
+    return handle == MPI_COMM_SELF ? self : is_predefined(handle) ? world : handle;
 }
 
 int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm) {
     struct MPI_ABI_Comm *comm = *ret_comm = calloc(1, sizeof *comm);
     if (!comm)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a communicator");
-    const MPI_Errhandler handler = atomic_load(&parent->handler);
-    if (!is_predefined(handler))
-        atomic_fetch_add(&handler->references, 1);
-    atomic_init(&comm->handler, handler);
+    comm->handler = handler_of(parent);
     atomic_init(&comm->references, 1);
     atomic_init(&comm->users, 1);
     leaks_count(leak_comm, 1);
@@ -171,12 +164,9 @@ void comm_get(MPI_Comm comm) {
 }
 
 void comm_put(MPI_Comm comm) {
-    struct form form = {.name = "MPI_Comm_free"};
     if (is_predefined(comm) || atomic_fetch_sub(&comm->references, 1) != 1)
         return;
-    MPI_Errhandler handler = atomic_load(&comm->handler);
-    if (!is_predefined(handler))
-        (void)face_Errhandler_free(&form, &handler);
+    handler_put(comm->handler);
     free(comm->cart);
     free(comm);
 }

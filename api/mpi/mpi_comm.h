@@ -11,7 +11,7 @@ struct MPI_ABI_Comm {
     int own_first;          /* the own group's first rank in comm */
     int peer_first, npeers; /* the ranks that messages go to: all, or those of the other group */
     bool is_inter;
-    _Atomic(MPI_Errhandler) handler;
+    MPI_Errhandler handler; /* see handler_of */
     struct attribute *attributes;
     struct cart *cart;     /* the topology, or NULL */
     struct pool *pool;     /* of its own buffer for MPI_Bsend, or NULL */
@@ -22,7 +22,7 @@ struct MPI_ABI_Comm {
 
 struct MPI_ABI_Errhandler {
     MPI_Comm_errhandler_function *function;
-    atomic_int references;
+    int references;
 };
 
 /* Makes the world, and closes all communicators that MPI has. */
@@ -93,8 +93,11 @@ void comm_survive(void);
 rcm_status comm_ended(rcm_status status);
 /* A duplicate of the world for messages of this library, which no receive of the program gets. */
 rcm_comm *comm_internal(void);
-/* The error handler of a communicator, or of the world. */
-MPI_Errhandler comm_handler(MPI_Comm comm);
+/* The communicator of a handle; the world for one that is none. */
+struct MPI_ABI_Comm *comm_object(MPI_Comm handle);
+/* The error handler of a communicator, with a reference. */
+MPI_Errhandler handler_of(const struct MPI_ABI_Comm *comm);
+void handler_put(MPI_Errhandler handler);
 /* Ends the process after an error that no handler returns. */
 _Noreturn void comm_die(MPI_Comm comm, int exit_status, const char *reason);
 
