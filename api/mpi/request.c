@@ -7,6 +7,7 @@
 #include "device_memory.h"
 #include "generalized.h"
 #include "leaks.h"
+#include "operators.h"
 #include "wait.h"
 
 MPI_Request request_new(struct form *form) {
@@ -48,6 +49,7 @@ static inline struct operation *begin(struct form *form, struct operation *local
     operation->is_receive = false;
     operation->blocks = NULL;
     operation->temporary = NULL;
+    operation->made_op = NULL;
     operation->nblocks = operation->nsend = 0;
     operation->fold.n = 0;
     return operation;
@@ -129,8 +131,10 @@ RARE static rcm_status operation_release(struct operation *operation, rcm_status
         data_finish(&operation->blocks[i], i >= operation->nsend, operation->blocks[i].bytes);
     free(operation->blocks);
     free(operation->temporary);
+    reduction_end(operation->made_op);
     operation->blocks = NULL;
     operation->temporary = NULL;
+    operation->made_op = NULL;
     operation->nblocks = 0;
     return status;
 }

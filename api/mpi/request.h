@@ -25,8 +25,9 @@ struct operation {
     int source;                 /* of a receive: MPI_PROC_NULL if there is no message */
     int peer_first;             /* the rank in ringcomm.h that is rank 0 of the sources */
     struct data send, recv;     /* bound if .packed is not NULL */
-    struct data *blocks; /* of a collective with a block for each rank: first `nsend` to send */
-    void *temporary;     /* freed at the end */
+    struct data *blocks;     /* of a collective with a block for each rank: first `nsend` to send */
+    void *temporary;         /* freed at the end */
+    struct made_op *made_op; /* the operator of a reduction that ends with it, or NULL */
     int nblocks, nsend;
     struct fold fold;
 };
@@ -83,7 +84,7 @@ int operation_ended(struct form *form, struct operation *operation, rcm_status s
                     MPI_Status *ret_status);
 static inline bool operation_is_plain(const struct operation *operation) {
     return !operation->send.packed && !operation->recv.packed && !operation->blocks &&
-           !operation->temporary;
+           !operation->temporary && !operation->made_op;
 }
 static inline int operation_issued(struct form *form, struct operation *operation,
                                    rcm_status status, MPI_Status *ret_status) {

@@ -16,11 +16,15 @@ struct reduce {
 
 /* Finds the operator and binds the buffers. */
 static int prepare(struct form *form, struct reduce *reduce, bool has_result) {
-    const int code = reduction_find(form, reduce->op, reduce->send.type, &reduce->by);
-    return code != MPI_SUCCESS
-               ? code
-               : operation_bind(form, &reduce->local, &reduce->send,
-                                has_result ? &reduce->recv : NULL, &reduce->operation);
+    int code = reduction_find(form, reduce->op, reduce->send.type, &reduce->by);
+    if (code == MPI_SUCCESS)
+        code = operation_bind(form, &reduce->local, &reduce->send,
+                              has_result ? &reduce->recv : NULL, &reduce->operation);
+    if (code == MPI_SUCCESS)
+        reduce->operation->made_op = reduce->by.made;
+    else
+        reduction_end(reduce->by.made);
+    return code;
 }
 
 /* What is sent: in place, what the buffer of the result has. */
