@@ -192,6 +192,26 @@ static void test_attributes(void) {
     OK(MPI_Comm_free_keyval(&comm_key));
 }
 
+/* Numbers of keys are given out again, but not while an attribute has one. */
+static void test_many_keys(void) {
+    int kept, key, flag;
+    void *value;
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &kept, NULL));
+    key = kept;
+    OK(MPI_Comm_set_attr(MPI_COMM_SELF, kept, &kept));
+    OK(MPI_Comm_free_keyval(&key));
+    for (int i = 0; i < 10000; i++) {
+        OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+        CHECK(key != kept);
+        OK(MPI_Comm_set_attr(MPI_COMM_WORLD, key, &key));
+        OK(MPI_Comm_delete_attr(MPI_COMM_WORLD, key));
+        OK(MPI_Comm_free_keyval(&key));
+    }
+    OK(MPI_Comm_get_attr(MPI_COMM_SELF, kept, &value, &flag));
+    CHECK(flag && value == &kept && key == MPI_KEYVAL_INVALID);
+    CHECK(class_of(MPI_Comm_set_attr(MPI_COMM_WORLD, kept, NULL)) == MPI_ERR_KEYVAL);
+}
+
 static int refuse_comm(MPI_Comm comm, int key, void *extra, void *value, void *ret_value,
                        int *ret_flag) {
     (void)comm, (void)key, (void)extra, (void)value, (void)ret_value, (void)ret_flag;
@@ -368,6 +388,7 @@ int main(int argc, char **argv) {
     test_external();
     test_info();
     test_attributes();
+    test_many_keys();
     test_refusal();
     test_numbers();
     test_error_codes();
