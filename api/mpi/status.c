@@ -40,21 +40,32 @@ int face_Get_count(struct form *form, const MPI_Status *status, MPI_Datatype han
     return MPI_SUCCESS;
 }
 
-/* Basic elements in the first *left bytes of an element; subtracts their bytes from *left. */
+/* Basic elements in the first *left bytes of n elements of a basic type; subtracts their bytes. A
+ * pair is two. */
+static MPI_Count basic_elements_in(const struct MPI_ABI_Datatype *type, MPI_Count n,
+                                   MPI_Count *left) {
+    const struct type_pair *pair = type_pair(type);
+    const MPI_Count whole = *left / type->wire < n ? *left / type->wire : n;
+    *left -= whole * type->wire;
+    if (!pair)
+        return whole;
+    const MPI_Count value = type_of(pair->value)->wire;
+    const bool is_half = whole < n && *left >= value;
+    *left -= is_half ? value : 0;
+    return 2 * whole + is_half;
+}
+
+/* The same of any type. */
 static MPI_Count elements_in(const struct MPI_ABI_Datatype *type, MPI_Count n, MPI_Count *left) {
     MPI_Count found = 0;
     if (type->wire == 0)
         return 0;
-    for (MPI_Count i = 0; i<n && * left> 0; i++) {
-        if (type->nparts == 0) {
-            const MPI_Count whole = *left / type->wire < n - i ? *left / type->wire : n - i;
-            *left -= whole * type->wire;
-            return found + whole;
-        }
+    if (type->nparts == 0)
+        return basic_elements_in(type, n, left);
+    for (MPI_Count i = 0; i<n && * left> 0; i++)
         for (size_t k = 0; k < type->nparts; k++)
             found += elements_in(type->parts[k].type, type->parts[k].count * type->parts[k].length,
                                  left);
-    }
     return found;
 }
 

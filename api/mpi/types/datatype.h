@@ -66,6 +66,11 @@ static inline int type_find_used(struct form *form, MPI_Datatype handle,
     return *ret_type && (*ret_type)->is_committed ? MPI_SUCCESS : type_refuse(form, handle);
 }
 MPI_Datatype type_handle(const struct MPI_ABI_Datatype *type);
+/* The types of a predefined pair; NULL: it is none. */
+struct type_pair {
+    MPI_Datatype pair, value, index;
+};
+const struct type_pair *type_pair(const struct MPI_ABI_Datatype *type);
 void type_get(struct MPI_ABI_Datatype *type);
 void type_put(struct MPI_ABI_Datatype *type);
 /* Makes a type of n parts, whose types gain a reference. parts becomes the type's in every case. */

@@ -104,26 +104,36 @@ int face_Type_create_f90_complex(struct form *form, int precision, int range,
     return find_fortran(form, MPI_COMBINER_F90_COMPLEX, &wanted, ret_type);
 }
 
+static const struct type_pair pairs[] = {
+    {MPI_FLOAT_INT, MPI_FLOAT, MPI_INT},
+    {MPI_DOUBLE_INT, MPI_DOUBLE, MPI_INT},
+    {MPI_LONG_INT, MPI_LONG, MPI_INT},
+    {MPI_SHORT_INT, MPI_SHORT, MPI_INT},
+    {MPI_2INT, MPI_INT, MPI_INT},
+    {MPI_LONG_DOUBLE_INT, MPI_LONG_DOUBLE, MPI_INT},
+    {MPI_2REAL, MPI_REAL, MPI_REAL},
+    {MPI_2DOUBLE_PRECISION, MPI_DOUBLE_PRECISION, MPI_DOUBLE_PRECISION},
+    {MPI_2INTEGER, MPI_INTEGER, MPI_INTEGER},
+};
+enum { PAIRS = sizeof pairs / sizeof pairs[0] };
+
+const struct type_pair *type_pair(const struct MPI_ABI_Datatype *type) {
+    const MPI_Datatype handle = type_handle(type);
+    for (int i = 0; i < PAIRS; i++)
+        if (pairs[i].pair == handle)
+            return &pairs[i];
+    return NULL;
+}
+
 int face_Type_get_value_index(struct form *form, MPI_Datatype value, MPI_Datatype index,
                               MPI_Datatype *ret_type) {
-    static const MPI_Datatype pairs[][3] = {
-        {MPI_FLOAT, MPI_INT, MPI_FLOAT_INT},
-        {MPI_DOUBLE, MPI_INT, MPI_DOUBLE_INT},
-        {MPI_LONG, MPI_INT, MPI_LONG_INT},
-        {MPI_SHORT, MPI_INT, MPI_SHORT_INT},
-        {MPI_INT, MPI_INT, MPI_2INT},
-        {MPI_LONG_DOUBLE, MPI_INT, MPI_LONG_DOUBLE_INT},
-        {MPI_REAL, MPI_REAL, MPI_2REAL},
-        {MPI_DOUBLE_PRECISION, MPI_DOUBLE_PRECISION, MPI_2DOUBLE_PRECISION},
-        {MPI_INTEGER, MPI_INTEGER, MPI_2INTEGER},
-    };
     struct MPI_ABI_Datatype *type;
     int code = type_find(form, value, &type);
     if (code == MPI_SUCCESS)
         code = type_find(form, index, &type);
     *ret_type = MPI_DATATYPE_NULL;
-    for (size_t i = 0; code == MPI_SUCCESS && i < sizeof pairs / sizeof pairs[0]; i++)
-        if (pairs[i][0] == value && pairs[i][1] == index)
-            *ret_type = pairs[i][2];
+    for (int i = 0; code == MPI_SUCCESS && i < PAIRS; i++)
+        if (pairs[i].value == value && pairs[i].index == index)
+            *ret_type = pairs[i].pair;
     return code;
 }
