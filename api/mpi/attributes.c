@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "datatype.h"
 #include "faces.h"
 
 enum { FIRST_KEY = 1000, KEYS = 1024 };
@@ -28,13 +27,6 @@ struct attribute {
     struct attribute *next;
     int key;
     void *value;
-};
-
-/* What has attributes: one of the handles is set. */
-struct owner {
-    struct attribute **list;
-    MPI_Comm comm;
-    MPI_Datatype type;
 };
 
 static int create_key(struct form *form, struct key key, int *ret_key) {
@@ -93,19 +85,27 @@ int face_Comm_free_keyval(struct form *form, int *number) {
     return code;
 }
 
-static int own_comm(struct form *form, MPI_Comm handle, struct owner *owner) {
+struct owner owner_comm(struct MPI_ABI_Comm *comm) {
+    return (struct owner){.list = &comm->attributes, .comm = comm_handle(comm)};
+}
+
+struct owner owner_type(struct MPI_ABI_Datatype *type) {
+    return (struct owner){.list = &type->attributes, .type = type_handle(type)};
+}
+
+int owner_find_comm(struct form *form, MPI_Comm handle, struct owner *ret_owner) {
     struct MPI_ABI_Comm *comm;
     const int code = comm_find(form, handle, &comm);
     if (code == MPI_SUCCESS)
-        *owner = (struct owner){.list = &comm->attributes, .comm = handle};
+        *ret_owner = owner_comm(comm);
     return code;
 }
 
-static int own_type(struct form *form, MPI_Datatype handle, struct owner *owner) {
+int owner_find_type(struct form *form, MPI_Datatype handle, struct owner *ret_owner) {
     struct MPI_ABI_Datatype *type;
     const int code = type_find(form, handle, &type);
     if (code == MPI_SUCCESS)
-        *owner = (struct owner){.list = &type->attributes, .type = handle};
+        *ret_owner = owner_type(type);
     return code;
 }
 
@@ -119,16 +119,6 @@ static struct attribute **find_attribute(const struct owner *owner, int key) {
 
 /* Whether a function is not one of those that are numbers. */
 #define IS_FUNCTION(pointer) (!is_predefined((void *)(uintptr_t)(pointer)))
-
-/* Copies the attribute with this key. */
-static bool look_key(const struct owner *owner, int number, struct attribute *ret_copy) {
-    pthread_mutex_lock(&lock);
-    const struct attribute *found = *find_attribute(owner, number);
-    if (found)
-        *ret_copy = *found;
-    pthread_mutex_unlock(&lock);
-    return found != NULL;
-}
 
 /* Takes the attribute with this key (0: the first one) out of the list, so that no other thread
  * deletes it too. */
@@ -172,16 +162,16 @@ static int delete_one(const struct owner *owner, struct attribute *taken) {
     return code;
 }
 
-static int delete_key(struct form *form, const struct owner *owner, int number) {
+int face_delete_attr(struct form *form, struct owner owner, int number) {
     bool is_of_types;
     const int code = find_key(form, number, false, &is_of_types);
     if (code != MPI_SUCCESS)
         return code;
-    if (is_of_types != (owner->type != NULL))
+    if (is_of_types != (owner.type != NULL))
         return form_error(form, MPI_ERR_KEYVAL, "the key %d is of %s", number,
                           is_of_types ? "datatypes" : "communicators");
-    struct attribute *taken = take(owner, number);
-    return taken ? delete_one(owner, taken) : MPI_SUCCESS;
+    struct attribute *taken = take(&owner, number);
+    return taken ? delete_one(&owner, taken) : MPI_SUCCESS;
 }
 
 /* Replaces the value of a key in use. */
@@ -200,46 +190,9 @@ static int replace(struct form *form, const struct owner *owner, int number, voi
     return code;
 }
 
-static int set_key(struct form *form, const struct owner *owner, int number, void *value) {
-    const int code = delete_key(form, owner, number);
-    return code == MPI_SUCCESS ? replace(form, owner, number, value) : code;
-}
-
-static int get_key(struct form *form, const struct owner *owner, int number, void *otherwise,
-                   void *ret_value, int *ret_flag) {
-    if (number == MPI_KEYVAL_INVALID)
-        return form_error(form, MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
-    struct attribute found;
-    const bool is_set = look_key(owner, number, &found);
-    void *value = is_set ? found.value : otherwise;
-    *ret_flag = is_set || value;
-    if (*ret_flag)
-        memcpy(ret_value, &value, sizeof value);
-    return MPI_SUCCESS;
-}
-
-int face_Comm_delete_attr(struct form *form, MPI_Comm handle, int number) {
-    struct owner owner;
-    const int code = own_comm(form, handle, &owner);
-    return code == MPI_SUCCESS ? delete_key(form, &owner, number) : code;
-}
-
-int face_Type_delete_attr(struct form *form, MPI_Datatype handle, int number) {
-    struct owner owner;
-    const int code = own_type(form, handle, &owner);
-    return code == MPI_SUCCESS ? delete_key(form, &owner, number) : code;
-}
-
-int face_Comm_set_attr(struct form *form, MPI_Comm handle, int number, void *value) {
-    struct owner owner;
-    const int code = own_comm(form, handle, &owner);
-    return code == MPI_SUCCESS ? set_key(form, &owner, number, value) : code;
-}
-
-int face_Type_set_attr(struct form *form, MPI_Datatype handle, int number, void *value) {
-    struct owner owner;
-    const int code = own_type(form, handle, &owner);
-    return code == MPI_SUCCESS ? set_key(form, &owner, number, value) : code;
+int face_set_attr(struct form *form, struct owner owner, int number, void *value) {
+    const int code = face_delete_attr(form, owner, number);
+    return code == MPI_SUCCESS ? replace(form, &owner, number, value) : code;
 }
 
 static int *predefined_value(int key) {
@@ -254,27 +207,26 @@ static int *predefined_value(int key) {
                                         : NULL;
 }
 
-int face_Comm_get_attr(struct form *form, MPI_Comm handle, int number, void *ret_value,
-                       int *ret_flag) {
-    struct owner owner;
-    const int code = own_comm(form, handle, &owner);
-    return code == MPI_SUCCESS
-               ? get_key(form, &owner, number, predefined_value(number), ret_value, ret_flag)
-               : code;
-}
-
-int face_Type_get_attr(struct form *form, MPI_Datatype handle, int number, void *ret_value,
-                       int *ret_flag) {
-    struct owner owner;
-    const int code = own_type(form, handle, &owner);
-    return code == MPI_SUCCESS ? get_key(form, &owner, number, NULL, ret_value, ret_flag) : code;
+int face_get_attr(struct form *form, struct owner owner, int number, void *ret_value,
+                  int *ret_flag) {
+    if (number == MPI_KEYVAL_INVALID)
+        return form_error(form, MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
+    void *value = owner.comm ? predefined_value(number) : NULL;
+    pthread_mutex_lock(&lock);
+    const struct attribute *found = *find_attribute(&owner, number);
+    if (found)
+        value = found->value;
+    *ret_flag = found || value;
+    pthread_mutex_unlock(&lock);
+    if (*ret_flag)
+        memcpy(ret_value, &value, sizeof value);
+    return MPI_SUCCESS;
 }
 
 /* Copies attribute `i` of the list and its key, which gets a user. */
-static bool look_at(const struct owner *owner, size_t i, struct attribute *ret_copy,
-                    struct key *ret_key) {
+static bool look_at(struct owner owner, size_t i, struct attribute *ret_copy, struct key *ret_key) {
     pthread_mutex_lock(&lock);
-    const struct attribute *found = *owner->list;
+    const struct attribute *found = *owner.list;
     while (found && i-- > 0)
         found = found->next;
     if (found) {
@@ -286,7 +238,7 @@ static bool look_at(const struct owner *owner, size_t i, struct attribute *ret_c
     return found != NULL;
 }
 
-static int copy_all(struct form *form, const struct owner *from, const struct owner *to) {
+int attributes_copy(struct form *form, struct owner from, struct owner to) {
     int code = MPI_SUCCESS;
     struct attribute found;
     struct key key;
@@ -294,48 +246,20 @@ static int copy_all(struct form *form, const struct owner *from, const struct ow
         void *value = found.value;
         int flag = key.copy == MPI_COMM_DUP_FN || key.copy_type == MPI_TYPE_DUP_FN;
         if (IS_FUNCTION(key.copy))
-            code = key.copy(from->comm, found.key, key.extra, found.value, &value, &flag);
+            code = key.copy(from.comm, found.key, key.extra, found.value, &value, &flag);
         else if (IS_FUNCTION(key.copy_type))
-            code = key.copy_type(from->type, found.key, key.extra, found.value, &value, &flag);
+            code = key.copy_type(from.type, found.key, key.extra, found.value, &value, &flag);
         if (code == MPI_SUCCESS && flag)
-            code = replace(form, to, found.key, value);
+            code = replace(form, &to, found.key, value);
         key_unuse(found.key);
     }
     return code;
 }
 
-int attributes_copy(struct form *form, MPI_Comm from, MPI_Comm to) {
-    struct owner old, made;
-    int code = own_comm(form, from, &old);
-    if (code == MPI_SUCCESS)
-        code = own_comm(form, to, &made);
-    return code == MPI_SUCCESS ? copy_all(form, &old, &made) : code;
-}
-
-int attributes_copy_type(struct form *form, MPI_Datatype from, MPI_Datatype to) {
-    struct owner old, made;
-    int code = own_type(form, from, &old);
-    if (code == MPI_SUCCESS)
-        code = own_type(form, to, &made);
-    return code == MPI_SUCCESS ? copy_all(form, &old, &made) : code;
-}
-
-static int delete_all(const struct owner *owner) {
+int attributes_delete(struct owner owner) {
     int code = MPI_SUCCESS;
     struct attribute *taken;
-    while (code == MPI_SUCCESS && (taken = take(owner, 0)))
-        code = delete_one(owner, taken);
+    while (code == MPI_SUCCESS && (taken = take(&owner, 0)))
+        code = delete_one(&owner, taken);
     return code;
-}
-
-int attributes_delete(struct form *form, MPI_Comm handle) {
-    struct owner owner;
-    const int code = own_comm(form, handle, &owner);
-    return code == MPI_SUCCESS ? delete_all(&owner) : code;
-}
-
-int attributes_delete_type(struct form *form, MPI_Datatype handle) {
-    struct owner owner;
-    const int code = own_type(form, handle, &owner);
-    return code == MPI_SUCCESS ? delete_all(&owner) : code;
 }

@@ -151,21 +151,14 @@ void error_text(int code, char *text, size_t cap) {
     pthread_mutex_unlock(&lock);
 }
 
-int face_Error_class(struct form *form, int code, int *ret_class) {
-    (void)form;
-    *ret_class = error_class(code);
-    return MPI_SUCCESS;
-}
-
 int face_Error_string(struct form *form, int code, char *text, int *ret_length) {
-    (void)form;
     error_text(code, text, MPI_MAX_ERROR_STRING);
     *ret_length = (int)strlen(text);
     return MPI_SUCCESS;
 }
 
 /* Adds a class (-1: its own) or a code of a class of the program. */
-static int add_code(struct form *form, int class, int *ret_code) {
+int face_add_error(struct form *form, int class, int *ret_code) {
     pthread_mutex_lock(&lock);
     const int i = nuser_codes < USER_CODES ? nuser_codes++ : -1;
     if (i >= 0)
@@ -176,14 +169,6 @@ static int add_code(struct form *form, int class, int *ret_code) {
                           USER_CODES);
     *ret_code = USER_FIRST + i;
     return MPI_SUCCESS;
-}
-
-int face_Add_error_class(struct form *form, int *ret_class) {
-    return add_code(form, -1, ret_class);
-}
-
-int face_Add_error_code(struct form *form, int class, int *ret_code) {
-    return add_code(form, class, ret_code);
 }
 
 int error_last_code(void) {
@@ -210,12 +195,8 @@ int face_Add_error_string(struct form *form, int code, const char *text) {
     return found;
 }
 
-int face_Remove_error_string(struct form *form, int code) {
-    return face_Add_error_string(form, code, "");
-}
-
 /* Removes a class or a code, which has no sentence and, if it is a class, no codes. */
-static int remove_user(struct form *form, int code, bool is_class) {
+int face_remove_error(struct form *form, int code, bool is_class) {
     struct user_code *user;
     int found = find_user(form, code, &user);
     if (found == MPI_SUCCESS && (user->class == code) != is_class)
@@ -236,12 +217,8 @@ static int remove_user(struct form *form, int code, bool is_class) {
     return MPI_SUCCESS;
 }
 
-int face_Remove_error_class(struct form *form, int class) {
-    return remove_user(form, class, true);
-}
-
-int face_Remove_error_code(struct form *form, int code) {
-    return remove_user(form, code, false);
+int face_nothing(struct form *form) {
+    return MPI_SUCCESS;
 }
 
 int form_missing(const char *name, atomic_bool *logged) {

@@ -73,8 +73,6 @@ void *face_Handle_fromint(int number);
 
 /* The value of MPI_LASTUSEDCODE. */
 int error_last_code(void);
-/* Whether an info has a key with this value. */
-bool info_has(MPI_Info info, const char *key, const char *value);
 /* A function that is not built: logs its name, once, and returns its code. */
 int form_missing(const char *name, atomic_bool *logged);
 

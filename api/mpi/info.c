@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
-#include "mpi_comm.h"
 
 struct pair {
     struct pair *next;
@@ -19,7 +18,7 @@ struct MPI_ABI_Info {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the pairs of all infos */
 static struct MPI_ABI_Info environment; /* MPI_INFO_ENV, empty: nothing started this process */
 
-static int info_find(struct form *form, MPI_Info handle, struct MPI_ABI_Info **ret_info) {
+int info_find(struct form *form, MPI_Info handle, struct MPI_ABI_Info **ret_info) {
     *ret_info = handle == MPI_INFO_ENV ? &environment : handle;
     if (!is_predefined(handle) || handle == MPI_INFO_ENV)
         return MPI_SUCCESS;
@@ -44,24 +43,13 @@ static int check_text(struct form *form, const char *text, size_t cap, const cha
                       cap - 1);
 }
 
-/* Finds the info, and checks the key. */
-static int find_key(struct form *form, MPI_Info handle, const char *key,
-                    struct MPI_ABI_Info **ret_info) {
-    const int code = info_find(form, handle, ret_info);
-    return code == MPI_SUCCESS
-               ? check_text(form, key, MPI_MAX_INFO_KEY, "the key", MPI_ERR_INFO_KEY)
-               : code;
+static int check_key(struct form *form, const char *key) {
+    return check_text(form, key, MPI_MAX_INFO_KEY, "the key", MPI_ERR_INFO_KEY);
 }
 
 int face_Info_create(struct form *form, MPI_Info *ret_info) {
     *ret_info = calloc(1, sizeof **ret_info);
     return *ret_info ? MPI_SUCCESS : form_error(form, MPI_ERR_NO_MEM, "no memory for an info");
-}
-
-int face_Info_create_env(struct form *form, int argc, char **argv, MPI_Info *ret_info) {
-    (void)argc;
-    (void)argv;
-    return face_Info_create(form, ret_info);
 }
 
 int face_Info_free(struct form *form, MPI_Info *handle) {
@@ -93,12 +81,12 @@ static bool set_pair(struct MPI_ABI_Info *info, const char *key, const char *val
     return true;
 }
 
-int face_Info_set(struct form *form, MPI_Info handle, const char *key, const char *value) {
-    struct MPI_ABI_Info *info;
-    int code = find_key(form, handle, key, &info);
+int face_Info_set(struct form *form, struct MPI_ABI_Info *info, const char *key,
+                  const char *value) {
+    int code = check_key(form, key);
     if (code == MPI_SUCCESS)
         code = check_text(form, value, MPI_MAX_INFO_VAL, "the value", MPI_ERR_INFO_VALUE);
-    if (code == MPI_SUCCESS && handle == MPI_INFO_ENV)
+    if (code == MPI_SUCCESS && info == &environment)
         code = form_error(form, MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed");
     if (code != MPI_SUCCESS)
         return code;
@@ -108,9 +96,8 @@ int face_Info_set(struct form *form, MPI_Info handle, const char *key, const cha
     return is_set ? MPI_SUCCESS : form_error(form, MPI_ERR_NO_MEM, "no memory for a key");
 }
 
-int face_Info_delete(struct form *form, MPI_Info handle, const char *key) {
-    struct MPI_ABI_Info *info;
-    const int code = find_key(form, handle, key, &info);
+int face_Info_delete(struct form *form, struct MPI_ABI_Info *info, const char *key) {
+    const int code = check_key(form, key);
     if (code != MPI_SUCCESS)
         return code;
     pthread_mutex_lock(&lock);
@@ -122,11 +109,8 @@ int face_Info_delete(struct form *form, MPI_Info handle, const char *key) {
     return pair ? MPI_SUCCESS : form_error(form, MPI_ERR_INFO_NOKEY, "there is no key \"%s\"", key);
 }
 
-int face_Info_dup(struct form *form, MPI_Info handle, MPI_Info *ret_info) {
-    struct MPI_ABI_Info *info;
-    int code = info_find(form, handle, &info);
-    if (code == MPI_SUCCESS)
-        code = face_Info_create(form, ret_info);
+int face_Info_dup(struct form *form, struct MPI_ABI_Info *info, MPI_Info *ret_info) {
+    const int code = face_Info_create(form, ret_info);
     if (code != MPI_SUCCESS)
         return code;
     bool is_copied = true;
@@ -140,11 +124,7 @@ int face_Info_dup(struct form *form, MPI_Info handle, MPI_Info *ret_info) {
     return form_error(form, MPI_ERR_NO_MEM, "no memory for a key");
 }
 
-int face_Info_get_nkeys(struct form *form, MPI_Info handle, int *ret_count) {
-    struct MPI_ABI_Info *info;
-    const int code = info_find(form, handle, &info);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Info_get_nkeys(struct form *form, struct MPI_ABI_Info *info, int *ret_count) {
     *ret_count = 0;
     pthread_mutex_lock(&lock);
     for (const struct pair *pair = info->pairs; pair; pair = pair->next)
@@ -153,11 +133,7 @@ int face_Info_get_nkeys(struct form *form, MPI_Info handle, int *ret_count) {
     return MPI_SUCCESS;
 }
 
-int face_Info_get_nthkey(struct form *form, MPI_Info handle, int n, char *key) {
-    struct MPI_ABI_Info *info;
-    const int code = info_find(form, handle, &info);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Info_get_nthkey(struct form *form, struct MPI_ABI_Info *info, int n, char *key) {
     pthread_mutex_lock(&lock);
     const struct pair *pair = n < 0 ? NULL : info->pairs;
     for (int i = 0; pair && i < n; i++)
@@ -169,10 +145,9 @@ int face_Info_get_nthkey(struct form *form, MPI_Info handle, int n, char *key) {
 }
 
 /* *length is the room of `value` with the NUL, and then the bytes that the value needs. */
-int face_Info_get_string(struct form *form, MPI_Info handle, const char *key, int *length,
+int face_Info_get_string(struct form *form, struct MPI_ABI_Info *info, const char *key, int *length,
                          char *value, int *ret_flag) {
-    struct MPI_ABI_Info *info;
-    const int code = find_key(form, handle, key, &info);
+    const int code = check_key(form, key);
     *ret_flag = 0;
     if (code != MPI_SUCCESS)
         return code;
@@ -187,32 +162,19 @@ int face_Info_get_string(struct form *form, MPI_Info handle, const char *key, in
     return MPI_SUCCESS;
 }
 
-int face_Info_get(struct form *form, MPI_Info handle, const char *key, int length, char *value,
-                  int *ret_flag) {
+int face_Info_get(struct form *form, struct MPI_ABI_Info *info, const char *key, int length,
+                  char *value, int *ret_flag) {
     int room = length + 1;
-    return face_Info_get_string(form, handle, key, &room, value, ret_flag);
+    return face_Info_get_string(form, info, key, &room, value, ret_flag);
 }
 
-int face_Info_get_valuelen(struct form *form, MPI_Info handle, const char *key, int *ret_length,
-                           int *ret_flag) {
+int face_Info_get_valuelen(struct form *form, struct MPI_ABI_Info *info, const char *key,
+                           int *ret_length, int *ret_flag) {
     int length = 0;
-    const int code = face_Info_get_string(form, handle, key, &length, NULL, ret_flag);
+    const int code = face_Info_get_string(form, info, key, &length, NULL, ret_flag);
     if (*ret_flag)
         *ret_length = length - 1;
     return code;
-}
-
-int face_Comm_set_info(struct form *form, MPI_Comm handle, MPI_Info info_handle) {
-    struct MPI_ABI_Comm *comm;
-    struct MPI_ABI_Info *info;
-    const int code = comm_find(form, handle, &comm);
-    return code == MPI_SUCCESS ? info_find(form, info_handle, &info) : code;
-}
-
-int face_Comm_get_info(struct form *form, MPI_Comm handle, MPI_Info *ret_info) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    return code == MPI_SUCCESS ? face_Info_create(form, ret_info) : code;
 }
 
 bool info_has(MPI_Info handle, const char *key, const char *value) {
@@ -225,10 +187,6 @@ bool info_has(MPI_Info handle, const char *key, const char *value) {
     return has;
 }
 
-int face_Get_hw_resource_info(struct form *form, MPI_Info *ret_info) {
-    return face_Info_create(form, ret_info);
-}
-
 int face_Abi_get_info(struct form *form, MPI_Info *ret_info) {
     static const char *const keys[] = {"mpi_aint_size", "mpi_count_size", "mpi_offset_size"};
     const size_t sizes[] = {sizeof(MPI_Aint), sizeof(MPI_Count), sizeof(MPI_Offset)};
@@ -239,11 +197,4 @@ int face_Abi_get_info(struct form *form, MPI_Info *ret_info) {
         code = face_Info_set(form, *ret_info, keys[i], value);
     }
     return code;
-}
-
-/* There is no Fortran. */
-int face_Abi_get_fortran_info(struct form *form, MPI_Info *ret_info) {
-    (void)form;
-    *ret_info = MPI_INFO_NULL;
-    return MPI_SUCCESS;
 }

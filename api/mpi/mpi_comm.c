@@ -17,7 +17,8 @@ struct MPI_ABI_Comm comm_basics[2] = {
 };
 static struct MPI_ABI_Comm *const world = &comm_basics[0], *const self = &comm_basics[1];
 static rcm_comm *internal;
-atomic_bool comm_running;
+atomic_bool comm_running, comm_initialized, comm_finalized;
+int comm_thread_level = MPI_THREAD_SINGLE;
 static atomic_bool survives;
 
 void comm_survive(void) {
@@ -105,20 +106,6 @@ int comm_refuse(struct form *form, MPI_Comm handle) {
                       handle == MPI_COMM_NULL ? "MPI_COMM_NULL" : "no communicator");
 }
 
-int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool any,
-                   struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    if (tag < 0 && !(any && tag == MPI_ANY_TAG))
-        return form_error(form, MPI_ERR_TAG, "the tag is %d, but tags are 0 to %d", tag, INT_MAX);
-    if ((rank >= 0 && rank < (*ret_comm)->npeers) || rank == MPI_PROC_NULL ||
-        (any && rank == MPI_ANY_SOURCE))
-        return MPI_SUCCESS;
-    return form_error(form, MPI_ERR_RANK, "the rank is %d, but %s has ranks 0 to %d", rank,
-                      (*ret_comm)->name, (*ret_comm)->npeers - 1);
-}
-
 int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
     const int code = comm_find(form, handle, ret_comm);
     return code == MPI_SUCCESS && !(*ret_comm)->is_inter
@@ -134,13 +121,27 @@ int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **re
                : code;
 }
 
-int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    if (code != MPI_SUCCESS || (root >= 0 && root < (*ret_comm)->npeers) ||
-        ((*ret_comm)->is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
-        return code;
-    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root,
-                      (*ret_comm)->name, (*ret_comm)->npeers - 1);
+int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank, int tag,
+                    bool any) {
+    if (tag < 0 && !(any && tag == MPI_ANY_TAG))
+        return form_error(form, MPI_ERR_TAG, "the tag is %d, but tags are 0 to %d", tag, INT_MAX);
+    if ((rank >= 0 && rank < comm->npeers) || rank == MPI_PROC_NULL ||
+        (any && rank == MPI_ANY_SOURCE))
+        return MPI_SUCCESS;
+    return form_error(form, MPI_ERR_RANK, "the rank is %d, but %s has ranks 0 to %d", rank,
+                      comm->name, comm->npeers - 1);
+}
+
+int comm_check_root(struct form *form, const struct MPI_ABI_Comm *comm, int root) {
+    if ((root >= 0 && root < comm->npeers) ||
+        (comm->is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
+        return MPI_SUCCESS;
+    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root, comm->name,
+                      comm->npeers - 1);
+}
+
+MPI_Comm comm_handle(struct MPI_ABI_Comm *comm) {
+    return comm == world ? MPI_COMM_WORLD : comm == self ? MPI_COMM_SELF : comm;
 }
 
 struct MPI_ABI_Comm *comm_object(MPI_Comm handle) {
@@ -181,12 +182,14 @@ int comm_unuse(struct form *form, MPI_Comm comm) {
     return is_last ? comm_end(form, comm->comm) : MPI_SUCCESS;
 }
 
-int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
-              MPI_Comm *ret_comm) {
+int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_status status,
+              rcm_comm *made, MPI_Comm *ret_comm) {
     *ret_comm = MPI_COMM_NULL;
-    if (!made || rcm_rank(made) < 0)
+    int code = form_status(form, status);
+    if (code == MPI_SUCCESS && (!made || rcm_rank(made) < 0))
         return form_status(form, made ? rcm_destroy(made) : RCM_OK);
-    const int code = comm_new(form, parent, ret_comm);
+    if (code == MPI_SUCCESS)
+        code = comm_new(form, parent, ret_comm);
     if (code != MPI_SUCCESS) {
         (void)comm_end(form, made);
         return code;

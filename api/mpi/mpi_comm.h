@@ -28,8 +28,9 @@ struct MPI_ABI_Errhandler {
 /* Makes the world, and closes all communicators that MPI has. */
 int comm_open_world(struct form *form);
 int comm_close_world(struct form *form);
-/* Whether MPI is initialized and not finalized. */
-extern atomic_bool comm_running;
+/* Whether MPI is initialized and not finalized; what MPI_Init and MPI_Finalize set. */
+extern atomic_bool comm_running, comm_initialized, comm_finalized;
+extern int comm_thread_level;
 static inline bool comm_is_open(void) {
     return atomic_load(&comm_running);
 }
@@ -45,10 +46,14 @@ static inline int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_C
     form->comm = handle;
     return MPI_SUCCESS;
 }
-/* The same; rank and tag of a message are also checked. With `any`, MPI_ANY_SOURCE and MPI_ANY_TAG
- * are legal; MPI_PROC_NULL always is. */
-int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool any,
-                   struct MPI_ABI_Comm **ret_comm);
+/* The same; it must be, or may not be, an intercommunicator. */
+int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
+int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
+/* Checks rank and tag of a message. With `any`, MPI_ANY_SOURCE and MPI_ANY_TAG are legal;
+ * MPI_PROC_NULL always is. */
+int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank, int tag,
+                    bool any);
+int comm_check_root(struct form *form, const struct MPI_ABI_Comm *comm, int root);
 /* A peer of the program as a rank of ringcomm.h, and a tag. */
 static inline int comm_peer(const struct MPI_ABI_Comm *comm, int rank) {
     return rank == MPI_ANY_SOURCE ? RCM_ANY_SOURCE : comm->peer_first + rank;
@@ -56,11 +61,6 @@ static inline int comm_peer(const struct MPI_ABI_Comm *comm, int rank) {
 static inline uint64_t comm_tag(int tag) {
     return tag == MPI_ANY_TAG ? RCM_ANY_TAG : (uint64_t)tag;
 }
-/* The same; it must be, or may not be, an intercommunicator. */
-int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
-int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
-/* The same; root is checked. */
-int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm);
 /* The communicator for error handling of calls that name none. */
 MPI_Comm comm_default(void);
 /* Makes a handle without a communicator yet, with the error handler of `parent`. */
@@ -74,9 +74,10 @@ void comm_use(MPI_Comm comm);
 int comm_unuse(struct form *form, MPI_Comm comm);
 /* Makes the error handler of `comm` that of the call. It stays until the call has ended. */
 void form_hold(struct form *form, MPI_Comm comm);
-/* Wraps a communicator that was made from `parent`. NULL in `made`: MPI_COMM_NULL. */
-int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
-              MPI_Comm *ret_comm);
+/* Wraps a communicator that was made from `parent` with this status. NULL in `made`, or no member
+ * of it: MPI_COMM_NULL. After an error it is ended. */
+int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_status status,
+              rcm_comm *made, MPI_Comm *ret_comm);
 /* Makes an intercommunicator of a wrapped communicator: its first `nfirst` ranks are a group, and
  * the others are. comm_divided returns nfirst. */
 void comm_divide(MPI_Comm comm, int nfirst);
@@ -93,8 +94,9 @@ void comm_survive(void);
 rcm_status comm_ended(rcm_status status);
 /* A duplicate of the world for messages of this library, which no receive of the program gets. */
 rcm_comm *comm_internal(void);
-/* The communicator of a handle; the world for one that is none. */
+/* The communicator of a handle; the world for one that is none. And the handle. */
 struct MPI_ABI_Comm *comm_object(MPI_Comm handle);
+MPI_Comm comm_handle(struct MPI_ABI_Comm *comm);
 /* The error handler of a communicator, with a reference. */
 MPI_Errhandler handler_of(const struct MPI_ABI_Comm *comm);
 void handler_put(MPI_Errhandler handler);

@@ -280,14 +280,12 @@ rcm_work *request_work(MPI_Request request) {
     return request_is_null(request) || request->is_done ? NULL : request->operation.work;
 }
 
-int face_Wait(struct form *form, MPI_Request *request, MPI_Status *ret_status) {
-    (void)request_poll(form, *request, true);
-    return request_take(form, request, ret_status);
-}
-
-int face_Test(struct form *form, MPI_Request *request, int *ret_flag, MPI_Status *ret_status) {
-    *ret_flag = request_poll(form, *request, false);
-    return *ret_flag ? request_take(form, request, ret_status) : MPI_SUCCESS;
+int face_wait_one(struct form *form, MPI_Request *request, bool wait, int *ret_flag,
+                  MPI_Status *ret_status) {
+    const bool is_complete = request_poll(form, *request, wait);
+    if (ret_flag)
+        *ret_flag = is_complete;
+    return is_complete ? request_take(form, request, ret_status) : MPI_SUCCESS;
 }
 
 int face_Request_get_status(struct form *form, MPI_Request request, int *ret_flag,

@@ -53,6 +53,10 @@ void request_free(MPI_Request request);
  * otherwise. NULL, and form->code is set: no memory. */
 struct operation *operation_begin(struct form *form, struct operation *local);
 
+/* How a send is done, and the reductions whose result every rank has. */
+enum { SEND_STANDARD, SEND_SYNCHRONOUS, SEND_BUFFERED };
+enum { REDUCE_ALL, REDUCE_SCAN, REDUCE_EXSCAN };
+
 /* A buffer of a call: `blocks` blocks of count elements. keeps: some ranks get no result there. */
 struct side {
     const void *buffer;
@@ -98,6 +102,8 @@ int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
 /* Ends an operation that was not issued because of an error. Returns code. */
 RARE int operation_drop(struct form *form, struct operation *operation, int code);
 
+/* A status's fields that the program sets, and the place of the last of them. */
+enum { STATUS_SOURCE, STATUS_TAG, STATUS_ERROR, STATUS_CANCELED, STATUS_CANCELED_AT = 2 };
 /* The status of no operation, and the bytes of a status. */
 void status_empty(MPI_Status *status);
 void status_set(MPI_Status *status, int source, int tag, MPI_Count bytes, bool is_canceled);

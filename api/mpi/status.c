@@ -4,13 +4,13 @@
 #include "faces.h"
 #include "request.h"
 
-enum { BYTES_AT = 0, CANCELED_AT = 2 };
+enum { BYTES_AT = 0 };
 
 void status_set(MPI_Status *status, int source, int tag, MPI_Count bytes, bool is_canceled) {
     status->MPI_SOURCE = source;
     status->MPI_TAG = tag;
     memcpy(&status->MPI_internal[BYTES_AT], &bytes, sizeof bytes);
-    status->MPI_internal[CANCELED_AT] = is_canceled;
+    status->MPI_internal[STATUS_CANCELED_AT] = is_canceled;
 }
 
 void status_empty(MPI_Status *status) {
@@ -26,12 +26,8 @@ MPI_Count status_bytes(const MPI_Status *status) {
     return bytes;
 }
 
-int face_Get_count(struct form *form, const MPI_Status *status, MPI_Datatype handle,
+int face_Get_count(struct form *form, const MPI_Status *status, struct MPI_ABI_Datatype *type,
                    MPI_Count *ret_count) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code != MPI_SUCCESS)
-        return code;
     const MPI_Count bytes = status_bytes(status);
     if (type->wire == 0)
         *ret_count = bytes == 0 ? 0 : MPI_UNDEFINED;
@@ -69,12 +65,8 @@ static MPI_Count elements_in(const struct MPI_ABI_Datatype *type, MPI_Count n, M
     return found;
 }
 
-int face_Get_elements(struct form *form, const MPI_Status *status, MPI_Datatype handle,
+int face_Get_elements(struct form *form, const MPI_Status *status, struct MPI_ABI_Datatype *type,
                       MPI_Count *ret_count) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code != MPI_SUCCESS)
-        return code;
     MPI_Count left = status_bytes(status);
     *ret_count = type->wire == 0 ? 0 : elements_in(type, left / type->wire + 1, &left);
     if (left > 0)
@@ -82,60 +74,16 @@ int face_Get_elements(struct form *form, const MPI_Status *status, MPI_Datatype 
     return MPI_SUCCESS;
 }
 
-int face_Status_set_elements(struct form *form, MPI_Status *status, MPI_Datatype handle,
+int face_Status_set_elements(struct form *form, MPI_Status *status, struct MPI_ABI_Datatype *type,
                              MPI_Count count) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code == MPI_SUCCESS)
-        status_set(status, status->MPI_SOURCE, status->MPI_TAG, count * type->wire,
-                   status->MPI_internal[CANCELED_AT]);
-    return code;
-}
-
-int face_Status_set_cancelled(struct form *form, MPI_Status *status, int flag) {
-    (void)form;
-    status->MPI_internal[CANCELED_AT] = flag;
+    status_set(status, status->MPI_SOURCE, status->MPI_TAG, count * type->wire,
+               status->MPI_internal[STATUS_CANCELED_AT]);
     return MPI_SUCCESS;
 }
 
-int face_Test_cancelled(struct form *form, const MPI_Status *status, int *ret_flag) {
-    (void)form;
-    *ret_flag = status->MPI_internal[CANCELED_AT];
-    return MPI_SUCCESS;
-}
-
-int face_Status_get_source(struct form *form, const MPI_Status *status, int *ret_value) {
-    (void)form;
-    *ret_value = status->MPI_SOURCE;
-    return MPI_SUCCESS;
-}
-
-int face_Status_get_tag(struct form *form, const MPI_Status *status, int *ret_value) {
-    (void)form;
-    *ret_value = status->MPI_TAG;
-    return MPI_SUCCESS;
-}
-
-int face_Status_get_error(struct form *form, const MPI_Status *status, int *ret_value) {
-    (void)form;
-    *ret_value = status->MPI_ERROR;
-    return MPI_SUCCESS;
-}
-
-int face_Status_set_source(struct form *form, MPI_Status *status, int value) {
-    (void)form;
-    status->MPI_SOURCE = value;
-    return MPI_SUCCESS;
-}
-
-int face_Status_set_tag(struct form *form, MPI_Status *status, int value) {
-    (void)form;
-    status->MPI_TAG = value;
-    return MPI_SUCCESS;
-}
-
-int face_Status_set_error(struct form *form, MPI_Status *status, int value) {
-    (void)form;
-    status->MPI_ERROR = value;
+int face_set_field(struct form *form, MPI_Status *status, int field, int value) {
+    int *const fields[] = {&status->MPI_SOURCE, &status->MPI_TAG, &status->MPI_ERROR,
+                           &status->MPI_internal[STATUS_CANCELED_AT]};
+    *fields[field] = value;
     return MPI_SUCCESS;
 }

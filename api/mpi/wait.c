@@ -11,35 +11,35 @@ static MPI_Status *status_at(MPI_Status *statuses, int i) {
     return statuses ? &statuses[i] : NULL;
 }
 
-/* Takes n complete requests. If one failed, each status gets its code. */
-static int take_all(struct form *form, int n, MPI_Request *requests, MPI_Status *statuses) {
-    int failed = MPI_SUCCESS;
-    for (int i = 0; i < n; i++) {
-        const int code = request_take(form, &requests[i], status_at(statuses, i));
-        if (statuses)
-            statuses[i].MPI_ERROR = code;
-        if (code != MPI_SUCCESS && failed == MPI_SUCCESS)
-            failed = code;
-    }
-    if (failed == MPI_SUCCESS || !statuses)
-        return failed;
+/* The code of a call of which a request failed: if there are statuses, they have the codes. */
+static int failed_code(struct form *form, int failed, bool has_statuses) {
     char text[MPI_MAX_ERROR_STRING];
+    if (failed == MPI_SUCCESS || !has_statuses)
+        return failed;
     error_text(failed, text, sizeof text);
     return form_error(form, MPI_ERR_IN_STATUS, "%.400s", text);
 }
 
-int face_Waitall(struct form *form, int n, MPI_Request *requests, MPI_Status *statuses) {
-    for (int i = 0; i < n; i++)
-        (void)request_poll(form, requests[i], true);
-    return take_all(form, n, requests, statuses);
+/* Takes a complete request. *failed: the code of the first one that failed. */
+static void take_one(struct form *form, MPI_Request *request, MPI_Status *status, int *failed) {
+    const int code = request_take(form, request, status);
+    if (status)
+        status->MPI_ERROR = code;
+    if (*failed == MPI_SUCCESS)
+        *failed = code;
 }
 
-int face_Testall(struct form *form, int n, MPI_Request *requests, int *ret_flag,
-                 MPI_Status *statuses) {
-    *ret_flag = 1;
+int face_wait_all(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_flag,
+                  MPI_Status *statuses) {
+    bool are_complete = true;
+    int failed = MPI_SUCCESS;
     for (int i = 0; i < n; i++)
-        *ret_flag &= request_poll(form, requests[i], false);
-    return *ret_flag ? take_all(form, n, requests, statuses) : MPI_SUCCESS;
+        are_complete &= request_poll(form, requests[i], wait);
+    if (ret_flag)
+        *ret_flag = are_complete;
+    for (int i = 0; i < n && are_complete; i++)
+        take_one(form, &requests[i], status_at(statuses, i), &failed);
+    return failed_code(form, failed, statuses);
 }
 
 /* The first complete one of the active requests, -1 if none is; *ret_active: whether there are
@@ -94,13 +94,14 @@ static int find_any(struct form *form, int n, MPI_Request *requests, bool wait, 
     return MPI_SUCCESS;
 }
 
-static int take_any(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_index,
-                    int *ret_flag, MPI_Status *ret_status) {
+int face_wait_any(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_index,
+                  int *ret_flag, MPI_Status *ret_status) {
     int index;
     const int code = find_any(form, n, requests, wait, &index);
     if (code != MPI_SUCCESS)
         return code;
-    *ret_flag = index != -1;
+    if (ret_flag)
+        *ret_flag = index != -1;
     *ret_index = index < 0 ? MPI_UNDEFINED : index;
     if (index >= 0)
         return request_take(form, &requests[index], ret_status);
@@ -109,19 +110,8 @@ static int take_any(struct form *form, int n, MPI_Request *requests, bool wait, 
     return MPI_SUCCESS;
 }
 
-int face_Waitany(struct form *form, int n, MPI_Request *requests, int *ret_index,
-                 MPI_Status *ret_status) {
-    int flag;
-    return take_any(form, n, requests, true, ret_index, &flag, ret_status);
-}
-
-int face_Testany(struct form *form, int n, MPI_Request *requests, int *ret_index, int *ret_flag,
-                 MPI_Status *ret_status) {
-    return take_any(form, n, requests, false, ret_index, ret_flag, ret_status);
-}
-
-static int take_some(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_count,
-                     int *indices, MPI_Status *statuses) {
+int face_wait_some(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_count,
+                   int *indices, MPI_Status *statuses) {
     int first, failed = MPI_SUCCESS;
     const int found = find_any(form, n, requests, wait, &first);
     if (found != MPI_SUCCESS)
@@ -130,28 +120,10 @@ static int take_some(struct form *form, int n, MPI_Request *requests, bool wait,
     for (int i = first; first >= 0 && i < n; i++) {
         if (request_is_null(requests[i]) || !request_poll(form, requests[i], false))
             continue;
-        const int place = (*ret_count)++;
-        const int code = request_take(form, &requests[i], status_at(statuses, place));
-        if (statuses)
-            statuses[place].MPI_ERROR = code;
-        if (code != MPI_SUCCESS && failed == MPI_SUCCESS)
-            failed = code;
-        indices[place] = i;
+        take_one(form, &requests[i], status_at(statuses, *ret_count), &failed);
+        indices[(*ret_count)++] = i;
     }
-    if (failed == MPI_SUCCESS || !statuses)
-        return failed;
-    return form_error(form, MPI_ERR_IN_STATUS, "%d requests are complete, not all with success",
-                      *ret_count);
-}
-
-int face_Waitsome(struct form *form, int n, MPI_Request *requests, int *ret_count, int *indices,
-                  MPI_Status *statuses) {
-    return take_some(form, n, requests, true, ret_count, indices, statuses);
-}
-
-int face_Testsome(struct form *form, int n, MPI_Request *requests, int *ret_count, int *indices,
-                  MPI_Status *statuses) {
-    return take_some(form, n, requests, false, ret_count, indices, statuses);
+    return failed_code(form, failed, statuses);
 }
 
 /* As the functions above, but requests stay. */

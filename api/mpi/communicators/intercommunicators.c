@@ -53,12 +53,12 @@ static int make_inter(struct form *form, const struct MPI_ABI_Comm *parent, cons
     int nfirst = 0, *ranks = NULL;
     rcm_comm *made = NULL;
     int code = join_lists(form, own, other, &nfirst, &ranks);
-    if (code == MPI_SUCCESS)
-        code = form_status(
-            form, rcm_comm_subset(comm_internal(), ranks, own[0] + other[0], tag, NULL, &made));
+    if (code != MPI_SUCCESS)
+        return code;
+    const rcm_status status =
+        rcm_comm_subset(comm_internal(), ranks, own[0] + other[0], tag, NULL, &made);
     free(ranks);
-    if (code == MPI_SUCCESS)
-        code = comm_wrap(form, parent, made, ret_comm);
+    code = comm_wrap(form, parent, status, made, ret_comm);
     if (code == MPI_SUCCESS)
         comm_divide(*ret_comm, nfirst);
     return code;
@@ -67,22 +67,21 @@ static int make_inter(struct form *form, const struct MPI_ABI_Comm *parent, cons
 /* The rank in the world of the other leader; -1, and *ret_code is set. */
 static int find_leader(struct form *form, MPI_Comm handle, int rank, int *ret_code) {
     struct MPI_ABI_Comm *peers;
-    *ret_code = comm_find_peer(form, handle, rank, 0, false, &peers);
+    *ret_code = comm_find(form, handle, &peers);
+    if (*ret_code == MPI_SUCCESS)
+        *ret_code = comm_check_peer(form, peers, rank, 0, false);
     if (*ret_code == MPI_SUCCESS && rank == MPI_PROC_NULL)
         *ret_code = form_error(form, MPI_ERR_RANK, "remote_leader is MPI_PROC_NULL");
     return *ret_code == MPI_SUCCESS ? rcm_world_rank(peers->comm, comm_peer(peers, rank)) : -1;
 }
 
-int face_Intercomm_create(struct form *form, MPI_Comm handle, int leader, MPI_Comm peers,
+int face_Intercomm_create(struct form *form, struct MPI_ABI_Comm *comm, int leader, MPI_Comm peers,
                           int remote_leader, int tag, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
+    int code = MPI_SUCCESS;
     *ret_comm = MPI_COMM_NULL;
-    int code = comm_find_intra(form, handle, &comm);
-    if (code == MPI_SUCCESS && (leader < 0 || leader >= comm->size))
-        code = form_error(form, MPI_ERR_RANK, "local_leader is %d, but %s has ranks 0 to %d",
+    if (leader < 0 || leader >= comm->size)
+        return form_error(form, MPI_ERR_RANK, "local_leader is %d, but %s has ranks 0 to %d",
                           leader, comm->name, comm->size - 1);
-    if (code != MPI_SUCCESS)
-        return code;
     const size_t capacity = (size_t)rcm_size(comm_internal()) + 1;
     int32_t *own = list_new(comm->comm), *other = calloc(capacity, sizeof *other);
     if (!own || !other)
@@ -91,7 +90,7 @@ int face_Intercomm_create(struct form *form, MPI_Comm handle, int leader, MPI_Co
         const int remote = find_leader(form, peers, remote_leader, &code);
         if (code == MPI_SUCCESS)
             code = exchange_lists(form, own, other, remote, (uint64_t)tag);
-        form->comm = handle;
+        form->comm = comm_handle(comm);
     }
     const rcm_status status =
         own && other ? rcm_broadcast(comm->comm, other, capacity, RCM_INT32, leader, NULL, NULL)
@@ -108,16 +107,13 @@ int face_Intercomm_create(struct form *form, MPI_Comm handle, int leader, MPI_Co
     return code;
 }
 
-int face_Intercomm_merge(struct form *form, MPI_Comm handle, int high, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
-    rcm_comm *made;
-    const int code = comm_find_inter(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Intercomm_merge(struct form *form, struct MPI_ABI_Comm *comm, int high,
+                         MPI_Comm *ret_comm) {
+    rcm_comm *made = NULL;
     const int both = comm->size + comm->npeers;
     const int key = (high ? both : 0) + comm->own_first + comm->rank;
     const rcm_status status = rcm_comm_split(comm->comm, 0, key, NULL, &made);
-    return status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
+    return comm_wrap(form, comm, status, made, ret_comm);
 }
 
 int intercomm_split(struct form *form, const struct MPI_ABI_Comm *comm, int colour, int key,
@@ -135,29 +131,8 @@ int intercomm_split(struct form *form, const struct MPI_ABI_Comm *comm, int colo
         status =
             rcm_comm_split(mixed, 0, (comm->own_first ? size : 0) + rcm_rank(mixed), NULL, &made);
     const rcm_status last = rcm_destroy(mixed);
-    int code = form_status(form, status == RCM_OK ? last : status);
-    if (code != MPI_SUCCESS)
-        (void)comm_end(form, made);
-    if (code != MPI_SUCCESS || !made)
-        return code;
-    code = comm_wrap(form, comm, made, ret_comm);
-    if (code == MPI_SUCCESS)
+    const int code = comm_wrap(form, comm, status == RCM_OK ? last : status, made, ret_comm);
+    if (*ret_comm != MPI_COMM_NULL)
         comm_divide(*ret_comm, nfirst);
-    return code;
-}
-
-int face_Comm_remote_size(struct form *form, MPI_Comm handle, int *ret_size) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find_inter(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_size = comm->npeers;
-    return code;
-}
-
-int face_Comm_test_inter(struct form *form, MPI_Comm handle, int *ret_flag) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_flag = comm->is_inter;
     return code;
 }

@@ -20,12 +20,13 @@ int MPIX_Comm_revoke(MPI_Comm handle) {
 int MPIX_Comm_shrink(MPI_Comm handle, MPI_Comm *ret_comm) {
     struct form form = {.name = "MPIX_Comm_shrink"};
     struct MPI_ABI_Comm *comm;
-    rcm_comm *made;
+    rcm_comm *made = NULL;
+    rcm_status status = RCM_OK;
     int code = comm_find_intra(&form, handle, &comm);
     if (code == MPI_SUCCESS)
-        code = form_status(&form, rcm_comm_shrink(comm->comm, NULL, &made));
+        status = rcm_comm_shrink(comm->comm, NULL, &made);
     comm_survive();
     if (code == MPI_SUCCESS)
-        code = comm_wrap(&form, comm, made, ret_comm);
+        code = comm_wrap(&form, comm, status, made, ret_comm);
     return form_end(&form, code);
 }

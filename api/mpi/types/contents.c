@@ -93,13 +93,9 @@ static char place_of(const struct contents *contents, char kind) {
     return kind == 'i' ? 'i' : contents->is_large ? 'c' : kind == 'c' ? 'i' : kind;
 }
 
-int face_Type_get_envelope_c(struct form *form, MPI_Datatype handle, MPI_Count *ret_ints,
+int face_Type_get_envelope_c(struct form *form, struct MPI_ABI_Datatype *type, MPI_Count *ret_ints,
                              MPI_Count *ret_addresses, MPI_Count *ret_counts, MPI_Count *ret_types,
                              int *ret_combiner) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code != MPI_SUCCESS)
-        return code;
     const struct contents *contents = type->contents;
     *ret_combiner = contents ? contents->combiner : MPI_COMBINER_NAMED;
     *ret_ints = *ret_addresses = *ret_counts = 0;
@@ -111,13 +107,10 @@ int face_Type_get_envelope_c(struct form *form, MPI_Datatype handle, MPI_Count *
     return MPI_SUCCESS;
 }
 
-int face_Type_get_envelope(struct form *form, MPI_Datatype handle, int *ret_ints,
+int face_Type_get_envelope(struct form *form, struct MPI_ABI_Datatype *type, int *ret_ints,
                            int *ret_addresses, int *ret_types, int *ret_combiner) {
     MPI_Count ints, addresses, counts, types;
-    const int code =
-        face_Type_get_envelope_c(form, handle, &ints, &addresses, &counts, &types, ret_combiner);
-    if (code != MPI_SUCCESS)
-        return code;
+    (void)face_Type_get_envelope_c(form, type, &ints, &addresses, &counts, &types, ret_combiner);
     if (counts > 0 || ints > INT_MAX)
         return form_error(form, MPI_ERR_TYPE,
                           "the datatype was made with large counts. Call MPI_Type_get_envelope_c");
@@ -127,16 +120,13 @@ int face_Type_get_envelope(struct form *form, MPI_Datatype handle, int *ret_ints
     return MPI_SUCCESS;
 }
 
-int face_Type_get_contents_c(struct form *form, MPI_Datatype handle, MPI_Count max_ints,
+int face_Type_get_contents_c(struct form *form, struct MPI_ABI_Datatype *type, MPI_Count max_ints,
                              MPI_Count max_addresses, MPI_Count max_counts, MPI_Count max_types,
                              int *ret_ints, MPI_Aint *ret_addresses, MPI_Count *ret_counts,
                              MPI_Datatype *ret_types) {
     MPI_Count ints, addresses, counts, types;
     int combiner;
-    const int code =
-        face_Type_get_envelope_c(form, handle, &ints, &addresses, &counts, &types, &combiner);
-    if (code != MPI_SUCCESS)
-        return code;
+    (void)face_Type_get_envelope_c(form, type, &ints, &addresses, &counts, &types, &combiner);
     if (combiner == MPI_COMBINER_NAMED)
         return form_error(form, MPI_ERR_TYPE, "a predefined datatype has no contents");
     if (max_ints < ints || max_addresses < addresses || max_counts < counts || max_types < types)
@@ -144,7 +134,7 @@ int face_Type_get_contents_c(struct form *form, MPI_Datatype handle, MPI_Count m
                           "there are %lld integers, %lld addresses, %lld counts and %lld datatypes",
                           (long long)ints, (long long)addresses, (long long)counts,
                           (long long)types);
-    const struct contents *contents = handle->contents;
+    const struct contents *contents = type->contents;
     for (MPI_Count i = 0; i < contents->nitems; i++) {
         const struct item *item = &contents->items[i];
         const char place = place_of(contents, item->kind);
@@ -163,9 +153,9 @@ int face_Type_get_contents_c(struct form *form, MPI_Datatype handle, MPI_Count m
     return MPI_SUCCESS;
 }
 
-int face_Type_get_contents(struct form *form, MPI_Datatype handle, int max_ints, int max_addresses,
-                           int max_types, int *ret_ints, MPI_Aint *ret_addresses,
+int face_Type_get_contents(struct form *form, struct MPI_ABI_Datatype *type, int max_ints,
+                           int max_addresses, int max_types, int *ret_ints, MPI_Aint *ret_addresses,
                            MPI_Datatype *ret_types) {
-    return face_Type_get_contents_c(form, handle, max_ints, max_addresses, 0, max_types, ret_ints,
+    return face_Type_get_contents_c(form, type, max_ints, max_addresses, 0, max_types, ret_ints,
                                     ret_addresses, NULL, ret_types);
 }

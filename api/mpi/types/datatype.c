@@ -166,36 +166,6 @@ void data_finish(struct data *data, bool is_output, size_t bytes) {
     data->packed = NULL;
 }
 
-int face_Type_size(struct form *form, MPI_Datatype handle, MPI_Count *ret_size) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code == MPI_SUCCESS)
-        *ret_size = type->size;
-    return code;
-}
-
-int face_Type_get_extent(struct form *form, MPI_Datatype handle, MPI_Count *ret_lb,
-                         MPI_Count *ret_extent) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code != MPI_SUCCESS)
-        return code;
-    *ret_lb = type->lb;
-    *ret_extent = type->extent;
-    return MPI_SUCCESS;
-}
-
-int face_Type_get_true_extent(struct form *form, MPI_Datatype handle, MPI_Count *ret_lb,
-                              MPI_Count *ret_extent) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code != MPI_SUCCESS)
-        return code;
-    *ret_lb = type->true_lb;
-    *ret_extent = type->true_extent;
-    return MPI_SUCCESS;
-}
-
 int face_Type_commit(struct form *form, MPI_Datatype *handle) {
     struct MPI_ABI_Datatype *type;
     const int code = type_find(form, *handle, &type);
@@ -211,7 +181,7 @@ int face_Type_free(struct form *form, MPI_Datatype *handle) {
         return code;
     if (type->name)
         return form_error(form, MPI_ERR_TYPE, "%s is predefined and cannot be freed", type->name);
-    code = attributes_delete_type(form, *handle);
+    code = attributes_delete(owner_type(type));
     if (code != MPI_SUCCESS)
         return code;
     type_put(type);
@@ -232,11 +202,7 @@ int face_Type_get_name(struct form *form, MPI_Datatype handle, char *name, int *
     return MPI_SUCCESS;
 }
 
-int face_Type_set_name(struct form *form, MPI_Datatype handle, const char *name) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Type_set_name(struct form *form, struct MPI_ABI_Datatype *type, const char *name) {
     const size_t length = strnlen(name, sizeof type->given_name - 1);
     memcpy(type->given_name, name, length);
     type->given_name[length] = '\0';

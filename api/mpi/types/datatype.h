@@ -91,6 +91,8 @@ void contents_free(struct contents *contents);
 void type_pack(const struct MPI_ABI_Datatype *type, const void *memory, MPI_Count n, void *packed);
 void type_unpack(const struct MPI_ABI_Datatype *type, void *memory, MPI_Count n, const void *packed,
                  size_t bytes);
+/* No array of lengths, in a constructor whose blocks have one length. */
+#define NO_ARRAY ((struct array){NULL, false})
 /* Checks that n packed elements fit in `size` bytes from `position` on. */
 int type_check_room(struct form *form, MPI_Count n, const struct MPI_ABI_Datatype *type,
                     MPI_Count size, MPI_Count position);

@@ -35,21 +35,14 @@ static bool reverse(const struct MPI_ABI_Datatype *type, MPI_Count n, char **at)
     return can;
 }
 
-static int find_external(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
-                         struct MPI_ABI_Datatype **ret_type) {
-    const int code = type_find_used(form, handle, ret_type);
-    if (code == MPI_SUCCESS && strcmp(name, "external32") != 0)
+/* Checks the arguments, and room for n elements from the position on. */
+static int check(struct form *form, const char *name, MPI_Count n,
+                 const struct MPI_ABI_Datatype *type, MPI_Count size, MPI_Count position) {
+    if (strcmp(name, "external32") != 0)
         return form_error(form, MPI_ERR_ARG, "datarep is %.40s, not external32", name);
-    if (code == MPI_SUCCESS && n < 0)
+    if (n < 0)
         return form_error(form, MPI_ERR_COUNT, "count is %lld", (long long)n);
-    return code;
-}
-
-/* The same, with room for the elements from the position on. */
-static int find_room(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
-                     MPI_Count size, MPI_Count position, struct MPI_ABI_Datatype **ret_type) {
-    const int code = find_external(form, name, n, handle, ret_type);
-    return code == MPI_SUCCESS ? type_check_room(form, n, *ret_type, size, position) : code;
+    return type_check_room(form, n, type, size, position);
 }
 
 static int no_external(struct form *form) {
@@ -58,9 +51,9 @@ static int no_external(struct form *form) {
 }
 
 int face_Pack_external(struct form *form, const char *name, const void *in, MPI_Count n,
-                       MPI_Datatype handle, void *packed, MPI_Count size, MPI_Count *position) {
-    struct MPI_ABI_Datatype *type;
-    const int code = find_room(form, name, n, handle, size, *position, &type);
+                       struct MPI_ABI_Datatype *type, void *packed, MPI_Count size,
+                       MPI_Count *position) {
+    const int code = check(form, name, n, type, size, *position);
     if (code != MPI_SUCCESS)
         return code;
     char *at = AT(packed, *position);
@@ -72,9 +65,9 @@ int face_Pack_external(struct form *form, const char *name, const void *in, MPI_
 }
 
 int face_Unpack_external(struct form *form, const char *name, const void *packed, MPI_Count size,
-                         MPI_Count *position, void *out, MPI_Count n, MPI_Datatype handle) {
-    struct MPI_ABI_Datatype *type;
-    const int code = find_room(form, name, n, handle, size, *position, &type);
+                         MPI_Count *position, void *out, MPI_Count n,
+                         struct MPI_ABI_Datatype *type) {
+    const int code = check(form, name, n, type, size, *position);
     if (code != MPI_SUCCESS)
         return code;
     const size_t bytes = (size_t)(n * type->wire);
@@ -91,10 +84,9 @@ int face_Unpack_external(struct form *form, const char *name, const void *packed
     return is_reversed ? MPI_SUCCESS : no_external(form);
 }
 
-int face_Pack_external_size(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
-                            MPI_Count *ret_size) {
-    struct MPI_ABI_Datatype *type;
-    const int code = find_external(form, name, n, handle, &type);
+int face_Pack_external_size(struct form *form, const char *name, MPI_Count n,
+                            struct MPI_ABI_Datatype *type, MPI_Count *ret_size) {
+    const int code = check(form, name, n, type, INT64_MAX, 0);
     if (code == MPI_SUCCESS)
         *ret_size = n * type->wire;
     return code;

@@ -7,7 +7,6 @@
 /* Operands may be aligned to 8 bytes only, so each is copied. */
 #define FOR_EACH(NAME, TYPE, RESULT)                                                               \
     static void NAME(const void *in, void *inout, size_t n, rcm_dtype dtype, void *context) {      \
-        (void)dtype, (void)context;                                                                \
         for (size_t i = 0; i < n; i++) {                                                           \
             TYPE a, b;                                                                             \
             memcpy(&a, (const char *)in + i * sizeof a, sizeof a);                                 \

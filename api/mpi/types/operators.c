@@ -85,7 +85,6 @@ static void call_function(const void *in, void *inout, size_t count, rcm_dtype d
                           void *context) {
     const struct made_op *made = context;
     const uintptr_t misaligned = ((uintptr_t)in | (uintptr_t)inout) % ALIGNMENT;
-    (void)dtype;
     if (count == 0)
         return;
     if (made->type->is_dense && made->type->true_lb == 0 &&
@@ -199,7 +198,6 @@ int face_Op_free(struct form *form, MPI_Op *op) {
 }
 
 int face_Op_commutative(struct form *form, MPI_Op op, int *ret_commute) {
-    (void)form;
     *ret_commute = is_predefined(op) ? op != MPI_REPLACE && op != MPI_NO_OP : op->is_commutative;
     return MPI_SUCCESS;
 }

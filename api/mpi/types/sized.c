@@ -19,13 +19,10 @@ static const struct sized {
 enum { SIZED = sizeof sized / sizeof sized[0] };
 
 int face_Type_match_size(struct form *form, int class, int size, MPI_Datatype *ret_type) {
-    struct MPI_ABI_Datatype *type;
     for (int i = 0; i < SIZED; i++) {
-        if (sized[i].class == class && type_find(form, sized[i].type, &type) == MPI_SUCCESS &&
-            type->size == size) {
-            *ret_type = sized[i].type;
+        *ret_type = sized[i].type;
+        if (sized[i].class == class && type_of(sized[i].type)->size == size)
             return MPI_SUCCESS;
-        }
     }
     return form_error(form, MPI_ERR_ARG, "typeclass %d has no datatype of %d bytes", class, size);
 }
@@ -51,16 +48,12 @@ static int make_fortran(struct form *form, int combiner, const struct sized *wan
     MPI_Datatype type;
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a datatype");
-    int code = face_Type_dup(form, sized[i].type, &type);
-    if (code == MPI_SUCCESS) {
-        contents_free(type->contents);
-        type->contents = NULL;
+    int code = face_Type_dup(form, type_of(sized[i].type), &type);
+    if (code == MPI_SUCCESS)
         type->name = "";
-        code =
-            combiner == MPI_COMBINER_F90_INTEGER
-                ? type_keep(form, code, &type, combiner, 0, "i", wanted->range)
-                : type_keep(form, code, &type, combiner, 0, "ii", wanted->precision, wanted->range);
-    }
+    code = combiner == MPI_COMBINER_F90_INTEGER
+               ? type_keep(form, code, &type, combiner, 0, "i", wanted->range)
+               : type_keep(form, code, &type, combiner, 0, "ii", wanted->precision, wanted->range);
     if (code != MPI_SUCCESS) {
         free(made);
         return code;
@@ -71,37 +64,25 @@ static int make_fortran(struct form *form, int combiner, const struct sized *wan
     return MPI_SUCCESS;
 }
 
-static int find_fortran(struct form *form, int combiner, const struct sized *wanted,
-                        MPI_Datatype *ret_type) {
+int face_f90_type(struct form *form, int combiner, int precision, int range,
+                  MPI_Datatype *ret_type) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct sized wanted = {combiner == MPI_COMBINER_F90_INTEGER ? MPI_TYPECLASS_INTEGER
+                                 : combiner == MPI_COMBINER_F90_REAL  ? MPI_TYPECLASS_REAL
+                                                                      : MPI_TYPECLASS_COMPLEX,
+                                 precision, range, NULL};
     int code = MPI_SUCCESS;
     pthread_mutex_lock(&lock);
     struct made *made = all_made;
-    while (made && (made->wanted.class != wanted->class || made->wanted.range != wanted->range ||
-                    made->wanted.precision != wanted->precision))
+    while (made && (made->wanted.class != wanted.class || made->wanted.range != range ||
+                    made->wanted.precision != precision))
         made = made->next;
     if (!made)
-        code = make_fortran(form, combiner, wanted, &made);
+        code = make_fortran(form, combiner, &wanted, &made);
     if (code == MPI_SUCCESS)
         *ret_type = made->wanted.type;
     pthread_mutex_unlock(&lock);
     return code;
-}
-
-int face_Type_create_f90_integer(struct form *form, int range, MPI_Datatype *ret_type) {
-    const struct sized wanted = {MPI_TYPECLASS_INTEGER, 0, range, NULL};
-    return find_fortran(form, MPI_COMBINER_F90_INTEGER, &wanted, ret_type);
-}
-
-int face_Type_create_f90_real(struct form *form, int precision, int range, MPI_Datatype *ret_type) {
-    const struct sized wanted = {MPI_TYPECLASS_REAL, precision, range, NULL};
-    return find_fortran(form, MPI_COMBINER_F90_REAL, &wanted, ret_type);
-}
-
-int face_Type_create_f90_complex(struct form *form, int precision, int range,
-                                 MPI_Datatype *ret_type) {
-    const struct sized wanted = {MPI_TYPECLASS_COMPLEX, precision, range, NULL};
-    return find_fortran(form, MPI_COMBINER_F90_COMPLEX, &wanted, ret_type);
 }
 
 static const struct type_pair pairs[] = {
@@ -125,15 +106,11 @@ const struct type_pair *type_pair(const struct MPI_ABI_Datatype *type) {
     return NULL;
 }
 
-int face_Type_get_value_index(struct form *form, MPI_Datatype value, MPI_Datatype index,
-                              MPI_Datatype *ret_type) {
-    struct MPI_ABI_Datatype *type;
-    int code = type_find(form, value, &type);
-    if (code == MPI_SUCCESS)
-        code = type_find(form, index, &type);
+int face_Type_get_value_index(struct form *form, struct MPI_ABI_Datatype *value,
+                              struct MPI_ABI_Datatype *index, MPI_Datatype *ret_type) {
     *ret_type = MPI_DATATYPE_NULL;
-    for (int i = 0; code == MPI_SUCCESS && i < PAIRS; i++)
-        if (pairs[i].value == value && pairs[i].index == index)
+    for (int i = 0; i < PAIRS; i++)
+        if (pairs[i].value == type_handle(value) && pairs[i].index == type_handle(index))
             *ret_type = pairs[i].pair;
-    return code;
+    return MPI_SUCCESS;
 }
