@@ -3,6 +3,7 @@
 #include <string.h>
 #include "faces.h"
 #include "request.h"
+#include "tables.h"
 
 enum { BYTES_AT = 0 };
 

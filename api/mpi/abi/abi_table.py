@@ -105,3 +105,14 @@ def read_numbers(folder):
         for item in line.split():
             name, value = item.split("=")
             yield section, name, value
+
+
+def read_tables(folder):
+    """The lines of each section of abi_tables.txt: {section: [words]}."""
+    sections = {}
+    for line in lines(pathlib.Path(folder) / "abi_tables.txt"):
+        if line.startswith("["):
+            section = sections.setdefault(line[1:-1], [])
+        else:
+            section.append(line.split())
+    return sections

@@ -5,6 +5,7 @@
   generate.py header OUTPUT               mpi.h, for this build and its tests
   generate.py faces OUTPUT                declarations of the functions that the C files define once for all forms
   generate.py forms OUTPUT SOURCE...      all exported functions: each calls its face in SOURCE, or is a stub
+  generate.py tables OUTPUT               what constants mean: the definitions of tables.h and type_basics
 
 An exported function, MPI_Send, describes its call in a struct form and calls enter_Send, which finds the objects of the
 handles, checks root and peers, and calls face_Send.
@@ -315,10 +316,40 @@ def forms(sources):
     return out
 
 
+def dtype(name):
+    """A type of ringcomm.h."""
+    return "(rcm_dtype)0" if name == "-" else f"(rcm_dtype)(RCM_{name})"
+
+
+def tables():
+    """The tables of constants."""
+    sections = abi.read_tables(FOLDER)
+    out = ["/* Generated from api/mpi/. */", '#include "tables.h"',
+           "struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1] = {"]
+    for name, size, wire, moved, exact, group in sections["types"]:
+        out.append(f'    [(uintptr_t)MPI_{name} - TYPE_FIRST] = {{.name = "MPI_{name}", .size = {size}, .wire = {wire}, '
+                   f".extent = {wire}, .true_extent = {wire}, .moved = {dtype(moved)}, .nmoved = 1, "
+                   f".exact = {dtype(exact)}, .group = GROUP_{group}, .is_dense = true, .is_committed = true}},")
+    out += ["};", "const struct type_pair type_pairs[] = {"]
+    out += [f"    {{{', '.join(f'MPI_{name}' for name in row)}}}," for row in sections["pairs"]]
+    out += ["    {0}};", "const struct type_sized type_sized[] = {"]
+    out += [f"    {{MPI_TYPECLASS_{kind}, {precision}, {digits}, MPI_{name}}},"
+            for kind, precision, digits, name in sections["fortran"]]
+    out += ["    {0}};", "const struct predefined_op op_basics[OP_LAST - OP_FIRST + 1] = {"]
+    for name, *groups in sections["operators"]:
+        bits = " | ".join(f"1u << GROUP_{group}" for group in groups)
+        out.append(f'    [(uintptr_t)MPI_{name} - OP_FIRST] = {{"MPI_{name}", RCM_{name}, {bits}}},')
+    out += ["};", "const struct status_class status_classes[] = {"]
+    out += [f"    {{RCM_{status}, MPI_{code}}}," for status, code in sections["statuses"]]
+    out += ["    {0, -1}};", "const char *const class_texts[MPI_ERR_ABI + 1] = {"]
+    out += [f'    [MPI_{name}] = "{" ".join(words)}",' for name, *words in sections["errors"]]
+    return out + ["};"]
+
+
 def main():
     """See above."""
     what, output, *sources = sys.argv[1:]
-    made = {"header": header, "faces": faces, "forms": lambda: forms(sources)}[what]()
+    made = {"header": header, "faces": faces, "forms": lambda: forms(sources), "tables": tables}[what]()
     pathlib.Path(output).write_text("\n".join(made) + "\n", encoding="utf-8")
 
 

@@ -1,108 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See datatype.h: the basic types, queries, and buffers of types. */
+/* See datatype.h: names, and buffers of types. */
 #include "datatype.h"
-#include <complex.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wchar.h>
 #include "attributes.h"
 #include "device_memory.h"
 #include "faces.h"
 #include "leaks.h"
-#include "long_types.h"
-
-#define OPAQUE(bytes) ((rcm_dtype)(RCM_OPAQUE + (int)(bytes)))
-#define BASIC(NAME, SIZE, WIRE, MOVED, EXACT, GROUP)                                               \
-    [(uintptr_t)MPI_##NAME - TYPE_FIRST] = {.name = "MPI_" #NAME,                                  \
-                                            .size = (SIZE),                                        \
-                                            .wire = (WIRE),                                        \
-                                            .extent = (WIRE),                                      \
-                                            .true_extent = (WIRE),                                 \
-                                            .moved = (MOVED),                                      \
-                                            .nmoved = 1,                                           \
-                                            .exact = (rcm_dtype)(EXACT),                           \
-                                            .group = GROUP_##GROUP,                                \
-                                            .is_dense = true,                                      \
-                                            .is_committed = true}
-#define INTEGER(NAME, TYPE, BITS, SIGN)                                                            \
-    BASIC(NAME, sizeof(TYPE), sizeof(TYPE), BITS == 8 ? RCM_UINT8 : RCM_INT##BITS,                 \
-          RCM_##SIGN##BITS, INTEGER)
-#define LOGICAL(NAME, BYTES, BITS)                                                                 \
-    BASIC(NAME, BYTES, BYTES, BITS == 8 ? RCM_UINT8 : RCM_INT##BITS, RCM_INT##BITS, LOGICAL)
-#define FLOATS(NAME, BYTES, DTYPE)     BASIC(NAME, BYTES, BYTES, RCM_##DTYPE, RCM_##DTYPE, FLOAT)
-#define COMPLEXES(NAME, BYTES, DTYPE)  BASIC(NAME, BYTES, BYTES, RCM_##DTYPE, RCM_##DTYPE, COMPLEX)
-#define PAIR(NAME, SIZE, DTYPE, BYTES) BASIC(NAME, SIZE, BYTES, RCM_##DTYPE, RCM_##DTYPE, PAIR)
-#define BYTES(NAME, EXACT, GROUP)      BASIC(NAME, 1, 1, RCM_UINT8, EXACT, GROUP)
-#define OTHER(NAME, SIZE, WIRE, GROUP) BASIC(NAME, SIZE, WIRE, OPAQUE(WIRE), 0, GROUP)
-
-struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1] = {
-    INTEGER(AINT, MPI_Aint, 64, INT),
-    INTEGER(COUNT, MPI_Count, 64, INT),
-    INTEGER(OFFSET, MPI_Offset, 64, INT),
-    BYTES(PACKED, 0, NONE),
-    INTEGER(SHORT, short, 16, INT),
-    INTEGER(INT, int, 32, INT),
-    INTEGER(LONG, long, 64, INT),
-    INTEGER(LONG_LONG, long long, 64, INT),
-    INTEGER(UNSIGNED_SHORT, unsigned short, 16, UINT),
-    INTEGER(UNSIGNED, unsigned, 32, UINT),
-    INTEGER(UNSIGNED_LONG, unsigned long, 64, UINT),
-    INTEGER(UNSIGNED_LONG_LONG, unsigned long long, 64, UINT),
-    FLOATS(FLOAT, 4, FLOAT32),
-    COMPLEXES(C_FLOAT_COMPLEX, 8, COMPLEX64),
-    COMPLEXES(CXX_FLOAT_COMPLEX, 8, COMPLEX64),
-    FLOATS(DOUBLE, 8, FLOAT64),
-    COMPLEXES(C_DOUBLE_COMPLEX, 16, COMPLEX128),
-    COMPLEXES(CXX_DOUBLE_COMPLEX, 16, COMPLEX128),
-    LOGICAL(LOGICAL, 4, 32),
-    INTEGER(INTEGER, int32_t, 32, INT),
-    FLOATS(REAL, 4, FLOAT32),
-    COMPLEXES(COMPLEX, 8, COMPLEX64),
-    FLOATS(DOUBLE_PRECISION, 8, FLOAT64),
-    COMPLEXES(DOUBLE_COMPLEX, 16, COMPLEX128),
-    BYTES(CHARACTER, 0, NONE),
-    OTHER(LONG_DOUBLE, sizeof(long double), sizeof(long double), FLOAT),
-    OTHER(C_LONG_DOUBLE_COMPLEX, 2 * sizeof(long double), 2 * sizeof(long double), COMPLEX),
-    OTHER(CXX_LONG_DOUBLE_COMPLEX, 2 * sizeof(long double), 2 * sizeof(long double), COMPLEX),
-    PAIR(FLOAT_INT, 8, FLOAT32_INT32, 8),
-    PAIR(DOUBLE_INT, 12, FLOAT64_INT32, 16),
-    PAIR(LONG_INT, 12, INT64_INT32, 16),
-    PAIR(2INT, 8, INT32_INT32, 8),
-    OTHER(SHORT_INT, 6, sizeof(struct short_int), PAIR),
-    OTHER(LONG_DOUBLE_INT, sizeof(long double) + sizeof(int), sizeof(struct long_double_int), PAIR),
-    OTHER(2REAL, 8, 8, NONE),
-    OTHER(2DOUBLE_PRECISION, 16, 16, NONE),
-    PAIR(2INTEGER, 8, INT32_INT32, 8),
-    BYTES(C_BOOL, RCM_BOOL, LOGICAL),
-    BYTES(CXX_BOOL, RCM_BOOL, LOGICAL),
-    BASIC(WCHAR, sizeof(wchar_t), sizeof(wchar_t), RCM_INT32, 0, NONE),
-    INTEGER(INT8_T, int8_t, 8, INT),
-    INTEGER(UINT8_T, uint8_t, 8, UINT),
-    BYTES(CHAR, 0, NONE),
-    INTEGER(SIGNED_CHAR, signed char, 8, INT),
-    INTEGER(UNSIGNED_CHAR, unsigned char, 8, UINT),
-    BYTES(BYTE, RCM_UINT8, BYTE),
-    INTEGER(INT16_T, int16_t, 16, INT),
-    INTEGER(UINT16_T, uint16_t, 16, UINT),
-    INTEGER(INT32_T, int32_t, 32, INT),
-    INTEGER(UINT32_T, uint32_t, 32, UINT),
-    INTEGER(INT64_T, int64_t, 64, INT),
-    INTEGER(UINT64_T, uint64_t, 64, UINT),
-    LOGICAL(LOGICAL1, 1, 8),
-    INTEGER(INTEGER1, int8_t, 8, INT),
-    LOGICAL(LOGICAL2, 2, 16),
-    INTEGER(INTEGER2, int16_t, 16, INT),
-    FLOATS(REAL2, 2, FLOAT16),
-    LOGICAL(LOGICAL4, 4, 32),
-    INTEGER(INTEGER4, int32_t, 32, INT),
-    FLOATS(REAL4, 4, FLOAT32),
-    LOGICAL(LOGICAL8, 8, 64),
-    INTEGER(INTEGER8, int64_t, 64, INT),
-    FLOATS(REAL8, 8, FLOAT64),
-    COMPLEXES(COMPLEX8, 8, COMPLEX64),
-    COMPLEXES(COMPLEX16, 16, COMPLEX128),
-};
 
 int type_refuse(struct form *form, MPI_Datatype handle) {
     if (is_predefined(handle) && handle != MPI_DATATYPE_NULL)

@@ -67,9 +67,6 @@ static inline int type_find_used(struct form *form, MPI_Datatype handle,
 }
 MPI_Datatype type_handle(const struct MPI_ABI_Datatype *type);
 /* The types of a predefined pair; NULL: it is none. */
-struct type_pair {
-    MPI_Datatype pair, value, index;
-};
 const struct type_pair *type_pair(const struct MPI_ABI_Datatype *type);
 void type_get(struct MPI_ABI_Datatype *type);
 void type_put(struct MPI_ABI_Datatype *type);

@@ -8,6 +8,7 @@
 #include "faces.h"
 #include "leaks.h"
 #include "long_types.h"
+#include "tables.h"
 
 struct MPI_ABI_Op {
     MPI_User_function *function;
@@ -16,29 +17,7 @@ struct MPI_ABI_Op {
     atomic_int references;
 };
 
-enum { OP_FIRST = 0x20, OP_LAST = 0x3d, ALIGNMENT = 16 /* of long double */ };
-#define TYPES(group) (1u << GROUP_##group)
-
-/* Operators of ringcomm.h and the types on which MPI defines them (MPI 5.0, 6.9.2). */
-static const struct predefined {
-    const char *name;
-    rcm_op op;
-    unsigned groups;
-} predefined[OP_LAST - OP_FIRST + 1] = {
-#define OP(NAME, GROUPS) [(uintptr_t)MPI_##NAME - OP_FIRST] = {"MPI_" #NAME, RCM_##NAME, GROUPS}
-    OP(SUM, TYPES(INTEGER) | TYPES(FLOAT) | TYPES(COMPLEX)),
-    OP(PROD, TYPES(INTEGER) | TYPES(FLOAT) | TYPES(COMPLEX)),
-    OP(MIN, TYPES(INTEGER) | TYPES(FLOAT)),
-    OP(MAX, TYPES(INTEGER) | TYPES(FLOAT)),
-    OP(BAND, TYPES(INTEGER) | TYPES(BYTE)),
-    OP(BOR, TYPES(INTEGER) | TYPES(BYTE)),
-    OP(BXOR, TYPES(INTEGER) | TYPES(BYTE)),
-    OP(LAND, TYPES(INTEGER) | TYPES(LOGICAL)),
-    OP(LOR, TYPES(INTEGER) | TYPES(LOGICAL)),
-    OP(LXOR, TYPES(INTEGER) | TYPES(LOGICAL)),
-    OP(MINLOC, TYPES(PAIR)),
-    OP(MAXLOC, TYPES(PAIR)),
-};
+enum { ALIGNMENT = 16 /* of long double */ };
 
 struct made_op {
     MPI_Op op;                     /* with a reference; or predefined */
@@ -105,7 +84,7 @@ RARE static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_D
     rcm_dtype dtype;
     rcm_status status = rcm_dtype_opaque((size_t)type->wire, &dtype);
     if (status == RCM_OK && is_predefined(handle)) {
-        const struct predefined *op = &predefined[(uintptr_t)handle - OP_FIRST];
+        const struct predefined_op *op = &op_basics[(uintptr_t)handle - OP_FIRST];
         snprintf(name, sizeof name, "%s", op->name + 4);
         status = long_operator(type_handle(type), op->op, name, dtype, &made->number);
     } else if (status == RCM_OK) {
@@ -134,7 +113,7 @@ void reduction_end(struct made_op *made) {
 
 /* What is no predefined operator on a type of ringcomm.h. */
 RARE static int find_other(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
-                           const struct predefined *op, struct reduction *ret_reduction) {
+                           const struct predefined_op *op, struct reduction *ret_reduction) {
     if (is_predefined(handle) && (!op || !op->name))
         return form_error(form, MPI_ERR_OP, "op is %s",
                           handle == MPI_OP_NULL ? "MPI_OP_NULL" : "no operator of collectives");
@@ -148,7 +127,7 @@ int reduction_find(struct form *form, MPI_Op handle, MPI_Datatype type_number,
                    struct reduction *ret_reduction) {
     struct MPI_ABI_Datatype *type = type_of(type_number);
     const uintptr_t i = (uintptr_t)handle - OP_FIRST;
-    const struct predefined *op = i <= OP_LAST - OP_FIRST ? &predefined[i] : NULL;
+    const struct predefined_op *op = i <= OP_LAST - OP_FIRST ? &op_basics[i] : NULL;
     ret_reduction->made = NULL;
     if (!type || !type->is_committed)
         return type_refuse(form, type_number);
