@@ -49,6 +49,8 @@ bool form_is_large(const struct form *form);
 
 /* What most calls do not do: it stays out of the functions that every call runs. */
 #define RARE __attribute__((noinline, cold))
+/* And what every call does, in some functions that are too many for the compiler to do it alone. */
+#define INLINE static inline __attribute__((always_inline))
 
 /* Returns code; if it is an error, the error handler of form->comm is called first. */
 RARE int form_failed(struct form *form, int code);

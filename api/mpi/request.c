@@ -64,13 +64,19 @@ struct operation *operation_begin(struct form *form, struct operation *local) {
     return operation;
 }
 
-/* Binds one buffer, whose flags say how it is used. */
+/* Packs a buffer; one of a result also where that is in place or is not written everywhere. */
+RARE static int pack_side(struct form *form, const struct side *side, const struct side *other,
+                          bool is_result, struct MPI_ABI_Datatype *type, struct data *data) {
+    const bool is_read = !is_result || side->keeps || (other && other->buffer == MPI_IN_PLACE);
+    return data_pack(form, side->buffer, side->count, type, is_read ? DATA_IN : DATA_OUT, data);
+}
+
 static inline int bind_side(struct form *form, const struct side *side, const struct side *other,
-                            unsigned use, struct data *data) {
+                            bool is_result, struct data *data) {
     if (side && side->buffer != MPI_IN_PLACE) {
-        if (use == DATA_OUT && (side->keeps || (other && other->buffer == MPI_IN_PLACE)))
-            use |= DATA_IN;
-        return data_bind(form, side->buffer, side->count * side->blocks, side->type, use, data);
+        struct MPI_ABI_Datatype *packs;
+        const int code = data_find(form, side->buffer, side->count, side->type, data, &packs);
+        return packs ? pack_side(form, side, other, is_result, packs, data) : code;
     }
     data_clear(data);
     if (!side || other)
@@ -84,9 +90,9 @@ int operation_bind(struct form *form, struct operation *local, const struct side
     struct operation *operation = *ret_operation = begin(form, local);
     if (!operation)
         return form->code;
-    int code = bind_side(form, send, recv, DATA_IN, &operation->send);
+    int code = bind_side(form, send, recv, false, &operation->send);
     if (code == MPI_SUCCESS)
-        code = bind_side(form, recv, send, DATA_OUT, &operation->recv);
+        code = bind_side(form, recv, send, true, &operation->recv);
     else
         operation->recv.packed = NULL;
     return code == MPI_SUCCESS ? code : operation_drop(form, operation, code);

@@ -57,12 +57,11 @@ struct operation *operation_begin(struct form *form, struct operation *local);
 enum { SEND_STANDARD, SEND_SYNCHRONOUS, SEND_BUFFERED };
 enum { REDUCE_ALL, REDUCE_SCAN, REDUCE_EXSCAN };
 
-/* A buffer of a call: `blocks` blocks of count elements. keeps: some ranks get no result there. */
+/* A buffer of a call. keeps: some ranks get no result there. */
 struct side {
     const void *buffer;
     MPI_Count count;
     MPI_Datatype type;
-    MPI_Count blocks;
     bool keeps;
 };
 /* Begins the operation of a call and binds its buffers. NULL or MPI_IN_PLACE: it has none, and with
@@ -90,8 +89,8 @@ static inline bool operation_is_plain(const struct operation *operation) {
     return !operation->send.packed && !operation->recv.packed && !operation->blocks &&
            !operation->temporary && !operation->made_op;
 }
-static inline int operation_issued(struct form *form, struct operation *operation,
-                                   rcm_status status, MPI_Status *ret_status) {
+INLINE int operation_issued(struct form *form, struct operation *operation, rcm_status status,
+                            MPI_Status *ret_status) {
     if (form->kind == FORM_NOW && status == RCM_OK && !ret_status && operation_is_plain(operation))
         return MPI_SUCCESS;
     return operation_ended(form, operation, status, ret_status);

@@ -163,7 +163,7 @@ def buffer_value(c_type, places, words):
     """A buffer as a value of C."""
     a = [f"a{place}" for place in places]
     if c_type == SIDE:
-        return f"&(struct side){{.buffer = {a[0]}, .count = {a[1]}, .type = {a[2]}, .blocks = 1}}"
+        return f"&(struct side){{.buffer = {a[0]}, .count = {a[1]}, .type = {a[2]}}}"
     kind = "types" if words[places[3]] == "datatypes" else "type"
     return f"&(struct blocks){{.buffer = {a[0]}, .counts = {a[1]}, .displs = {a[2]}, .{kind} = {a[3]}}}"
 

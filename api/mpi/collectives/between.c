@@ -124,7 +124,7 @@ int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum betw
         return operation_drop(form, operation, code);
     if (plan.recv != NONE) {
         const size_t element = rcm_dtype_size(by.dtype);
-        bytes = (size_t)(send->count * send->blocks) * element;
+        bytes = (size_t)send->count * element;
         operation->fold = (struct fold){.op = by.op,
                                         .dtype = by.dtype,
                                         .n = comm->npeers,

@@ -44,7 +44,7 @@ int face_move_rooted(struct form *form, struct side *send, struct side *recv, in
                              recv);
     const bool is_root = comm->rank == root;
     const bool in_place = (gathers ? send : recv)->buffer == MPI_IN_PLACE;
-    (gathers ? recv : send)->blocks = comm->size;
+    (gathers ? recv : send)->count *= comm->size;
     const int code = operation_bind(form, &local, gathers || is_root ? send : NULL,
                                     !gathers || is_root ? recv : NULL, &operation);
     if (code != MPI_SUCCESS)
@@ -66,7 +66,7 @@ int face_Allgather(struct form *form, struct side *send, struct side *recv,
     struct operation local, *operation;
     if (comm->is_inter)
         return between_sides(form, comm, BETWEEN_ALL_GATHER, 0, send, recv);
-    recv->blocks = comm->size;
+    recv->count *= comm->size;
     const int code = operation_bind(form, &local, send, recv, &operation);
     if (code != MPI_SUCCESS)
         return code;
@@ -85,7 +85,8 @@ int face_Alltoall(struct form *form, struct side *send, struct side *recv,
     const bool in_place = send->buffer == MPI_IN_PLACE; /* ringcomm.h lacks it in some forms */
     if (comm->is_inter)
         return between_sides(form, comm, BETWEEN_ALL_TO_ALL, 0, send, recv);
-    send->blocks = recv->blocks = comm->size;
+    send->count *= comm->size;
+    recv->count *= comm->size;
     int code = operation_bind(form, &local, send, recv, &operation);
     if (code == MPI_SUCCESS && in_place)
         code = operation_copy(form, operation, &operation->recv);

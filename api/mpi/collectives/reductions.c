@@ -12,7 +12,7 @@ struct reduce {
 };
 
 /* Finds the operator and binds the buffers. recv is NULL where there is no result. */
-static int prepare(struct form *form, const struct side *send, const struct side *recv, MPI_Op op,
+INLINE int prepare(struct form *form, const struct side *send, const struct side *recv, MPI_Op op,
                    struct reduce *reduce) {
     int code = reduction_find(form, op, send->type, &reduce->by);
     if (code == MPI_SUCCESS)
@@ -98,14 +98,14 @@ static int scatter(struct form *form, struct side *send, const struct side *recv
 
 int face_Reduce_scatter_block(struct form *form, struct side *send, struct side *recv, MPI_Op op,
                               struct MPI_ABI_Comm *comm) {
-    send->blocks = comm->size;
+    send->count *= comm->size;
     return scatter(form, send, recv, NULL, recv->count * comm->rank, op, comm);
 }
 
 int face_Reduce_scatter(struct form *form, const void *send, void *recv, struct array counts,
                         MPI_Datatype type, MPI_Op op, struct MPI_ABI_Comm *comm) {
-    struct side from = {send, 0, type, 1, false};
-    const struct side to = {recv, array_at(counts, comm->rank), type, 1, false};
+    struct side from = {send, 0, type, false};
+    const struct side to = {recv, array_at(counts, comm->rank), type, false};
     MPI_Count before = 0;
     int code = MPI_SUCCESS;
     size_t *sizes = malloc(sizeof *sizes * (size_t)comm->size);

@@ -40,7 +40,8 @@ void type_put(struct MPI_ABI_Datatype *type) {
     leaks_count(leak_datatype, -1);
 }
 
-int data_pack(struct form *form, struct data *data, unsigned use) {
+int data_pack(struct form *form, const void *memory, MPI_Count n, struct MPI_ABI_Datatype *type,
+              unsigned use, struct data *data) {
     const int code = memory_check_host(form, data->address, "its datatype is not contiguous");
     if (code != MPI_SUCCESS)
         return code;
@@ -48,8 +49,11 @@ int data_pack(struct form *form, struct data *data, unsigned use) {
     if (!data->packed)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %zu packed bytes", data->bytes);
     if (use & DATA_IN)
-        type_pack(data->type, data->memory, data->n, data->packed);
-    type_get(data->type);
+        type_pack(type, memory, n, data->packed);
+    type_get(type);
+    data->type = type;
+    data->memory = (void *)memory;
+    data->n = n;
     data->address = data->packed;
     return MPI_SUCCESS;
 }

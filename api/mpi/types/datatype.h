@@ -47,18 +47,19 @@ extern struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1];
 
 /* The error of a handle that is no type, or of a type that is not committed. */
 RARE int type_refuse(struct form *form, MPI_Datatype handle);
-/* The type of a handle; NULL: there is none. */
+/* The type of a handle; NULL, or an empty one that is not committed: there is none. */
 static inline struct MPI_ABI_Datatype *type_of(MPI_Datatype handle) {
     const uintptr_t i = (uintptr_t)handle - TYPE_FIRST;
     if (i <= TYPE_LAST - TYPE_FIRST)
-        return type_basics[i].name ? &type_basics[i] : NULL;
+        return &type_basics[i];
     return is_predefined(handle) ? NULL : handle;
 }
 /* Finds a type by its handle. type_find_used also requires MPI_Type_commit. */
 static inline int type_find(struct form *form, MPI_Datatype handle,
                             struct MPI_ABI_Datatype **ret_type) {
-    *ret_type = type_of(handle);
-    return *ret_type ? MPI_SUCCESS : type_refuse(form, handle);
+    struct MPI_ABI_Datatype *type = *ret_type = type_of(handle);
+    const bool exists = type && (type->is_committed || !is_predefined(handle));
+    return exists ? MPI_SUCCESS : type_refuse(form, handle);
 }
 static inline int type_find_used(struct form *form, MPI_Datatype handle,
                                  struct MPI_ABI_Datatype **ret_type) {
@@ -102,10 +103,10 @@ struct data {
     size_t count; /* in elements of dtype */
     size_t bytes;
     rcm_dtype dtype;
-    void *packed; /* NULL: address is the program's */
+    void *packed; /* NULL: address is the program's. Else also these: */
     void *memory;
     MPI_Count n;
-    struct MPI_ABI_Datatype *type; /* with a reference, if packed */
+    struct MPI_ABI_Datatype *type; /* with a reference */
 };
 enum { DATA_IN = 1, DATA_OUT = 2 };
 /* No buffer: all that is read of one. */
@@ -114,16 +115,18 @@ static inline void data_clear(struct data *data) {
     data->count = data->bytes = 0;
     data->dtype = RCM_UINT8;
 }
-/* Packs a buffer that is not dense. */
-RARE int data_pack(struct form *form, struct data *data, unsigned use);
+/* Packs n elements at memory, whose type is not dense. */
+RARE int data_pack(struct form *form, const void *memory, MPI_Count n,
+                   struct MPI_ABI_Datatype *type, unsigned use, struct data *data);
 /* The error of a count that is negative or too large. */
 RARE int data_refuse(struct form *form, MPI_Count n);
-/* Binds n elements at memory. After an error there is nothing to release. */
-static inline int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
-                            unsigned use, struct data *ret_data) {
+/* Binds n elements at memory. *ret_packs: the type, if they are left to pack; or NULL. */
+static inline int data_find(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
+                            struct data *ret_data, struct MPI_ABI_Datatype **ret_packs) {
     struct MPI_ABI_Datatype *type = type_of(handle);
     MPI_Count bytes;
     ret_data->packed = NULL;
+    *ret_packs = NULL;
     if (!type || !type->is_committed)
         return type_refuse(form, handle);
     if (n < 0 || __builtin_mul_overflow(n, type->wire, &bytes))
@@ -132,10 +135,16 @@ static inline int data_bind(struct form *form, const void *memory, MPI_Count n, 
     ret_data->count = (size_t)(n * type->nmoved);
     ret_data->bytes = (size_t)bytes;
     ret_data->dtype = type->moved;
-    ret_data->memory = (void *)memory;
-    ret_data->n = n;
-    ret_data->type = type;
-    return bytes == 0 || type->is_dense ? MPI_SUCCESS : data_pack(form, ret_data, use);
+    if (bytes > 0 && !type->is_dense)
+        *ret_packs = type;
+    return MPI_SUCCESS;
+}
+/* Binds n elements at memory. After an error there is nothing to release. */
+static inline int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
+                            unsigned use, struct data *ret_data) {
+    struct MPI_ABI_Datatype *packs;
+    const int code = data_find(form, memory, n, handle, ret_data, &packs);
+    return packs ? data_pack(form, memory, n, packs, use, ret_data) : code;
 }
 /* Block `i` of a buffer that has n elements in each block. */
 static inline void *data_block(const struct data *data, int i, int nblocks) {

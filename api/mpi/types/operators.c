@@ -8,7 +8,6 @@
 #include "faces.h"
 #include "leaks.h"
 #include "long_types.h"
-#include "tables.h"
 
 struct MPI_ABI_Op {
     MPI_User_function *function;
@@ -73,8 +72,8 @@ static void call_function(const void *in, void *inout, size_t count, rcm_dtype d
         call_unpacked(made, in, inout, (MPI_Count)count);
 }
 
-RARE static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
-                              struct reduction *ret_reduction) {
+static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
+                         struct reduction *ret_reduction) {
     struct made_op *made = calloc(1, sizeof *made);
     char name[RCM_OP_NAME_MAX] = "function";
     if (!made)
@@ -111,9 +110,15 @@ void reduction_end(struct made_op *made) {
     free(made);
 }
 
-/* What is no predefined operator on a type of ringcomm.h. */
-RARE static int find_other(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
-                           const struct predefined_op *op, struct reduction *ret_reduction) {
+int reduction_make(struct form *form, MPI_Op handle, MPI_Datatype type_number,
+                   struct reduction *ret_reduction) {
+    struct MPI_ABI_Datatype *type;
+    const uintptr_t i = (uintptr_t)handle - OP_FIRST;
+    const struct predefined_op *op = i <= OP_LAST - OP_FIRST ? &op_basics[i] : NULL;
+    ret_reduction->made = NULL;
+    const int code = type_find_used(form, type_number, &type);
+    if (code != MPI_SUCCESS)
+        return code;
     if (is_predefined(handle) && (!op || !op->name))
         return form_error(form, MPI_ERR_OP, "op is %s",
                           handle == MPI_OP_NULL ? "MPI_OP_NULL" : "no operator of collectives");
@@ -121,20 +126,6 @@ RARE static int find_other(struct form *form, MPI_Op handle, struct MPI_ABI_Data
         return form_error(form, MPI_ERR_OP, "%s is not defined for %s", op->name,
                           type->name ? type->name : "a derived datatype");
     return make_operator(form, handle, type, ret_reduction);
-}
-
-int reduction_find(struct form *form, MPI_Op handle, MPI_Datatype type_number,
-                   struct reduction *ret_reduction) {
-    struct MPI_ABI_Datatype *type = type_of(type_number);
-    const uintptr_t i = (uintptr_t)handle - OP_FIRST;
-    const struct predefined_op *op = i <= OP_LAST - OP_FIRST ? &op_basics[i] : NULL;
-    ret_reduction->made = NULL;
-    if (!type || !type->is_committed)
-        return type_refuse(form, type_number);
-    if (!op || !type->exact || !(op->groups & 1u << type->group))
-        return find_other(form, handle, type, op, ret_reduction);
-    *ret_reduction = (struct reduction){op->op, type->exact, NULL};
-    return MPI_SUCCESS;
 }
 
 static int create(struct form *form, struct MPI_ABI_Op op, MPI_Op *ret_op) {

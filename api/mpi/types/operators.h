@@ -4,7 +4,7 @@
 #ifndef OPERATORS_H
 #define OPERATORS_H
 
-#include "datatype.h"
+#include "tables.h"
 
 struct reduction {
     rcm_op op;
@@ -17,8 +17,18 @@ void op_get(MPI_Op op);
 void op_put(MPI_Op op);
 
 /* Finds what reduces elements of a type by an operator. */
-int reduction_find(struct form *form, MPI_Op op, MPI_Datatype type,
-                   struct reduction *ret_reduction);
+RARE int reduction_make(struct form *form, MPI_Op op, MPI_Datatype type,
+                        struct reduction *ret_reduction);
+static inline int reduction_find(struct form *form, MPI_Op op, MPI_Datatype handle,
+                                 struct reduction *ret_reduction) {
+    const struct MPI_ABI_Datatype *type = type_of(handle);
+    const uintptr_t i = (uintptr_t)op - OP_FIRST;
+    if (!type || !type->is_committed || !type->exact || i > OP_LAST - OP_FIRST ||
+        !(op_basics[i].groups & 1u << type->group))
+        return reduction_make(form, op, handle, ret_reduction);
+    *ret_reduction = (struct reduction){op_basics[i].op, type->exact, NULL};
+    return MPI_SUCCESS;
+}
 /* Frees what reduction_find made, when the operation is complete. NULL is a no-op. */
 void reduction_end(struct made_op *made);
 
