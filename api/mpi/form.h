@@ -16,13 +16,6 @@ enum form_kind {
     FORM_KEEP   /* persistent: keeps the arguments */
 };
 
-enum { FORM_ARRAYS = 6 };
-
-struct kept {
-    void *arrays[FORM_ARRAYS];
-    int n;
-};
-
 struct form {
     const char *name;
     enum form_kind kind;
@@ -30,8 +23,7 @@ struct form {
     MPI_Comm comm;       /* set by the face: the communicator whose error handler applies */
     MPI_Comm held;       /* the same with a reference, if the program may have freed it */
     MPI_Request request; /* FORM_BEGIN: the request of this call */
-    struct kept *kept;   /* FORM_KEEP: copies that the request will own */
-    struct hold *holds;  /* FORM_KEEP: references to objects, which the request gets */
+    struct hold *holds;  /* FORM_KEEP: copies and references to objects, which the request gets */
     int code;            /* the first error found while arguments are kept */
 };
 
@@ -88,7 +80,7 @@ enum { KEEP_ALL = -100, KEEP_OWN_GROUP };
 struct array form_keep_array(struct form *form, struct array array, MPI_Comm comm, int root);
 MPI_Datatype form_keep_datatype(struct form *form, MPI_Datatype type);
 MPI_Op form_keep_op(struct form *form, MPI_Op op);
-/* Drops the references to the objects that were kept. */
+/* Frees what was kept. */
 void holds_drop(struct hold *holds);
 const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm comm);
 

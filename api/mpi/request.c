@@ -24,10 +24,7 @@ MPI_Request request_new(struct form *form) {
 }
 
 void request_free(MPI_Request request) {
-    for (int i = 0; i < FORM_ARRAYS; i++)
-        free(request->arrays[i]);
     holds_drop(request->holds);
-    free(request->arguments);
     free(request->generalized);
     comm_put(request->comm);
     leaks_count(request->name, -1);

@@ -40,8 +40,7 @@ struct MPI_ABI_Request {
     int code; /* if done */
     struct generalized *generalized;
     form_start start; /* of a persistent one */
-    void *arguments;
-    void *arrays[FORM_ARRAYS];
+    void *arguments;  /* one of the holds */
     struct hold *holds;
 };
 
@@ -53,6 +52,9 @@ void request_free(MPI_Request request);
  * otherwise. NULL, and form->code is set: no memory. */
 struct operation *operation_begin(struct form *form, struct operation *local);
 
+/* What the functions that wait for several requests do: take the complete ones at once, wait for
+ * some or all of them before, or leave them as they are. */
+enum { TAKE_COMPLETE, TAKE_WAIT, TAKE_NOTHING };
 /* How a send is done, and the reductions whose result every rank has. */
 enum { SEND_STANDARD, SEND_SYNCHRONOUS, SEND_BUFFERED };
 enum { REDUCE_ALL, REDUCE_SCAN, REDUCE_EXSCAN };

@@ -20,26 +20,29 @@ static int failed_code(struct form *form, int failed, bool has_statuses) {
     return form_error(form, MPI_ERR_IN_STATUS, "%.400s", text);
 }
 
-/* Takes a complete request. *failed: the code of the first one that failed. */
-static void take_one(struct form *form, MPI_Request *request, MPI_Status *status, int *failed) {
-    const int code = request_take(form, request, status);
-    if (status)
+/* Takes a complete request, or only copies its status. *failed: the code of the first one that
+ * failed. */
+static void take_one(struct form *form, const MPI_Request *request, int how, MPI_Status *status,
+                     int *failed) {
+    const int code = how == TAKE_NOTHING ? request_peek(form, *request, status)
+                                         : request_take(form, (MPI_Request *)request, status);
+    if (status && how != TAKE_NOTHING)
         status->MPI_ERROR = code;
     if (*failed == MPI_SUCCESS)
         *failed = code;
 }
 
-int face_wait_all(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_flag,
+int face_wait_all(struct form *form, int n, const MPI_Request *requests, int how, int *ret_flag,
                   MPI_Status *statuses) {
     bool are_complete = true;
     int failed = MPI_SUCCESS;
     for (int i = 0; i < n; i++)
-        are_complete &= request_poll(form, requests[i], wait);
+        are_complete &= request_poll(form, requests[i], how == TAKE_WAIT);
     if (ret_flag)
         *ret_flag = are_complete;
     for (int i = 0; i < n && are_complete; i++)
-        take_one(form, &requests[i], status_at(statuses, i), &failed);
-    return failed_code(form, failed, statuses);
+        take_one(form, &requests[i], how, status_at(statuses, i), &failed);
+    return failed_code(form, failed, statuses && how != TAKE_NOTHING);
 }
 
 /* The first complete one of the active requests, -1 if none is; *ret_active: whether there are
@@ -57,7 +60,7 @@ static int find_complete(struct form *form, int n, const MPI_Request *requests, 
 }
 
 /* Waits until one of the active requests, none of which was complete, is. */
-static int wait_one(struct form *form, int n, MPI_Request *requests, int *ret_index) {
+static int wait_one(struct form *form, int n, const MPI_Request *requests, int *ret_index) {
     bool makes = false, active;
     for (int i = 0; i < n; i++)
         makes |= request_is_making(requests[i]);
@@ -82,85 +85,47 @@ static int wait_one(struct form *form, int n, MPI_Request *requests, int *ret_in
     return MPI_SUCCESS;
 }
 
-/* Finds a complete one as `wait` requires: *ret_index is -1 if there is none, MPI_UNDEFINED if no
- * request is active. */
-static int find_any(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_index) {
+/* Finds a complete one, and waits for it if `how` requires: *ret_index is -1 if there is none,
+ * MPI_UNDEFINED if no request is active. */
+static int find_any(struct form *form, int n, const MPI_Request *requests, int how,
+                    int *ret_index) {
     bool active;
     *ret_index = find_complete(form, n, requests, &active);
     if (!active)
         *ret_index = MPI_UNDEFINED;
-    else if (*ret_index < 0 && wait)
+    else if (*ret_index < 0 && how == TAKE_WAIT)
         return wait_one(form, n, requests, ret_index);
     return MPI_SUCCESS;
 }
 
-int face_wait_any(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_index,
+int face_wait_any(struct form *form, int n, const MPI_Request *requests, int how, int *ret_index,
                   int *ret_flag, MPI_Status *ret_status) {
-    int index;
-    const int code = find_any(form, n, requests, wait, &index);
+    int index, failed = MPI_SUCCESS;
+    const int code = find_any(form, n, requests, how, &index);
     if (code != MPI_SUCCESS)
         return code;
     if (ret_flag)
         *ret_flag = index != -1;
     *ret_index = index < 0 ? MPI_UNDEFINED : index;
     if (index >= 0)
-        return request_take(form, &requests[index], ret_status);
-    if (index == MPI_UNDEFINED)
+        take_one(form, &requests[index], how, ret_status, &failed);
+    else if (index == MPI_UNDEFINED)
         status_empty(ret_status);
-    return MPI_SUCCESS;
+    return failed;
 }
 
-int face_wait_some(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_count,
+int face_wait_some(struct form *form, int n, const MPI_Request *requests, int how, int *ret_count,
                    int *indices, MPI_Status *statuses) {
     int first, failed = MPI_SUCCESS;
-    const int found = find_any(form, n, requests, wait, &first);
+    const int found = find_any(form, n, requests, how, &first);
     if (found != MPI_SUCCESS)
         return found;
     *ret_count = first == MPI_UNDEFINED ? MPI_UNDEFINED : 0;
     for (int i = first; first >= 0 && i < n; i++) {
         if (request_is_null(requests[i]) || !request_poll(form, requests[i], false))
             continue;
-        take_one(form, &requests[i], status_at(statuses, *ret_count), &failed);
+        take_one(form, &requests[i], how, status_at(statuses, *ret_count), &failed);
         indices[(*ret_count)++] = i;
     }
-    return failed_code(form, failed, statuses);
-}
-
-/* As the functions above, but requests stay. */
-int face_Request_get_status_any(struct form *form, int n, const MPI_Request *requests,
-                                int *ret_index, int *ret_flag, MPI_Status *ret_status) {
-    bool active;
-    const int i = find_complete(form, n, requests, &active);
-    *ret_index = i < 0 ? MPI_UNDEFINED : i;
-    *ret_flag = i >= 0 || !active;
-    return *ret_flag ? request_peek(form, i < 0 ? MPI_REQUEST_NULL : requests[i], ret_status)
-                     : MPI_SUCCESS;
-}
-
-int face_Request_get_status_all(struct form *form, int n, const MPI_Request *requests,
-                                int *ret_flag, MPI_Status *statuses) {
-    int failed = MPI_SUCCESS;
-    *ret_flag = 1;
-    for (int i = 0; i < n; i++)
-        *ret_flag &= request_poll(form, requests[i], false);
-    for (int i = 0; i < n && *ret_flag; i++) {
-        const int code = request_peek(form, requests[i], status_at(statuses, i));
-        failed = failed == MPI_SUCCESS ? code : failed;
-    }
-    return failed;
-}
-
-int face_Request_get_status_some(struct form *form, int n, const MPI_Request *requests,
-                                 int *ret_count, int *indices, MPI_Status *statuses) {
-    bool active;
-    int i = find_complete(form, n, requests, &active), failed = MPI_SUCCESS;
-    *ret_count = active ? 0 : MPI_UNDEFINED;
-    for (; i >= 0 && i < n; i++) {
-        if (request_is_null(requests[i]) || !request_poll(form, requests[i], false))
-            continue;
-        const int code = request_peek(form, requests[i], status_at(statuses, *ret_count));
-        failed = failed == MPI_SUCCESS ? code : failed;
-        indices[(*ret_count)++] = i;
-    }
-    return failed;
+    return failed_code(form, failed, statuses && how != TAKE_NOTHING);
 }

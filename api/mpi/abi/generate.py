@@ -117,14 +117,14 @@ def face_arguments(function):
 
 
 def face_types(functions):
-    """Types of the face of some functions. One that is a constant in all of them is a bool, or an int."""
+    """Types of the face of some functions: pointers to const, if one is. Constants in all are bools or ints."""
     if not functions[0].is_code:
         return wide_types(functions[0])
     passed = [[argument for argument in face_arguments(function) if not argument[1].endswith("!")]
               for function in functions]
     types = []
     for same in zip(*passed, strict=True):
-        known = next((c_type for c_type, _, _ in same if c_type), None)
+        known = max((c_type for c_type, _, _ in same if c_type), key=lambda c_type: c_type.startswith("const "), default=None)
         types.append(known or ("bool " if same[0][1] in ("true", "false") else "int "))
     return ["struct form *", *types]
 
@@ -257,8 +257,7 @@ def call(form):
         return [f"    return face_{form.function.face}({', '.join(passed)});"]
     request = f"a{len(form.words) - 1}" if form.kind != "plain" else "NULL"
     kind = {"plain": "FORM_NOW", "I": "FORM_BEGIN"}.get(form.kind, "FORM_KEEP")
-    kept = ", .kept = &(struct kept){{0}, 0}" if kind == "FORM_KEEP" else ""
-    body = [f'    struct form form = {{.name = "MPI_{form.name}", .kind = {kind}, .ret_request = {request}{kept}}};', *before]
+    body = [f'    struct form form = {{.name = "MPI_{form.name}", .kind = {kind}, .ret_request = {request}}};', *before]
     if kind == "FORM_KEEP":
         body += keep(form, passed)
     else:

@@ -132,41 +132,27 @@ int face_Cart_coords(struct form *form, struct MPI_ABI_Comm *comm, int rank, int
     return code;
 }
 
-/* The rank at coordinates, of which periodic ones wrap; MPI_PROC_NULL outside of the grid. */
-static int rank_at(struct cart *cart, const int *coords) {
-    int rank = 0;
+/* The rank at coordinates, at a distance along a direction. Periodic dimensions wrap; MPI_PROC_NULL
+ * outside of the grid. */
+static int rank_at(struct cart *cart, const int *coords, int direction, long long distance) {
+    long long rank = 0;
     for (int i = 0; i < cart->ndims; i++) {
         const int n = dims_of(cart)[i];
-        int at = coords[i];
+        long long at = coords[i] + (i == direction ? distance : 0);
         if (periods_of(cart)[i])
             at = (at % n + n) % n;
         if (at < 0 || at >= n)
             return MPI_PROC_NULL;
         rank = rank * n + at;
     }
-    return rank;
+    return (int)rank;
 }
 
 int face_Cart_rank(struct form *form, struct MPI_ABI_Comm *comm, const int *coords, int *ret_rank) {
-    *ret_rank = rank_at(comm->cart, coords);
+    *ret_rank = rank_at(comm->cart, coords, -1, 0);
     return *ret_rank == MPI_PROC_NULL
                ? form_error(form, MPI_ERR_ARG, "the coordinates are outside of the grid")
                : MPI_SUCCESS;
-}
-
-/* The rank at a distance along a dimension; MPI_PROC_NULL outside of the grid. */
-static int neighbour(const struct MPI_ABI_Comm *comm, int direction, long long distance) {
-    struct cart *cart = comm->cart;
-    const int own = coords_of(cart)[direction], n = dims_of(cart)[direction];
-    long long at = own + distance;
-    int stride = 1;
-    if (periods_of(cart)[direction])
-        at = (at % n + n) % n;
-    if (at < 0 || at >= n)
-        return MPI_PROC_NULL;
-    for (int i = direction + 1; i < cart->ndims; i++)
-        stride *= dims_of(cart)[i];
-    return comm->rank + ((int)at - own) * stride;
 }
 
 int face_Cart_shift(struct form *form, struct MPI_ABI_Comm *comm, int direction, int displacement,
@@ -174,8 +160,9 @@ int face_Cart_shift(struct form *form, struct MPI_ABI_Comm *comm, int direction,
     if (direction < 0 || direction >= comm->cart->ndims)
         return form_error(form, MPI_ERR_DIMS, "direction is %d, but there are %d dimensions",
                           direction, comm->cart->ndims);
-    *ret_source = neighbour(comm, direction, -(long long)displacement);
-    *ret_destination = neighbour(comm, direction, displacement);
+    const int *own = coords_of(comm->cart);
+    *ret_source = rank_at(comm->cart, own, direction, -(long long)displacement);
+    *ret_destination = rank_at(comm->cart, own, direction, displacement);
     return MPI_SUCCESS;
 }
 
