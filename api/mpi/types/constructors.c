@@ -22,11 +22,7 @@ int face_Type_dup(struct form *form, struct MPI_ABI_Datatype *type, MPI_Datatype
     int code = face_vector(form, 1, 1, 0, true, type, ret_type);
     if (code != MPI_SUCCESS)
         return code;
-    (*ret_type)->lb = type->lb;
-    (*ret_type)->extent = type->extent;
-    (*ret_type)->is_committed = type->is_committed;
-    (*ret_type)->exact = type->exact;
-    (*ret_type)->group = type->group;
+    type_inherit(*ret_type, type);
     code = attributes_copy(form, owner_type(type), owner_type(*ret_type));
     if (code == MPI_SUCCESS)
         return code;

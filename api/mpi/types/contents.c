@@ -13,6 +13,7 @@ struct item {
     MPI_Count value;
 };
 struct contents {
+    atomic_int references; /* of types that were made alike */
     int combiner;
     bool is_large;
     MPI_Count ntypes, nitems;
@@ -20,12 +21,13 @@ struct contents {
     struct item items[];
 };
 
-void contents_free(struct contents *contents) {
-    for (MPI_Count i = 0; contents && i < contents->ntypes; i++)
+void contents_put(struct contents *contents) {
+    if (!contents || atomic_fetch_sub(&contents->references, 1) != 1)
+        return;
+    for (MPI_Count i = 0; i < contents->ntypes; i++)
         if (!is_predefined(contents->types[i]))
             type_put(contents->types[i]);
-    if (contents)
-        free(contents->types);
+    free(contents->types);
     free(contents);
 }
 
@@ -77,6 +79,7 @@ int type_keep(struct form *form, int code, MPI_Datatype *type, int combiner, MPI
         *type = MPI_DATATYPE_NULL;
         return form_error(form, MPI_ERR_NO_MEM, "no memory for the arguments of a datatype");
     }
+    atomic_init(&made->references, 1);
     made->combiner = combiner;
     made->is_large = form_is_large(form);
     made->types = types;
@@ -85,6 +88,21 @@ int type_keep(struct form *form, int code, MPI_Datatype *type, int combiner, MPI
     add_all(made, n, layout, &args);
     va_end(args);
     (*type)->contents = made;
+    return MPI_SUCCESS;
+}
+
+/* A type that is made like a derived one: the program frees it, and it has no attributes. */
+static int make_alike(struct form *form, const struct MPI_ABI_Datatype *type,
+                      MPI_Datatype *ret_type) {
+    struct type_part *parts = malloc((type->nparts + 1) * sizeof *parts);
+    if (parts)
+        memcpy(parts, type->parts, type->nparts * sizeof *parts);
+    const int code = type_make(form, parts, type->nparts, ret_type);
+    if (code != MPI_SUCCESS)
+        return code;
+    type_inherit(*ret_type, type);
+    (*ret_type)->contents = type->contents;
+    atomic_fetch_add(&type->contents->references, 1);
     return MPI_SUCCESS;
 }
 
@@ -145,12 +163,14 @@ int face_Type_get_contents_c(struct form *form, struct MPI_ABI_Datatype *type, M
         else
             *ret_counts++ = item->value;
     }
-    for (MPI_Count i = 0; i < contents->ntypes; i++) {
+    int code = MPI_SUCCESS;
+    for (MPI_Count i = 0; i < contents->ntypes && code == MPI_SUCCESS; i++) {
+        const struct MPI_ABI_Datatype *part = type_of(contents->types[i]);
         ret_types[i] = contents->types[i];
-        if (!is_predefined(ret_types[i]))
-            type_get(ret_types[i]);
+        if (!part->name) /* predefined ones are their own copies */
+            code = make_alike(form, part, &ret_types[i]);
     }
-    return MPI_SUCCESS;
+    return code;
 }
 
 int face_Type_get_contents(struct form *form, struct MPI_ABI_Datatype *type, int max_ints,

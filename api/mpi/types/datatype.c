@@ -34,7 +34,7 @@ void type_put(struct MPI_ABI_Datatype *type) {
         return;
     for (size_t i = 0; i < type->nparts; i++)
         type_put(type->parts[i].type);
-    contents_free(type->contents);
+    contents_put(type->contents);
     free(type->parts);
     free(type);
     leaks_count(leak_datatype, -1);

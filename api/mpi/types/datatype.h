@@ -76,6 +76,8 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
 
 /* Gives a type other bounds. */
 void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent);
+/* Gives a type of the same elements all other properties of `from`. */
+void type_inherit(MPI_Datatype type, const struct MPI_ABI_Datatype *from);
 
 /* Keeps the arguments of the constructor that made *type, for MPI_Type_get_contents. Layout has a
  * letter for each: i an int, c a count, a an address (both MPI_Count), t a datatype; I (const int
@@ -83,7 +85,7 @@ void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent);
  * is returned, and then there is no type. */
 int type_keep(struct form *form, int code, MPI_Datatype *type, int combiner, MPI_Count n,
               const char *layout, ...);
-void contents_free(struct contents *contents);
+void contents_put(struct contents *contents);
 
 /* Copies n elements to or from packed bytes. Unpack stops after `bytes`. */
 void type_pack(const struct MPI_ABI_Datatype *type, const void *memory, MPI_Count n, void *packed);
