@@ -325,8 +325,8 @@ def tables():
     sections = abi.read_tables(FOLDER)
     out = ["/* Generated from api/mpi/. */", '#include "tables.h"',
            "struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1] = {"]
-    for name, size, wire, moved, exact, group in sections["types"]:
-        out.append(f'    [(uintptr_t)MPI_{name} - TYPE_FIRST] = {{.name = "MPI_{name}", .size = {size}, .wire = {wire}, '
+    for name, size, wire, external, moved, exact, group in sections["types"]:
+        out.append(f'    [(uintptr_t)MPI_{name} - TYPE_FIRST] = {{.name = "MPI_{name}", .size = {size}, .wire = {wire}, .external = {external}, '
                    f".extent = {wire}, .true_extent = {wire}, .moved = {dtype(moved)}, .nmoved = 1, "
                    f".exact = {dtype(exact)}, .group = GROUP_{group}, .is_dense = true, .is_committed = true}},")
     out += ["};", "const struct type_pair type_pairs[] = {"]

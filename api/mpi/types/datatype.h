@@ -25,8 +25,9 @@ struct type_part {
 
 struct MPI_ABI_Datatype {
     const char *name;
-    MPI_Count size; /* of MPI_Type_size */
-    MPI_Count wire; /* bytes of a packed element, with the gap at the end of pairs */
+    MPI_Count size;     /* of MPI_Type_size */
+    MPI_Count wire;     /* bytes of a packed element, with the gap at the end of pairs */
+    MPI_Count external; /* of a basic type that is no pair: bytes in external32; 0: not supported */
     MPI_Count lb, extent, true_lb, true_extent;
     rcm_dtype moved;  /* moves it: one type for each kind and size; RCM_UINT8 if kinds are mixed */
     MPI_Count nmoved; /* elements of it in one element */
@@ -93,9 +94,9 @@ void type_unpack(const struct MPI_ABI_Datatype *type, void *memory, MPI_Count n,
                  size_t bytes);
 /* No array of lengths, in a constructor whose blocks have one length. */
 #define NO_ARRAY ((struct array){NULL, false})
-/* Checks that n packed elements fit in `size` bytes from `position` on. */
-int type_check_room(struct form *form, MPI_Count n, const struct MPI_ABI_Datatype *type,
-                    MPI_Count size, MPI_Count position);
+/* Checks that n packed elements of `bytes` fit in `size` bytes from `position` on. */
+int type_check_room(struct form *form, MPI_Count n, MPI_Count bytes, MPI_Count size,
+                    MPI_Count position);
 
 /* An address at an offset from a buffer, which may be MPI_BOTTOM. */
 #define AT(base, offset) ((char *)((uintptr_t)(base) + (uintptr_t)(offset)))
