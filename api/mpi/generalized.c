@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include "faces.h"
-#include "wait.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static rcm_comm *hidden; /* of this rank; made for the first request */
@@ -37,8 +36,8 @@ int generalized_start(struct form *form, const struct generalized *functions,
     *made = *functions;
     form->kind = FORM_BEGIN;
     form->ret_request = ret_request;
-    struct operation *operation = operation_begin(form, NULL);
-    if (!operation) {
+    struct operation *operation;
+    if (operation_bind(form, NULL, NULL, NULL, &operation) != MPI_SUCCESS) {
         free(made);
         return form->code;
     }

@@ -101,11 +101,6 @@ int face_Sendrecv_replace(struct form *form, struct side *side, int dst, int sen
     side->keeps = true;
     int code = operation_bind(form, &local, NULL, side, &operation);
     if (code == MPI_SUCCESS)
-        code = operation_copy(form, operation, &operation->recv);
-    if (code != MPI_SUCCESS)
-        return code;
-    operation->send = operation->recv;
-    operation->send.packed = NULL;
-    operation->send.address = operation->temporary;
-    return issue_both(form, &exchange, comm, operation, ret_status);
+        code = operation_copy(form, operation, side);
+    return code == MPI_SUCCESS ? issue_both(form, &exchange, comm, operation, ret_status) : code;
 }

@@ -10,17 +10,6 @@ struct MPI_ABI_Message {
     MPI_Comm comm;
 };
 
-static void set_status(MPI_Status *status, const struct MPI_ABI_Comm *comm, int source,
-                       const struct rcm_message *message) {
-    if (!status)
-        return;
-    if (source == MPI_PROC_NULL)
-        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
-    else
-        status_set(status, message->source - comm->peer_first, (int)message->tag,
-                   (MPI_Count)message->bytes, false);
-}
-
 /* One probe: `wait` or not (then ret_flag is NULL), `take` the message out or not. */
 int face_probe(struct form *form, int source, int tag, struct MPI_ABI_Comm *comm, bool wait,
                int *ret_flag, MPI_Message *take, MPI_Status *ret_status) {
@@ -45,7 +34,10 @@ int face_probe(struct form *form, int source, int tag, struct MPI_ABI_Comm *comm
         return MPI_SUCCESS;
     if (status != RCM_OK)
         return form_status(form, status);
-    set_status(ret_status, comm, source, &message);
+    if (ret_status && source == MPI_PROC_NULL)
+        status_set(ret_status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+    else if (ret_status)
+        status_receive(ret_status, &message, comm->peer_first);
     if (!matched)
         return MPI_SUCCESS;
     MPI_Message made = malloc(sizeof *made);

@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
-#include "device_memory.h"
 #include "generalized.h"
 #include "leaks.h"
 #include "operators.h"
-#include "wait.h"
 
 MPI_Request request_new(struct form *form) {
     MPI_Request request = calloc(1, sizeof *request);
@@ -31,7 +29,7 @@ void request_free(MPI_Request request) {
     free(request);
 }
 
-/* Begins an operation whose two buffers the caller binds or clears. */
+/* Begins an operation whose two buffers the caller binds. */
 static inline struct operation *begin(struct form *form, struct operation *local) {
     struct operation *operation = local;
     if (form->kind == FORM_BEGIN) {
@@ -49,15 +47,6 @@ static inline struct operation *begin(struct form *form, struct operation *local
     operation->made_op = NULL;
     operation->nblocks = operation->nsend = 0;
     operation->fold.n = 0;
-    return operation;
-}
-
-struct operation *operation_begin(struct form *form, struct operation *local) {
-    struct operation *operation = begin(form, local);
-    if (!operation)
-        return NULL;
-    data_clear(&operation->send);
-    data_clear(&operation->recv);
     return operation;
 }
 
@@ -95,17 +84,9 @@ int operation_bind(struct form *form, struct operation *local, const struct side
     return code == MPI_SUCCESS ? code : operation_drop(form, operation, code);
 }
 
-int operation_copy(struct form *form, struct operation *operation, const struct data *data) {
-    const int code = memory_check_host(form, data->address, "this call needs a copy of it");
-    if (code != MPI_SUCCESS)
-        return operation_drop(form, operation, code);
-    operation->temporary = malloc(data->bytes + 1);
-    if (!operation->temporary)
-        return operation_drop(form, operation,
-                              form_error(form, MPI_ERR_NO_MEM, "no memory for a copy"));
-    if (data->bytes)
-        memcpy(operation->temporary, data->address, data->bytes);
-    return MPI_SUCCESS;
+int operation_copy(struct form *form, struct operation *operation, const struct side *side) {
+    const int code = data_copy(form, side->buffer, side->count, side->type, &operation->send);
+    return code == MPI_SUCCESS ? code : operation_drop(form, operation, code);
 }
 
 /* Combines the contributions in the order of the ranks. */
@@ -150,13 +131,12 @@ static void operation_status(const struct operation *operation, bool is_canceled
                              MPI_Status *ret_status) {
     if (!ret_status)
         return;
-    if (!operation->is_receive)
-        status_set(ret_status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, is_canceled);
-    else if (operation->source == MPI_PROC_NULL || is_canceled)
-        status_set(ret_status, MPI_PROC_NULL, MPI_ANY_TAG, 0, is_canceled);
+    const bool is_none = operation->source == MPI_PROC_NULL || is_canceled;
+    if (operation->is_receive && !is_none)
+        status_receive(ret_status, &operation->message, operation->peer_first);
     else
-        status_set(ret_status, operation->message.source - operation->peer_first,
-                   (int)operation->message.tag, (MPI_Count)operation->message.bytes, false);
+        status_set(ret_status, operation->is_receive ? MPI_PROC_NULL : MPI_ANY_SOURCE, MPI_ANY_TAG,
+                   0, is_canceled);
 }
 
 int operation_drop(struct form *form, struct operation *operation, int code) {
@@ -202,8 +182,8 @@ int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
                    MPI_Request *ret_request) {
     form->kind = FORM_BEGIN;
     form->ret_request = ret_request;
-    struct operation *operation = operation_begin(form, NULL);
-    if (!operation) {
+    struct operation *operation = NULL;
+    if (operation_bind(form, NULL, NULL, NULL, &operation) != MPI_SUCCESS) {
         rcm_comm_request_cancel(making);
         return form->code;
     }

@@ -48,9 +48,18 @@ struct MPI_ABI_Request {
 MPI_Request request_new(struct form *form);
 void request_free(MPI_Request request);
 
-/* The operation of a call: *local for a blocking one, that of a new request or of the started one
- * otherwise. NULL, and form->code is set: no memory. */
-struct operation *operation_begin(struct form *form, struct operation *local);
+/* Whether it counts as complete without an operation: MPI_REQUEST_NULL, or not started. */
+bool request_is_null(MPI_Request request);
+/* Whether the request is complete; `wait`: waits until it is. Its results are then in place. */
+bool request_poll(struct form *form, MPI_Request request, bool wait);
+/* Status and code of a complete request. request_take also ends it: a persistent one is inactive
+ * then, another is freed and *place MPI_REQUEST_NULL. */
+int request_peek(struct form *form, MPI_Request request, MPI_Status *ret_status);
+int request_take(struct form *form, MPI_Request *place, MPI_Status *ret_status);
+/* Whether it waits for a communicator, which is no work. */
+bool request_is_making(MPI_Request request);
+/* Its unfinished work, or NULL. */
+rcm_work *request_work(MPI_Request request);
 
 /* What the functions that wait for several requests do: take the complete ones at once, wait for
  * some or all of them before, or leave them as they are. */
@@ -66,7 +75,8 @@ struct side {
     MPI_Datatype type;
     bool keeps;
 };
-/* Begins the operation of a call and binds its buffers. NULL or MPI_IN_PLACE: it has none, and with
+/* Begins the operation of a call, *local for a blocking one, that of a new request or of the
+ * started one otherwise, and binds its buffers. NULL or MPI_IN_PLACE: it has none, and with
  * MPI_IN_PLACE the other one is both. After an error all is released. */
 int operation_bind(struct form *form, struct operation *local, const struct side *send,
                    const struct side *recv, struct operation **ret_operation);
@@ -77,8 +87,9 @@ static inline void operation_receive(struct operation *operation, int source, in
     operation->peer_first = peer_first;
     operation->message = (struct rcm_message)RCM_MESSAGE_INIT;
 }
-/* Copies the bytes of data to memory that the operation frees. After an error all is released. */
-int operation_copy(struct form *form, struct operation *operation, const struct data *data);
+/* Makes what is sent a copy of a buffer, which a result replaces. After an error all is released.
+ */
+int operation_copy(struct form *form, struct operation *operation, const struct side *side);
 /* Where ringcomm.h returns the work: NULL for a blocking call. */
 static inline rcm_work **operation_work(const struct form *form, struct operation *operation) {
     return form->kind == FORM_BEGIN ? &operation->work : NULL;
@@ -108,6 +119,8 @@ enum { STATUS_SOURCE, STATUS_TAG, STATUS_ERROR, STATUS_CANCELED, STATUS_CANCELED
 /* The status of no operation, and the bytes of a status. */
 void status_empty(MPI_Status *status);
 void status_set(MPI_Status *status, int source, int tag, MPI_Count bytes, bool is_canceled);
+/* That of a message, from ranks of ringcomm.h that count from peer_first on. */
+void status_receive(MPI_Status *status, const struct rcm_message *message, int peer_first);
 MPI_Count status_bytes(const MPI_Status *status);
 
 #endif

@@ -14,6 +14,11 @@ void status_set(MPI_Status *status, int source, int tag, MPI_Count bytes, bool i
     status->MPI_internal[STATUS_CANCELED_AT] = is_canceled;
 }
 
+void status_receive(MPI_Status *status, const struct rcm_message *message, int peer_first) {
+    status_set(status, message->source - peer_first, (int)message->tag, (MPI_Count)message->bytes,
+               false);
+}
+
 void status_empty(MPI_Status *status) {
     if (!status)
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions that wait for several requests. */
-#include "wait.h"
+#include "request.h"
 #include <stdlib.h>
 #include <unistd.h>
 #include "faces.h"

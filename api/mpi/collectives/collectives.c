@@ -87,15 +87,14 @@ int face_Alltoall(struct form *form, struct side *send, struct side *recv,
         return between_sides(form, comm, BETWEEN_ALL_TO_ALL, 0, send, recv);
     send->count *= comm->size;
     recv->count *= comm->size;
-    int code = operation_bind(form, &local, send, recv, &operation);
+    int code = operation_bind(form, &local, in_place ? NULL : send, recv, &operation);
     if (code == MPI_SUCCESS && in_place)
-        code = operation_copy(form, operation, &operation->recv);
+        code = operation_copy(form, operation, recv);
     if (code != MPI_SUCCESS)
         return code;
     const struct data *all = &operation->recv;
-    const void *blocks = in_place ? operation->temporary : operation->send.address;
-    const rcm_status status =
-        rcm_all_to_all(comm->comm, blocks, all->address, all->count / (size_t)comm->size,
-                       all->dtype, NULL, operation_work(form, operation));
+    const rcm_status status = rcm_all_to_all(comm->comm, operation->send.address, all->address,
+                                             all->count / (size_t)comm->size, all->dtype, NULL,
+                                             operation_work(form, operation));
     return operation_issued(form, operation, status, NULL);
 }

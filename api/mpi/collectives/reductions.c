@@ -12,9 +12,9 @@ struct reduce {
 };
 
 /* Finds the operator and binds the buffers. recv is NULL where there is no result. */
-INLINE int prepare(struct form *form, const struct side *send, const struct side *recv, MPI_Op op,
-                   struct reduce *reduce) {
-    int code = reduction_find(form, op, send->type, &reduce->by);
+INLINE int prepare(struct form *form, const struct side *send, const struct side *recv,
+                   MPI_Datatype type, MPI_Op op, struct reduce *reduce) {
+    int code = reduction_find(form, op, type, &reduce->by);
     if (code == MPI_SUCCESS)
         code = operation_bind(form, &reduce->local, send, recv, &reduce->operation);
     if (code == MPI_SUCCESS)
@@ -42,7 +42,7 @@ int face_reduce_all(struct form *form, struct side *send, struct side *recv, MPI
     if (comm->is_inter)
         return between_reduce(form, comm, BETWEEN_ALL_GATHER, 0, send, recv, op, 0);
     recv->keeps = what == REDUCE_EXSCAN;
-    const int code = prepare(form, send, recv, op, &reduce);
+    const int code = prepare(form, send, recv, send->type, op, &reduce);
     if (code != MPI_SUCCESS)
         return code;
     const rcm_status status =
@@ -57,7 +57,7 @@ int face_Reduce(struct form *form, struct side *send, struct side *recv, MPI_Op 
     struct reduce reduce;
     if (comm->is_inter)
         return between_reduce(form, comm, BETWEEN_GATHER, root, send, recv, op, 0);
-    const int code = prepare(form, send, comm->rank == root ? recv : NULL, op, &reduce);
+    const int code = prepare(form, send, comm->rank == root ? recv : NULL, send->type, op, &reduce);
     if (code != MPI_SUCCESS)
         return code;
     const rcm_status status =
@@ -77,15 +77,14 @@ static int scatter(struct form *form, struct side *send, const struct side *recv
     const bool in_place = send->buffer == MPI_IN_PLACE;
     if (comm->is_inter)
         return between_reduce(form, comm, BETWEEN_ALL_GATHER, 0, send, recv, op, skip);
-    if (in_place)
-        send->buffer = recv->buffer;
-    int code = prepare(form, send, recv, op, &reduce);
+    int code = prepare(form, in_place ? NULL : send, recv, send->type, op, &reduce);
+    send->buffer = in_place ? recv->buffer : send->buffer;
     if (code == MPI_SUCCESS && in_place)
-        code = operation_copy(form, reduce.operation, &reduce.operation->send);
+        code = operation_copy(form, reduce.operation, send);
     if (code != MPI_SUCCESS)
         return code;
     struct operation *operation = reduce.operation;
-    const void *from = in_place ? operation->temporary : operation->send.address;
+    const void *from = operation->send.address;
     void *to = operation->recv.address;
     rcm_work **work = operation_work(form, operation);
     const rcm_status status =

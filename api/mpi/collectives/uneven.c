@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives with a count for each block. Every block is bound on its own, so all go through the
  * functions with _list. */
-#include <stdlib.h>
-#include <string.h>
 #include "between.h"
 #include "faces.h"
 
@@ -77,33 +75,6 @@ int face_Allgatherv(struct form *form, struct side *one, struct blocks *to,
     return operation_issued(form, operation, status, NULL);
 }
 
-/* MPI_IN_PLACE: sends a copy of what recv has. */
-static int copy_blocks(struct form *form, int n, struct operation *operation, struct lists *lists) {
-    size_t bytes = 1, at = 0;
-    for (int i = 0; i < n; i++)
-        bytes += operation->blocks[i].bytes;
-    char *copy = operation->temporary = malloc(bytes);
-    void **send = calloc((size_t)n * 2, sizeof *send);
-    if (!copy || !send) {
-        free(send);
-        lists_free(lists);
-        return operation_drop(form, operation,
-                              form_error(form, MPI_ERR_NO_MEM, "no memory for a copy"));
-    }
-    for (int i = 0; i < n; i++) {
-        const struct data *data = &operation->blocks[i];
-        if (data->bytes)
-            memcpy(copy + at, data->address, data->bytes);
-        send[i] = data->bytes ? copy + at : NULL;
-        send[n + i] = lists->recv[i];
-        at += data->bytes;
-    }
-    free(lists->send);
-    lists->send = send;
-    lists->recv = send + n;
-    return MPI_SUCCESS;
-}
-
 int face_all_to_all_blocks(struct form *form, struct blocks *from, struct blocks *to,
                            struct MPI_ABI_Comm *comm) {
     struct operation local, *operation;
@@ -111,19 +82,18 @@ int face_all_to_all_blocks(struct form *form, struct blocks *from, struct blocks
     const bool in_place = from->buffer == MPI_IN_PLACE;
     if (comm->is_inter)
         return between_move(form, comm, BETWEEN_ALL_TO_ALL, 0, from, to);
+    if (in_place)
+        *from = *to;
+    from->copies = in_place;
     from->n = to->n = comm->size;
     int code = operation_bind(form, &local, NULL, NULL, &operation);
     if (code == MPI_SUCCESS)
-        code = lists_bind(form, in_place ? NULL : from, to, comm->size, use_of(in_place), operation,
-                          &lists);
-    if (code == MPI_SUCCESS && in_place)
-        code = copy_blocks(form, comm->size, operation, &lists);
+        code = lists_bind(form, from, to, comm->size, DATA_OUT, operation, &lists);
     if (code != MPI_SUCCESS)
         return code;
-    const size_t *send_counts = in_place ? lists.recv_counts : lists.send_counts;
-    const rcm_status status =
-        rcm_all_to_all_list(comm->comm, (const void *const *)lists.send, send_counts, lists.recv,
-                            lists.recv_counts, lists.dtype, NULL, operation_work(form, operation));
+    const rcm_status status = rcm_all_to_all_list(
+        comm->comm, (const void *const *)lists.send, lists.send_counts, lists.recv,
+        lists.recv_counts, lists.dtype, NULL, operation_work(form, operation));
     lists_free(&lists);
     return operation_issued(form, operation, status, NULL);
 }

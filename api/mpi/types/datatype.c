@@ -42,10 +42,12 @@ void type_put(struct MPI_ABI_Datatype *type) {
 
 int data_pack(struct form *form, const void *memory, MPI_Count n, struct MPI_ABI_Datatype *type,
               unsigned use, struct data *data) {
-    const int code = memory_check_host(form, data->address, "its datatype is not contiguous");
+    const int code = memory_check_host(form, data->address,
+                                       type->is_dense ? "this call needs a copy of it"
+                                                      : "its datatype is not contiguous");
     if (code != MPI_SUCCESS)
         return code;
-    data->packed = malloc(data->bytes);
+    data->packed = malloc(data->bytes + 1);
     if (!data->packed)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %zu packed bytes", data->bytes);
     if (use & DATA_IN)
@@ -56,6 +58,13 @@ int data_pack(struct form *form, const void *memory, MPI_Count n, struct MPI_ABI
     data->n = n;
     data->address = data->packed;
     return MPI_SUCCESS;
+}
+
+int data_copy(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
+              struct data *data) {
+    struct MPI_ABI_Datatype *packs;
+    const int code = data_find(form, memory, n, handle, data, &packs);
+    return code == MPI_SUCCESS ? data_pack(form, memory, n, type_of(handle), DATA_IN, data) : code;
 }
 
 int data_refuse(struct form *form, MPI_Count n) {

@@ -118,7 +118,7 @@ static inline void data_clear(struct data *data) {
     data->count = data->bytes = 0;
     data->dtype = RCM_UINT8;
 }
-/* Packs n elements at memory, whose type is not dense. */
+/* Packs n elements at memory, or makes room for them. */
 RARE int data_pack(struct form *form, const void *memory, MPI_Count n,
                    struct MPI_ABI_Datatype *type, unsigned use, struct data *data);
 /* The error of a count that is negative or too large. */
@@ -149,6 +149,9 @@ static inline int data_bind(struct form *form, const void *memory, MPI_Count n, 
     const int code = data_find(form, memory, n, handle, ret_data, &packs);
     return packs ? data_pack(form, memory, n, packs, use, ret_data) : code;
 }
+/* The same, but always packed. */
+int data_copy(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
+              struct data *data);
 /* Block `i` of a buffer that has n elements in each block. */
 static inline void *data_block(const struct data *data, int i, int nblocks) {
     return (char *)data->address + data->bytes / (size_t)nblocks * (size_t)i;
