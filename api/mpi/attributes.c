@@ -16,10 +16,14 @@ static struct key {
     int users; /* the program until it frees the key, and each attribute; 0: the place is free */
     bool is_freed; /* by the program: no new attributes */
     bool is_of_types;
-    MPI_Comm_copy_attr_function *copy;
-    MPI_Comm_delete_attr_function *delete;
-    MPI_Type_copy_attr_function *copy_type;
-    MPI_Type_delete_attr_function *delete_type;
+    union {
+        MPI_Comm_copy_attr_function *comm;
+        MPI_Type_copy_attr_function *type;
+    } copy;
+    union {
+        MPI_Comm_delete_attr_function *comm;
+        MPI_Type_delete_attr_function *type;
+    } delete;
     void *extra;
 } keys[KEYS];
 
@@ -46,13 +50,15 @@ static int create_key(struct form *form, struct key key, int *ret_key) {
 
 int face_Comm_create_keyval(struct form *form, MPI_Comm_copy_attr_function *copy,
                             MPI_Comm_delete_attr_function *delete, int *ret_key, void *extra) {
-    return create_key(form, (struct key){1, false, false, copy, delete, NULL, NULL, extra},
-                      ret_key);
+    return create_key(form, (struct key){1, false, false, {copy}, {delete}, extra}, ret_key);
 }
 
 int face_Type_create_keyval(struct form *form, MPI_Type_copy_attr_function *copy,
                             MPI_Type_delete_attr_function *delete, int *ret_key, void *extra) {
-    return create_key(form, (struct key){1, false, true, NULL, NULL, copy, delete, extra}, ret_key);
+    struct key key = {.users = 1, .is_of_types = true, .extra = extra};
+    key.copy.type = copy;
+    key.delete.type = delete;
+    return create_key(form, key, ret_key);
 }
 
 /* A user of a key less. */
@@ -152,10 +158,9 @@ static int delete_one(const struct owner *owner, struct attribute *taken) {
     pthread_mutex_unlock(&lock);
     const int number = taken->key;
     int code = MPI_SUCCESS;
-    if (IS_FUNCTION(key.delete))
-        code = key.delete(owner->comm, number, taken->value, key.extra);
-    else if (IS_FUNCTION(key.delete_type))
-        code = key.delete_type(owner->type, number, taken->value, key.extra);
+    if (IS_FUNCTION(key.delete.comm))
+        code = key.is_of_types ? key.delete.type(owner->type, number, taken->value, key.extra)
+                               : key.delete.comm(owner->comm, number, taken->value, key.extra);
     if (code == MPI_SUCCESS || !add(owner, taken))
         free(taken);
     key_unuse(number);
@@ -244,11 +249,11 @@ int attributes_copy(struct form *form, struct owner from, struct owner to) {
     struct key key;
     for (size_t i = 0; code == MPI_SUCCESS && look_at(from, i, &found, &key); i++) {
         void *value = found.value;
-        int flag = key.copy == MPI_COMM_DUP_FN || key.copy_type == MPI_TYPE_DUP_FN;
-        if (IS_FUNCTION(key.copy))
-            code = key.copy(from.comm, found.key, key.extra, found.value, &value, &flag);
-        else if (IS_FUNCTION(key.copy_type))
-            code = key.copy_type(from.type, found.key, key.extra, found.value, &value, &flag);
+        int flag = key.copy.comm == MPI_COMM_DUP_FN, number = found.key;
+        if (IS_FUNCTION(key.copy.comm))
+            code = key.is_of_types
+                       ? key.copy.type(from.type, number, key.extra, found.value, &value, &flag)
+                       : key.copy.comm(from.comm, number, key.extra, found.value, &value, &flag);
         if (code == MPI_SUCCESS && flag)
             code = replace(form, &to, found.key, value);
         key_unuse(found.key);

@@ -65,6 +65,9 @@ void error_text(int code, char *text, size_t cap);
 int face_Handle_toint(const void *handle);
 void *face_Handle_fromint(int number);
 
+int info_find(struct form *form, MPI_Info handle, struct MPI_ABI_Info **ret_info);
+/* Whether an info has a key with this value. */
+bool info_has(MPI_Info info, const char *key, const char *value);
 /* The value of MPI_LASTUSEDCODE. */
 int error_last_code(void);
 /* A function that is not built: logs its name, once, and returns its code. */

@@ -31,7 +31,7 @@ BUFFERS = [  # words of functions with a non-blocking form, and what a face gets
     (("*", "counts", "displs", "datatype"), [(BLOCKS, (0, 1, 2, 3))]),
     (("*", "counts", "displs", "datatypes"), [(BLOCKS, (0, 1, 2, 3))]),
 ]
-INCLUDES = ["attributes", "buffered", "groups", "info", "lists", "topology"]  # of what faces get
+INCLUDES = ["attributes", "buffered", "communicators", "lists"]  # of what faces get
 LETTERS = {"int": "i", "count": "c", "size": "a", "Aint": "a", "ints": "I", "counts": "C", "sizes": "A", "datatype": "t",
            "datatypes": "T"}  # of type_keep
 

@@ -5,10 +5,9 @@
 #include "attributes.h"
 #include "buffered.h"
 #include "faces.h"
-#include "intercommunicators.h"
+#include "communicators.h"
 #include "leaks.h"
 #include "request.h"
-#include "topology.h"
 
 int face_Comm_get_name(struct form *form, MPI_Comm handle, char *name, int *ret_length) {
     struct MPI_ABI_Comm *comm, null = {.name = "MPI_COMM_NULL"};

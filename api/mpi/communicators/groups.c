@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See groups.h. And the communicators that are made from groups. */
+/* Groups are lists of ranks of the world. And the communicators that are made from them. */
 #include <stdlib.h>
 #include <string.h>
-#include "groups.h"
+#include "communicators.h"
 #include "faces.h"
-#include "intercommunicators.h"
 #include "leaks.h"
 
 static struct MPI_ABI_Group empty;

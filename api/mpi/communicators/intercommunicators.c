@@ -2,7 +2,7 @@
 /* Making intercommunicators, and making communicators of them. The ranks of both groups are one
  * communicator of ringcomm.h: first the group whose first rank has the lower number in the world.
  */
-#include "intercommunicators.h"
+#include "communicators.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ int face_Intercomm_merge(struct form *form, struct MPI_ABI_Comm *comm, int high,
     return comm_wrap(form, comm, status, made, ret_comm);
 }
 
-int intercomm_split(struct form *form, const struct MPI_ABI_Comm *comm, int colour, int key,
+int intercomm_split(struct form *form, struct MPI_ABI_Comm *comm, int colour, int key,
                     MPI_Comm *ret_comm) {
     rcm_comm *mixed, *made = NULL;
     int nfirst = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cartesian topologies. Ranks count the coordinates with the last dimension first. */
-#include "topology.h"
+#include "communicators.h"
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"

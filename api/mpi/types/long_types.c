@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See long_types.h. */
-#include "long_types.h"
+/* Predefined operators on types that ringcomm.h does not reduce: long double, and pairs with short
+ * and long double. */
+#include "operators.h"
 #include <complex.h>
 #include <string.h>
+
+struct long_double_int {
+    long double value;
+    int index;
+};
+struct short_int {
+    short value;
+    int index;
+};
 
 /* Operands may be aligned to 8 bytes only, so each is copied. */
 #define FOR_EACH(NAME, TYPE, RESULT)                                                               \

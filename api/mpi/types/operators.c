@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include "faces.h"
 #include "leaks.h"
-#include "long_types.h"
 
 struct MPI_ABI_Op {
     MPI_User_function *function;

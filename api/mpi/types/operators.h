@@ -32,4 +32,9 @@ static inline int reduction_find(struct form *form, MPI_Op op, MPI_Datatype hand
 /* Frees what reduction_find made, when the operation is complete. NULL is a no-op. */
 void reduction_end(struct made_op *made);
 
+/* Makes a predefined operator on a type that ringcomm.h does not reduce: long double, and pairs
+ * with short and long double. */
+rcm_status long_operator(MPI_Datatype type, rcm_op op, const char *name, rcm_dtype dtype,
+                         rcm_op *ret_op);
+
 #endif
