@@ -13,7 +13,7 @@ enum { CONNECT_MS = 1000 }; /* how long an abort waits for connections */
 
 struct MPI_ABI_Comm comm_basics[2] = {
     {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_WORLD"},
-    {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF"},
+    {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF", .id = 1},
 };
 static struct MPI_ABI_Comm *const world = &comm_basics[0], *const self = &comm_basics[1];
 static rcm_comm *internal;
@@ -182,7 +182,18 @@ int comm_unuse(struct form *form, MPI_Comm comm) {
     return is_last ? comm_end(form, comm->comm) : MPI_SUCCESS;
 }
 
-int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_status status,
+/* The top bit is free, so that an id can be a tag. */
+uint64_t comm_mix(uint64_t id, uint64_t number) {
+    uint64_t mixed = (id ^ (number + 1) * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ mixed >> 29) * 0x94d049bb133111ebu;
+    return (mixed ^ mixed >> 32) >> 1;
+}
+
+uint64_t comm_next_id(struct MPI_ABI_Comm *parent) {
+    return comm_mix(parent->id, atomic_fetch_add(&parent->nchildren, 1));
+}
+
+int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, uint64_t id, rcm_status status,
               rcm_comm *made, MPI_Comm *ret_comm) {
     *ret_comm = MPI_COMM_NULL;
     int code = form_status(form, status);
@@ -194,6 +205,7 @@ int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_status s
         (void)comm_end(form, made);
         return code;
     }
+    (*ret_comm)->id = id;
     (*ret_comm)->comm = made;
     (*ret_comm)->rank = rcm_rank(made);
     (*ret_comm)->size = (*ret_comm)->npeers = rcm_size(made);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Four threads of each rank with MPI_THREAD_MULTIPLE: messages, attributes, error handlers and an
- * info that all share, collectives on a communicator of each thread. */
+ * info that all share, collectives and intercommunicators on a communicator of each thread. */
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "job.h"
 
 enum { THREADS = 4, ROUNDS = 200, SHARED_ROUNDS = 2000 };
@@ -98,6 +99,22 @@ static void *run(void *arg) {
     return NULL;
 }
 
+/* Makes an intercommunicator of the first two ranks. All threads pass the same leaders and the same
+ * tag, on communicators of their own. They begin in different orders on the two ranks. */
+static void *make_intercommunicator(void *arg) {
+    struct thread *thread = arg;
+    MPI_Comm inter;
+    int got = -1;
+    usleep(20000u * (unsigned)(job_rank == 0 ? thread->number : THREADS - thread->number));
+    thread->failed +=
+        MPI_Intercomm_create(MPI_COMM_SELF, 0, thread->comm, !job_rank, 5, &inter) != MPI_SUCCESS;
+    thread->failed += MPI_Sendrecv(&thread->number, 1, MPI_INT, 0, 0, &got, 1, MPI_INT, 0, 0, inter,
+                                   MPI_STATUS_IGNORE) != MPI_SUCCESS;
+    thread->failed += got != thread->number;
+    thread->failed += MPI_Comm_free(&inter) != MPI_SUCCESS;
+    return NULL;
+}
+
 /* Runs all threads, and waits for them. */
 static void run_all(struct thread *threads, void *(*function)(void *)) {
     for (int i = 0; i < THREADS; i++)
@@ -130,6 +147,8 @@ int main(int argc, char **argv) {
     }
     run_all(threads, run);
     run_all(threads, run_shared);
+    if (job_size >= 2 && job_rank < 2)
+        run_all(threads, make_intercommunicator);
     OK(MPI_Info_get_nkeys(info, &nkeys));
     CHECK(nkeys == 0);
     OK(MPI_Info_free(&info));

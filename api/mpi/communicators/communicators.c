@@ -68,7 +68,7 @@ static int keep_copied(struct form *form, int code, MPI_Comm *made) {
 int face_Comm_dup(struct form *form, struct MPI_ABI_Comm *comm, MPI_Comm *ret_comm) {
     rcm_comm *made = NULL;
     const rcm_status status = rcm_comm_duplicate(comm->comm, NULL, &made);
-    const int code = comm_wrap(form, comm, status, made, ret_comm);
+    const int code = comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
     if (code != MPI_SUCCESS)
         return code;
     if (comm->is_inter)
@@ -84,6 +84,7 @@ int face_Comm_idup(struct form *form, struct MPI_ABI_Comm *comm, MPI_Comm *ret_c
     if (code != MPI_SUCCESS)
         return code;
     MPI_Comm made = *ret_comm;
+    made->id = comm_next_id(comm);
     made->rank = comm->rank;
     made->size = comm->size;
     made->npeers = comm->npeers;
@@ -108,7 +109,7 @@ int face_Comm_split(struct form *form, struct MPI_ABI_Comm *comm, int colour, in
     if (comm->is_inter)
         return intercomm_split(form, comm, colour, key, ret_comm);
     const rcm_status status = rcm_comm_split(comm->comm, colour, key, NULL, &made);
-    return comm_wrap(form, comm, status, made, ret_comm);
+    return comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
 }
 
 int face_Comm_split_type(struct form *form, struct MPI_ABI_Comm *comm, int type, int key,
@@ -124,7 +125,8 @@ int face_Comm_split_type(struct form *form, struct MPI_ABI_Comm *comm, int type,
         return form_status(form, status);
     status = rcm_comm_split(hosts, is_host ? 0 : -1, key, NULL, &made);
     const rcm_status last = rcm_destroy(hosts);
-    return comm_wrap(form, comm, status == RCM_OK ? last : status, made, ret_comm);
+    return comm_wrap(form, comm, comm_next_id(comm), status == RCM_OK ? last : status, made,
+                     ret_comm);
 }
 
 int face_Comm_free(struct form *form, MPI_Comm *handle) {

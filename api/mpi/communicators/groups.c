@@ -171,7 +171,8 @@ int face_pick_ranks(struct form *form, struct MPI_ABI_Group *group, int n, const
 
 /* Makes a communicator of the group's ranks, which are some of comm's. */
 static int make_comm(struct form *form, const struct MPI_ABI_Comm *comm,
-                     const struct MPI_ABI_Group *group, uint64_t tag, MPI_Comm *ret_comm) {
+                     const struct MPI_ABI_Group *group, uint64_t tag, uint64_t id,
+                     MPI_Comm *ret_comm) {
     const struct MPI_ABI_Comm *world = comm_object(MPI_COMM_WORLD);
     rcm_comm *made = NULL;
     *ret_comm = MPI_COMM_NULL;
@@ -188,7 +189,7 @@ static int make_comm(struct form *form, const struct MPI_ABI_Comm *comm,
     }
     if (code == MPI_SUCCESS) {
         const rcm_status status = rcm_comm_subset(comm->comm, ranks, group->size, tag, NULL, &made);
-        code = comm_wrap(form, comm, status, made, ret_comm);
+        code = comm_wrap(form, comm, id, status, made, ret_comm);
     }
     free(ranks);
     return code;
@@ -196,14 +197,17 @@ static int make_comm(struct form *form, const struct MPI_ABI_Comm *comm,
 
 int face_Comm_create_group(struct form *form, struct MPI_ABI_Comm *comm,
                            struct MPI_ABI_Group *group, int tag, MPI_Comm *ret_comm) {
-    return make_comm(form, comm, group, (uint64_t)tag, ret_comm);
+    uint64_t id = comm_mix(comm->id, (uint64_t)tag); /* not all ranks of comm call it */
+    for (int i = 0; i < group->size; i++)
+        id = comm_mix(id, (uint64_t)group->ranks[i]);
+    return make_comm(form, comm, group, (uint64_t)tag, id, ret_comm);
 }
 
 /* Its tag is none of MPI_Comm_create_group. On an intercommunicator the groups differ. */
 int face_Comm_create(struct form *form, struct MPI_ABI_Comm *comm, struct MPI_ABI_Group *group,
                      MPI_Comm *ret_comm) {
     if (!comm->is_inter)
-        return make_comm(form, comm, group, (uint64_t)1 << 32, ret_comm);
+        return make_comm(form, comm, group, (uint64_t)1 << 32, comm_next_id(comm), ret_comm);
     const int at = index_of(group, rcm_world_rank(comm->comm, comm->own_first + comm->rank));
     return intercomm_split(form, comm, at < 0 ? -1 : 0, at, ret_comm);
 }

@@ -9,9 +9,13 @@
 #include "faces.h"
 
 /* The world ranks of a group, behind their number, as leaders exchange them and send them to their
- * groups. 0: the leader failed. */
+ * groups. 0: the leader failed. The last two numbers are a tag that only these leaders use. */
+static size_t list_room(void) {
+    return (size_t)rcm_size(comm_internal()) + 3;
+}
+
 static int32_t *list_new(rcm_comm *local) {
-    int32_t *list = calloc((size_t)rcm_size(comm_internal()) + 1, sizeof *list);
+    int32_t *list = calloc(list_room(), sizeof *list);
     for (int i = 0; list && i < rcm_size(local); i++)
         list[++list[0]] = rcm_world_rank(local, i);
     return list;
@@ -20,9 +24,9 @@ static int32_t *list_new(rcm_comm *local) {
 /* Leaders: sends the own list and receives that of the other leader. */
 static int exchange_lists(struct form *form, const int32_t *own, int32_t *other, int leader,
                           uint64_t tag) {
-    const size_t capacity = (size_t)rcm_size(comm_internal()) + 1;
     const rcm_status status = rcm_sendrecv(comm_internal(), own, (size_t)own[0] + 1, leader, tag,
-                                           other, capacity, leader, tag, RCM_INT32, NULL, NULL);
+                                           other, list_room(), leader, tag, RCM_INT32, NULL, NULL);
+    memcpy(other + list_room() - 2, &tag, sizeof tag);
     if (status != RCM_OK)
         other[0] = 0;
     return form_status(form, status);
@@ -49,30 +53,36 @@ static int join_lists(struct form *form, const int32_t *own, const int32_t *othe
 
 /* Makes the communicator of both lists. */
 static int make_inter(struct form *form, const struct MPI_ABI_Comm *parent, const int32_t *own,
-                      const int32_t *other, uint64_t tag, MPI_Comm *ret_comm) {
+                      const int32_t *other, MPI_Comm *ret_comm) {
+    uint64_t tag;
     int nfirst = 0, *ranks = NULL;
     rcm_comm *made = NULL;
+    memcpy(&tag, other + list_room() - 2, sizeof tag);
     int code = join_lists(form, own, other, &nfirst, &ranks);
     if (code != MPI_SUCCESS)
         return code;
     const rcm_status status =
         rcm_comm_subset(comm_internal(), ranks, own[0] + other[0], tag, NULL, &made);
     free(ranks);
-    code = comm_wrap(form, parent, status, made, ret_comm);
+    code = comm_wrap(form, parent, tag, status, made, ret_comm);
     if (code == MPI_SUCCESS)
         comm_divide(*ret_comm, nfirst);
     return code;
 }
 
-/* The rank in the world of the other leader; -1, and *ret_code is set. */
-static int find_leader(struct form *form, MPI_Comm handle, int rank, int *ret_code) {
+/* The rank in the world of the other leader; -1, and *ret_code is set. *tag becomes one of `peers`
+ * only, for other threads may use other communicators of the two leaders. */
+static int find_leader(struct form *form, MPI_Comm handle, int rank, uint64_t *tag, int *ret_code) {
     struct MPI_ABI_Comm *peers;
     *ret_code = comm_find(form, handle, &peers);
     if (*ret_code == MPI_SUCCESS)
         *ret_code = comm_check_peer(form, peers, rank, 0, false);
     if (*ret_code == MPI_SUCCESS && rank == MPI_PROC_NULL)
         *ret_code = form_error(form, MPI_ERR_RANK, "remote_leader is MPI_PROC_NULL");
-    return *ret_code == MPI_SUCCESS ? rcm_world_rank(peers->comm, comm_peer(peers, rank)) : -1;
+    if (*ret_code != MPI_SUCCESS)
+        return -1;
+    *tag = comm_mix(peers->id, *tag);
+    return rcm_world_rank(peers->comm, comm_peer(peers, rank));
 }
 
 int face_Intercomm_create(struct form *form, struct MPI_ABI_Comm *comm, int leader, MPI_Comm peers,
@@ -82,18 +92,18 @@ int face_Intercomm_create(struct form *form, struct MPI_ABI_Comm *comm, int lead
     if (leader < 0 || leader >= comm->size)
         return form_error(form, MPI_ERR_RANK, "local_leader is %d, but %s has ranks 0 to %d",
                           leader, comm->name, comm->size - 1);
-    const size_t capacity = (size_t)rcm_size(comm_internal()) + 1;
-    int32_t *own = list_new(comm->comm), *other = calloc(capacity, sizeof *other);
+    uint64_t pair_tag = (uint64_t)tag;
+    int32_t *own = list_new(comm->comm), *other = calloc(list_room(), sizeof *other);
     if (!own || !other)
         code = form_error(form, MPI_ERR_NO_MEM, "no memory for lists of ranks");
     if (code == MPI_SUCCESS && comm->rank == leader) {
-        const int remote = find_leader(form, peers, remote_leader, &code);
+        const int remote = find_leader(form, peers, remote_leader, &pair_tag, &code);
         if (code == MPI_SUCCESS)
-            code = exchange_lists(form, own, other, remote, (uint64_t)tag);
+            code = exchange_lists(form, own, other, remote, pair_tag);
         form->comm = comm_handle(comm);
     }
     const rcm_status status =
-        own && other ? rcm_broadcast(comm->comm, other, capacity, RCM_INT32, leader, NULL, NULL)
+        own && other ? rcm_broadcast(comm->comm, other, list_room(), RCM_INT32, leader, NULL, NULL)
                      : RCM_OK;
     if (code == MPI_SUCCESS)
         code = form_status(form, status);
@@ -101,7 +111,7 @@ int face_Intercomm_create(struct form *form, struct MPI_ABI_Comm *comm, int lead
         code = form_error(form, MPI_ERR_OTHER, "the leader, rank %d of %s, failed", leader,
                           comm->name);
     if (code == MPI_SUCCESS)
-        code = make_inter(form, comm, own, other, (uint64_t)tag, ret_comm);
+        code = make_inter(form, comm, own, other, ret_comm);
     free(own);
     free(other);
     return code;
@@ -113,7 +123,7 @@ int face_Intercomm_merge(struct form *form, struct MPI_ABI_Comm *comm, int high,
     const int both = comm->size + comm->npeers;
     const int key = (high ? both : 0) + comm->own_first + comm->rank;
     const rcm_status status = rcm_comm_split(comm->comm, 0, key, NULL, &made);
-    return comm_wrap(form, comm, status, made, ret_comm);
+    return comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
 }
 
 int intercomm_split(struct form *form, struct MPI_ABI_Comm *comm, int colour, int key,
@@ -131,7 +141,8 @@ int intercomm_split(struct form *form, struct MPI_ABI_Comm *comm, int colour, in
         status =
             rcm_comm_split(mixed, 0, (comm->own_first ? size : 0) + rcm_rank(mixed), NULL, &made);
     const rcm_status last = rcm_destroy(mixed);
-    const int code = comm_wrap(form, comm, status == RCM_OK ? last : status, made, ret_comm);
+    const int code =
+        comm_wrap(form, comm, comm_next_id(comm), status == RCM_OK ? last : status, made, ret_comm);
     if (*ret_comm != MPI_COMM_NULL)
         comm_divide(*ret_comm, nfirst);
     return code;

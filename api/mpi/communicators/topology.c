@@ -71,7 +71,7 @@ static void set_coords(struct cart *cart, int rank, int *coords) {
 }
 
 /* Makes the communicator of a colour, with a grid unless colour is negative. */
-static int make_cart(struct form *form, const struct MPI_ABI_Comm *comm, int colour, int ndims,
+static int make_cart(struct form *form, struct MPI_ABI_Comm *comm, int colour, int ndims,
                      const int *dims, const int *periods, MPI_Comm *ret_comm) {
     rcm_comm *made = NULL;
     struct cart *cart = calloc(1, cart_bytes(ndims));
@@ -83,7 +83,7 @@ static int make_cart(struct form *form, const struct MPI_ABI_Comm *comm, int col
         periods_of(cart)[i] = periods[i] != 0;
     }
     const rcm_status status = rcm_comm_split(comm->comm, colour, comm->rank, NULL, &made);
-    const int code = comm_wrap(form, comm, status, made, ret_comm);
+    const int code = comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
     if (*ret_comm == MPI_COMM_NULL) {
         free(cart);
         return code;
