@@ -15,6 +15,7 @@ import re
 import sys
 
 import abi_table as abi
+from constants import definitions
 
 FOLDER = pathlib.Path(__file__).parent
 OBJECTS = {  # word: what a face gets instead of the handle, and the function that finds it
@@ -22,7 +23,8 @@ OBJECTS = {  # word: what a face gets instead of the handle, and the function th
     "inter": ("struct MPI_ABI_Comm *", "comm_find_inter"), "cart": ("struct MPI_ABI_Comm *", "comm_find_cart"),
     "datatype": ("struct MPI_ABI_Datatype *", "type_find"), "committed": ("struct MPI_ABI_Datatype *", "type_find_used"),
     "group": ("struct MPI_ABI_Group *", "group_find"), "info": ("struct MPI_ABI_Info *", "info_find"),
-    "commpool": ("struct pool *", "pool_find"), "commattr": ("struct owner ", "owner_find_comm"), "typeattr": ("struct owner ", "owner_find_type"),
+    "commpool": ("struct pool *", "pool_find"), "commattr": ("struct owner ", "owner_find_comm"),
+    "typeattr": ("struct owner ", "owner_find_type"),
 }
 SIDE, BLOCKS = "struct side *", "struct blocks *"
 BUFFERS = [  # words of functions with a non-blocking form, and what a face gets instead: of which word each value is
@@ -124,7 +126,8 @@ def face_types(functions):
               for function in functions]
     types = []
     for same in zip(*passed, strict=True):
-        known = max((c_type for c_type, _, _ in same if c_type), key=lambda c_type: c_type.startswith("const "), default=None)
+        known = max((c_type for c_type, _, _ in same if c_type), default=None,
+                    key=lambda c_type: c_type.startswith("const "))
         types.append(known or ("bool " if same[0][1] in ("true", "false") else "int "))
     return ["struct form *", *types]
 
@@ -315,40 +318,10 @@ def forms(sources):
     return out
 
 
-def dtype(name):
-    """A type of ringcomm.h."""
-    return "(rcm_dtype)0" if name == "-" else f"(rcm_dtype)(RCM_{name})"
-
-
-def tables():
-    """The tables of constants."""
-    sections = abi.read_tables(FOLDER)
-    out = ["/* Generated from api/mpi/. */", '#include "tables.h"',
-           "struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1] = {"]
-    for name, size, wire, external, moved, exact, group in sections["types"]:
-        out.append(f'    [(uintptr_t)MPI_{name} - TYPE_FIRST] = {{.name = "MPI_{name}", .size = {size}, .wire = {wire}, .external = {external}, '
-                   f".extent = {wire}, .true_extent = {wire}, .moved = {dtype(moved)}, .nmoved = 1, "
-                   f".exact = {dtype(exact)}, .group = GROUP_{group}, .is_dense = true, .is_committed = true}},")
-    out += ["};", "const struct type_pair type_pairs[] = {"]
-    out += [f"    {{{', '.join(f'MPI_{name}' for name in row)}}}," for row in sections["pairs"]]
-    out += ["    {0}};", "const struct type_sized type_sized[] = {"]
-    out += [f"    {{MPI_TYPECLASS_{kind}, {precision}, {digits}, MPI_{name}}},"
-            for kind, precision, digits, name in sections["fortran"]]
-    out += ["    {0}};", "const struct predefined_op op_basics[OP_LAST - OP_FIRST + 1] = {"]
-    for name, *groups in sections["operators"]:
-        bits = " | ".join(f"1u << GROUP_{group}" for group in groups)
-        out.append(f'    [(uintptr_t)MPI_{name} - OP_FIRST] = {{"MPI_{name}", RCM_{name}, {bits}}},')
-    out += ["};", "const struct status_class status_classes[] = {"]
-    out += [f"    {{RCM_{status}, MPI_{code}}}," for status, code in sections["statuses"]]
-    out += ["    {0, -1}};", "const char *const class_texts[MPI_ERR_ABI + 1] = {"]
-    out += [f'    [MPI_{name}] = "{" ".join(words)}",' for name, *words in sections["errors"]]
-    return out + ["};"]
-
-
 def main():
     """See above."""
     what, output, *sources = sys.argv[1:]
-    made = {"header": header, "faces": faces, "forms": lambda: forms(sources), "tables": tables}[what]()
+    made = {"header": header, "faces": faces, "forms": lambda: forms(sources), "tables": lambda: definitions(FOLDER)}[what]()
     pathlib.Path(output).write_text("\n".join(made) + "\n", encoding="utf-8")
 
 
