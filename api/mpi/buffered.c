@@ -62,7 +62,7 @@ static void complete_flushes(struct pool *pool) {
     while (pool->pending == 0 && pool->flushes) {
         struct flush *flush = pool->flushes;
         pool->flushes = flush->next;
-        (void)generalized_complete(&form, flush->request);
+        (void)face_Grequest_complete(&form, flush->request);
         free(flush);
     }
 }

@@ -68,6 +68,9 @@ void *face_Handle_fromint(int number);
 int info_find(struct form *form, MPI_Info handle, struct MPI_ABI_Info **ret_info);
 /* Whether an info has a key with this value. */
 bool info_has(MPI_Info info, const char *key, const char *value);
+/* Copies a name to the program, or to an object, which keeps MPI_MAX_OBJECT_NAME bytes. */
+int name_get(const char *text, char *name, int *ret_length);
+void name_set(char *text, const char *name);
 /* The value of MPI_LASTUSEDCODE. */
 int error_last_code(void);
 /* A function that is not built: logs its name, once, and returns its code. */

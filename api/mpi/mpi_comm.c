@@ -106,19 +106,24 @@ int comm_refuse(struct form *form, MPI_Comm handle) {
                       handle == MPI_COMM_NULL ? "MPI_COMM_NULL" : "no communicator");
 }
 
-int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    return code == MPI_SUCCESS && !(*ret_comm)->is_inter
-               ? form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", (*ret_comm)->name)
-               : code;
+int comm_check_inter(struct form *form, const struct MPI_ABI_Comm *comm) {
+    return comm->is_inter
+               ? MPI_SUCCESS
+               : form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", comm->name);
 }
 
-int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    return code == MPI_SUCCESS && (*ret_comm)->is_inter
+int comm_check_intra(struct form *form, const struct MPI_ABI_Comm *comm) {
+    return comm->is_inter
                ? form_error(form, MPI_ERR_COMM,
                             "comm is an intercommunicator, which this function does not take")
-               : code;
+               : MPI_SUCCESS;
+}
+
+int comm_check_cart(struct form *form, const struct MPI_ABI_Comm *comm) {
+    return comm->cart ? MPI_SUCCESS
+                      : form_error(form, MPI_ERR_TOPOLOGY,
+                                   "%s has no Cartesian topology. Make one by MPI_Cart_create",
+                                   comm->name);
 }
 
 int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank, int tag,

@@ -48,9 +48,10 @@ static inline int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_C
     form->comm = handle;
     return MPI_SUCCESS;
 }
-/* The same; it must be, or may not be, an intercommunicator. */
-int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
-int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
+/* Checks the kind of a communicator. */
+int comm_check_inter(struct form *form, const struct MPI_ABI_Comm *comm);
+int comm_check_intra(struct form *form, const struct MPI_ABI_Comm *comm);
+int comm_check_cart(struct form *form, const struct MPI_ABI_Comm *comm);
 /* Checks rank and tag of a message. With `any`, MPI_ANY_SOURCE and MPI_ANY_TAG are legal;
  * MPI_PROC_NULL always is. */
 int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank, int tag,

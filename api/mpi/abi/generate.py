@@ -19,8 +19,8 @@ from constants import definitions
 
 FOLDER = pathlib.Path(__file__).parent
 OBJECTS = {  # word: what a face gets instead of the handle, and the function that finds it
-    "comm": ("struct MPI_ABI_Comm *", "comm_find"), "intra": ("struct MPI_ABI_Comm *", "comm_find_intra"),
-    "inter": ("struct MPI_ABI_Comm *", "comm_find_inter"), "cart": ("struct MPI_ABI_Comm *", "comm_find_cart"),
+    "comm": ("struct MPI_ABI_Comm *", "comm_find"), "intra": ("struct MPI_ABI_Comm *", "comm_find"),
+    "inter": ("struct MPI_ABI_Comm *", "comm_find"), "cart": ("struct MPI_ABI_Comm *", "comm_find"),
     "datatype": ("struct MPI_ABI_Datatype *", "type_find"), "committed": ("struct MPI_ABI_Datatype *", "type_find_used"),
     "group": ("struct MPI_ABI_Group *", "group_find"), "info": ("struct MPI_ABI_Info *", "info_find"),
     "commpool": ("struct pool *", "pool_find"), "commattr": ("struct owner ", "owner_find_comm"),
@@ -148,11 +148,12 @@ def faces():
 
 
 def find_peers(function, i):
-    """The checks of root, source and destination, which belong to the communicator of word i."""
+    """The checks of the communicator of word i, and of root, source and destination."""
     def place(word):
         return f"a{function.words.index(word)}"
     tags = [f"a{k}" for k, word in enumerate(function.words) if word == "tag"]
-    checks = []
+    kind = function.words[i]
+    checks = [f"comm_check_{kind}(form, o{i})"] if kind in ("intra", "inter", "cart") else []
     if "root" in function.words:
         checks.append(f"comm_check_root(form, o{i}, {place('root')})")
     if "dst" in function.words:

@@ -10,24 +10,19 @@
 #include "request.h"
 
 int face_Comm_get_name(struct form *form, MPI_Comm handle, char *name, int *ret_length) {
-    struct MPI_ABI_Comm *comm, null = {.name = "MPI_COMM_NULL"};
-    const int code = handle == MPI_COMM_NULL ? MPI_SUCCESS : comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
+    struct MPI_ABI_Comm *comm;
     if (handle == MPI_COMM_NULL)
-        comm = &null;
-    *ret_length = (int)strlen(comm->name);
-    memcpy(name, comm->name, (size_t)*ret_length + 1);
-    return MPI_SUCCESS;
+        return name_get("MPI_COMM_NULL", name, ret_length);
+    const int code = comm_find(form, handle, &comm);
+    return code == MPI_SUCCESS ? name_get(comm->name, name, ret_length) : code;
 }
 
 /* The name in reports has fewer bytes than a name of MPI. */
 int face_Comm_set_name(struct form *form, struct MPI_ABI_Comm *comm, const char *name) {
-    char shorter[RCM_NAME_MAX] = "";
-    const size_t length = strnlen(name, sizeof comm->name - 1);
-    memcpy(comm->name, name, length);
-    comm->name[length] = '\0';
-    memcpy(shorter, name, length < sizeof shorter ? length : sizeof shorter - 1);
+    char shorter[RCM_NAME_MAX];
+    name_set(comm->name, name);
+    memcpy(shorter, comm->name, sizeof shorter - 1);
+    shorter[sizeof shorter - 1] = '\0';
     return shorter[0] ? form_status(form, rcm_comm_set_name(comm->comm, shorter)) : MPI_SUCCESS;
 }
 

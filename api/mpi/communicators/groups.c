@@ -45,21 +45,14 @@ static int index_of(const struct MPI_ABI_Group *group, int world_rank) {
     return MPI_UNDEFINED;
 }
 
-/* The group of n ranks of a communicator. */
-static int group_of(struct form *form, const struct MPI_ABI_Comm *comm, int first, int n,
-                    MPI_Group *ret_group) {
+int face_group_of(struct form *form, struct MPI_ABI_Comm *comm, bool is_remote,
+                  MPI_Group *ret_group) {
+    const int first = is_remote ? comm->peer_first : comm->own_first;
+    const int n = is_remote ? comm->npeers : comm->size;
     const int code = group_new(form, n, ret_group);
     for (int i = 0; code == MPI_SUCCESS && i < n; i++)
         (*ret_group)->ranks[(*ret_group)->size++] = rcm_world_rank(comm->comm, first + i);
     return code;
-}
-
-int face_Comm_group(struct form *form, struct MPI_ABI_Comm *comm, MPI_Group *ret_group) {
-    return group_of(form, comm, comm->own_first, comm->size, ret_group);
-}
-
-int face_Comm_remote_group(struct form *form, struct MPI_ABI_Comm *comm, MPI_Group *ret_group) {
-    return group_of(form, comm, comm->peer_first, comm->npeers, ret_group);
 }
 
 int face_Group_free(struct form *form, MPI_Group *handle) {

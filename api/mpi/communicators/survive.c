@@ -22,7 +22,9 @@ int MPIX_Comm_shrink(MPI_Comm handle, MPI_Comm *ret_comm) {
     struct MPI_ABI_Comm *comm;
     rcm_comm *made = NULL;
     rcm_status status = RCM_OK;
-    int code = comm_find_intra(&form, handle, &comm);
+    int code = comm_find(&form, handle, &comm);
+    if (code == MPI_SUCCESS)
+        code = comm_check_intra(&form, comm);
     if (code == MPI_SUCCESS)
         status = rcm_comm_shrink(comm->comm, NULL, &made);
     comm_survive();

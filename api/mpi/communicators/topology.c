@@ -29,16 +29,6 @@ int topology_copy(struct form *form, const struct MPI_ABI_Comm *from, MPI_Comm t
     return MPI_SUCCESS;
 }
 
-int comm_find_cart(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    return code == MPI_SUCCESS && !(*ret_comm)->cart
-               ? form_error(form, MPI_ERR_TOPOLOGY,
-                            "%s has no Cartesian topology. Make one by "
-                            "MPI_Cart_create",
-                            (*ret_comm)->name)
-               : code;
-}
-
 static int check_room(struct form *form, int have, int needed) {
     return have >= needed ? MPI_SUCCESS
                           : form_error(form, MPI_ERR_DIMS,

@@ -107,21 +107,17 @@ int face_Type_free(struct form *form, MPI_Datatype *handle) {
 }
 
 int face_Type_get_name(struct form *form, MPI_Datatype handle, char *name, int *ret_length) {
-    struct MPI_ABI_Datatype *type, null = {.name = "MPI_DATATYPE_NULL"};
-    const int code = handle == MPI_DATATYPE_NULL ? MPI_SUCCESS : type_find(form, handle, &type);
+    struct MPI_ABI_Datatype *type;
+    if (handle == MPI_DATATYPE_NULL)
+        return name_get("MPI_DATATYPE_NULL", name, ret_length);
+    const int code = type_find(form, handle, &type);
     if (code != MPI_SUCCESS)
         return code;
-    if (handle == MPI_DATATYPE_NULL)
-        type = &null;
-    const char *text = type->given_name[0] || !type->name ? type->given_name : type->name;
-    *ret_length = (int)strlen(text);
-    memcpy(name, text, (size_t)*ret_length + 1);
-    return MPI_SUCCESS;
+    const bool has_own = type->given_name[0] || !type->name;
+    return name_get(has_own ? type->given_name : type->name, name, ret_length);
 }
 
 int face_Type_set_name(struct form *form, struct MPI_ABI_Datatype *type, const char *name) {
-    const size_t length = strnlen(name, sizeof type->given_name - 1);
-    memcpy(type->given_name, name, length);
-    type->given_name[length] = '\0';
+    name_set(type->given_name, name);
     return MPI_SUCCESS;
 }
