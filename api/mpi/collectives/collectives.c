@@ -61,40 +61,29 @@ int face_move_rooted(struct form *form, struct side *send, struct side *recv, in
     return operation_issued(form, operation, status, NULL);
 }
 
-int face_Allgather(struct form *form, struct side *send, struct side *recv,
-                   struct MPI_ABI_Comm *comm) {
+/* All gather, or all to all: each rank has all blocks. */
+int face_move_all(struct form *form, struct side *send, struct side *recv,
+                  struct MPI_ABI_Comm *comm, bool gathers) {
     struct operation local, *operation;
+    const bool in_place = send->buffer == MPI_IN_PLACE;
+    const bool copies = in_place && !gathers; /* ringcomm.h lacks it in some forms */
     if (comm->is_inter)
-        return between_sides(form, comm, BETWEEN_ALL_GATHER, 0, send, recv);
+        return between_sides(form, comm, gathers ? BETWEEN_ALL_GATHER : BETWEEN_ALL_TO_ALL, 0, send,
+                             recv);
+    send->count *= gathers ? 1 : comm->size;
     recv->count *= comm->size;
-    const int code = operation_bind(form, &local, send, recv, &operation);
-    if (code != MPI_SUCCESS)
-        return code;
-    const struct data *all = &operation->recv;
-    const void *block = send->buffer == MPI_IN_PLACE ? data_block(all, comm->rank, comm->size)
-                                                     : operation->send.address;
-    const rcm_status status =
-        rcm_all_gather(comm->comm, block, all->address, all->count / (size_t)comm->size, all->dtype,
-                       NULL, operation_work(form, operation));
-    return operation_issued(form, operation, status, NULL);
-}
-
-int face_Alltoall(struct form *form, struct side *send, struct side *recv,
-                  struct MPI_ABI_Comm *comm) {
-    struct operation local, *operation;
-    const bool in_place = send->buffer == MPI_IN_PLACE; /* ringcomm.h lacks it in some forms */
-    if (comm->is_inter)
-        return between_sides(form, comm, BETWEEN_ALL_TO_ALL, 0, send, recv);
-    send->count *= comm->size;
-    recv->count *= comm->size;
-    int code = operation_bind(form, &local, in_place ? NULL : send, recv, &operation);
-    if (code == MPI_SUCCESS && in_place)
+    int code = operation_bind(form, &local, copies ? NULL : send, recv, &operation);
+    if (code == MPI_SUCCESS && copies)
         code = operation_copy(form, operation, recv);
     if (code != MPI_SUCCESS)
         return code;
     const struct data *all = &operation->recv;
-    const rcm_status status = rcm_all_to_all(comm->comm, operation->send.address, all->address,
-                                             all->count / (size_t)comm->size, all->dtype, NULL,
-                                             operation_work(form, operation));
+    const size_t count = all->count / (size_t)comm->size;
+    const void *from =
+        in_place && gathers ? data_block(all, comm->rank, comm->size) : operation->send.address;
+    rcm_work **work = operation_work(form, operation);
+    const rcm_status status =
+        gathers ? rcm_all_gather(comm->comm, from, all->address, count, all->dtype, NULL, work)
+                : rcm_all_to_all(comm->comm, from, all->address, count, all->dtype, NULL, work);
     return operation_issued(form, operation, status, NULL);
 }
