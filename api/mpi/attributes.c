@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "datatype.h"
 #include "faces.h"
 
 enum { FIRST_KEY = 1000, KEYS = 1024 };
@@ -14,14 +13,19 @@ enum { FIRST_KEY = 1000, KEYS = 1024 };
 /* Of keys and of all lists. The program's functions are called without it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct key {
+    int users; /* the program until it frees the key, and each attribute; 0: the place is free */
+    bool is_freed; /* by the program: no new attributes */
     bool is_of_types;
-    MPI_Comm_copy_attr_function *copy;
-    MPI_Comm_delete_attr_function *delete;
-    MPI_Type_copy_attr_function *copy_type;
-    MPI_Type_delete_attr_function *delete_type;
+    union {
+        MPI_Comm_copy_attr_function *comm;
+        MPI_Type_copy_attr_function *type;
+    } copy;
+    union {
+        MPI_Comm_delete_attr_function *comm;
+        MPI_Type_delete_attr_function *type;
+    } delete;
     void *extra;
 } keys[KEYS];
-static int nkeys;
 
 struct attribute {
     struct attribute *next;
@@ -29,67 +33,85 @@ struct attribute {
     void *value;
 };
 
-/* What has attributes: one of the handles is set. */
-struct owner {
-    struct attribute **list;
-    MPI_Comm comm;
-    MPI_Datatype type;
-};
-
 static int create_key(struct form *form, struct key key, int *ret_key) {
+    int i = 0;
     pthread_mutex_lock(&lock);
-    const int i = nkeys < KEYS ? nkeys++ : -1;
-    if (i >= 0)
+    while (i < KEYS && keys[i].users > 0)
+        i++;
+    if (i < KEYS)
         keys[i] = key;
     pthread_mutex_unlock(&lock);
-    if (i < 0)
-        return form_error(form, MPI_ERR_NO_MEM, "there are %d attribute keys already", KEYS);
+    if (i == KEYS)
+        return form_error(form, MPI_ERR_NO_MEM,
+                          "there are %d attribute keys. Free some (MPI_Comm_free_keyval)", KEYS);
     *ret_key = FIRST_KEY + i;
     return MPI_SUCCESS;
 }
 
 int face_Comm_create_keyval(struct form *form, MPI_Comm_copy_attr_function *copy,
                             MPI_Comm_delete_attr_function *delete, int *ret_key, void *extra) {
-    return create_key(form, (struct key){false, copy, delete, NULL, NULL, extra}, ret_key);
+    return create_key(form, (struct key){1, false, false, {copy}, {delete}, extra}, ret_key);
 }
 
 int face_Type_create_keyval(struct form *form, MPI_Type_copy_attr_function *copy,
                             MPI_Type_delete_attr_function *delete, int *ret_key, void *extra) {
-    return create_key(form, (struct key){true, NULL, NULL, copy, delete, extra}, ret_key);
+    struct key key = {.users = 1, .is_of_types = true, .extra = extra};
+    key.copy.type = copy;
+    key.delete.type = delete;
+    return create_key(form, key, ret_key);
 }
 
-static int find_key(struct form *form, int number, struct key **ret_key) {
+/* A user of a key less. */
+static void key_unuse(int number) {
     pthread_mutex_lock(&lock);
-    const bool is_made = number >= FIRST_KEY && number < FIRST_KEY + nkeys;
+    keys[number - FIRST_KEY].users--;
     pthread_mutex_unlock(&lock);
-    *ret_key = keys;
-    if (!is_made)
-        return form_error(form, MPI_ERR_KEYVAL, "the key %d is none of a program's", number);
-    *ret_key = &keys[number - FIRST_KEY];
-    return MPI_SUCCESS;
 }
 
-/* The key is not used again, for attributes with it stay until they are deleted. */
+/* Checks a key of the program; `frees` it. *ret_is_of_types may be NULL. */
+static int find_key(struct form *form, int number, bool frees, bool *ret_is_of_types) {
+    struct key none = {0};
+    pthread_mutex_lock(&lock);
+    struct key *key =
+        number >= FIRST_KEY && number < FIRST_KEY + KEYS ? &keys[number - FIRST_KEY] : &none;
+    const bool is_made = key->users > 0 && !key->is_freed;
+    if (ret_is_of_types)
+        *ret_is_of_types = key->is_of_types;
+    key->is_freed |= is_made && frees;
+    key->users -= is_made && frees;
+    pthread_mutex_unlock(&lock);
+    return is_made ? MPI_SUCCESS
+                   : form_error(form, MPI_ERR_KEYVAL, "the key %d is none of a program's", number);
+}
+
+/* Attributes with the key stay until they are deleted. Then the key is given out again. */
 int face_Comm_free_keyval(struct form *form, int *number) {
-    struct key *key;
-    const int code = find_key(form, *number, &key);
+    const int code = find_key(form, *number, true, NULL);
     *number = MPI_KEYVAL_INVALID;
     return code;
 }
 
-static int own_comm(struct form *form, MPI_Comm handle, struct owner *owner) {
+struct owner owner_comm(struct MPI_ABI_Comm *comm) {
+    return (struct owner){.list = &comm->attributes, .comm = comm_handle(comm)};
+}
+
+struct owner owner_type(struct MPI_ABI_Datatype *type) {
+    return (struct owner){.list = &type->attributes, .type = type_handle(type)};
+}
+
+int owner_find_comm(struct form *form, MPI_Comm handle, struct owner *ret_owner) {
     struct MPI_ABI_Comm *comm;
     const int code = comm_find(form, handle, &comm);
     if (code == MPI_SUCCESS)
-        *owner = (struct owner){.list = &comm->attributes, .comm = handle};
+        *ret_owner = owner_comm(comm);
     return code;
 }
 
-static int own_type(struct form *form, MPI_Datatype handle, struct owner *owner) {
+int owner_find_type(struct form *form, MPI_Datatype handle, struct owner *ret_owner) {
     struct MPI_ABI_Datatype *type;
     const int code = type_find(form, handle, &type);
     if (code == MPI_SUCCESS)
-        *owner = (struct owner){.list = &type->attributes, .type = handle};
+        *ret_owner = owner_type(type);
     return code;
 }
 
@@ -104,111 +126,78 @@ static struct attribute **find_attribute(const struct owner *owner, int key) {
 /* Whether a function is not one of those that are numbers. */
 #define IS_FUNCTION(pointer) (!is_predefined((void *)(uintptr_t)(pointer)))
 
-/* Copies the attribute with this key. */
-static bool look_key(const struct owner *owner, int number, struct attribute *ret_copy) {
+/* Takes the attribute with this key (0: the first one) out of the list, so that no other thread
+ * deletes it too. */
+static struct attribute *take(const struct owner *owner, int number) {
     pthread_mutex_lock(&lock);
-    const struct attribute *found = *find_attribute(owner, number);
-    if (found)
-        *ret_copy = *found;
+    struct attribute **place = number ? find_attribute(owner, number) : owner->list;
+    struct attribute *taken = *place;
+    if (taken)
+        *place = taken->next;
     pthread_mutex_unlock(&lock);
-    return found != NULL;
+    return taken;
 }
 
-/* Copies attribute `i` of the list. */
-static bool look_at(const struct owner *owner, size_t i, struct attribute *ret_copy) {
+/* Adds an attribute, unless there is one with its key. */
+static bool add(const struct owner *owner, struct attribute *attribute) {
     pthread_mutex_lock(&lock);
-    const struct attribute *found = *owner->list;
-    while (found && i-- > 0)
-        found = found->next;
-    if (found)
-        *ret_copy = *found;
+    const bool is_new = !*find_attribute(owner, attribute->key);
+    if (is_new) {
+        keys[attribute->key - FIRST_KEY].users++;
+        attribute->next = *owner->list;
+        *owner->list = attribute;
+    }
     pthread_mutex_unlock(&lock);
-    return found != NULL;
+    return is_new;
 }
 
-static void remove_key(const struct owner *owner, int number) {
+/* Calls the delete function of an attribute that was taken out, which stays if that fails. */
+static int delete_one(const struct owner *owner, struct attribute *taken) {
     pthread_mutex_lock(&lock);
-    struct attribute **place = find_attribute(owner, number), *removed = *place;
-    if (removed)
-        *place = removed->next;
+    const struct key key = keys[taken->key - FIRST_KEY];
     pthread_mutex_unlock(&lock);
-    free(removed);
-}
-
-/* Calls the delete function, and removes the attribute if that succeeds. */
-static int delete_one(struct form *form, const struct owner *owner,
-                      const struct attribute *attribute) {
-    struct key *key;
-    int code = find_key(form, attribute->key, &key);
-    if (code == MPI_SUCCESS && IS_FUNCTION(key->delete))
-        code = key->delete (owner->comm, attribute->key, attribute->value, key->extra);
-    if (code == MPI_SUCCESS && IS_FUNCTION(key->delete_type))
-        code = key->delete_type(owner->type, attribute->key, attribute->value, key->extra);
-    if (code == MPI_SUCCESS)
-        remove_key(owner, attribute->key);
+    const int number = taken->key;
+    int code = MPI_SUCCESS;
+    if (IS_FUNCTION(key.delete.comm))
+        code = key.is_of_types ? key.delete.type(owner->type, number, taken->value, key.extra)
+                               : key.delete.comm(owner->comm, number, taken->value, key.extra);
+    if (code == MPI_SUCCESS || !add(owner, taken))
+        free(taken);
+    key_unuse(number);
     return code;
 }
 
-static int delete_key(struct form *form, const struct owner *owner, int number) {
-    struct key *key;
-    int code = find_key(form, number, &key);
-    if (code == MPI_SUCCESS && key->is_of_types != (owner->type != NULL))
-        code = form_error(form, MPI_ERR_KEYVAL, "the key %d is of %s", number,
-                          key->is_of_types ? "datatypes" : "communicators");
-    struct attribute found;
-    const bool is_set = code == MPI_SUCCESS && look_key(owner, number, &found);
-    return is_set ? delete_one(form, owner, &found) : code;
-}
-
-static int set_key(struct form *form, const struct owner *owner, int number, void *value) {
-    const int code = delete_key(form, owner, number);
+int face_delete_attr(struct form *form, struct owner owner, int number) {
+    bool is_of_types;
+    const int code = find_key(form, number, false, &is_of_types);
     if (code != MPI_SUCCESS)
         return code;
-    struct attribute *made = malloc(sizeof *made);
+    if (is_of_types != (owner.type != NULL))
+        return form_error(form, MPI_ERR_KEYVAL, "the key %d is of %s", number,
+                          is_of_types ? "datatypes" : "communicators");
+    struct attribute *taken = take(&owner, number);
+    return taken ? delete_one(&owner, taken) : MPI_SUCCESS;
+}
+
+/* Replaces the value of a key in use. */
+static int replace(struct form *form, const struct owner *owner, int number, void *value) {
+    struct attribute *made = malloc(sizeof *made), *taken;
+    int code = MPI_SUCCESS;
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an attribute");
-    pthread_mutex_lock(&lock);
-    *made = (struct attribute){*owner->list, number, value};
-    *owner->list = made;
-    pthread_mutex_unlock(&lock);
-    return MPI_SUCCESS;
+    *made = (struct attribute){NULL, number, value};
+    while (code == MPI_SUCCESS && !add(owner, made)) {
+        taken = take(owner, number);
+        code = taken ? delete_one(owner, taken) : MPI_SUCCESS;
+    }
+    if (code != MPI_SUCCESS)
+        free(made);
+    return code;
 }
 
-static int get_key(struct form *form, const struct owner *owner, int number, void *otherwise,
-                   void *ret_value, int *ret_flag) {
-    if (number == MPI_KEYVAL_INVALID)
-        return form_error(form, MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
-    struct attribute found;
-    const bool is_set = look_key(owner, number, &found);
-    void *value = is_set ? found.value : otherwise;
-    *ret_flag = is_set || value;
-    if (*ret_flag)
-        memcpy(ret_value, &value, sizeof value);
-    return MPI_SUCCESS;
-}
-
-int face_Comm_delete_attr(struct form *form, MPI_Comm handle, int number) {
-    struct owner owner;
-    const int code = own_comm(form, handle, &owner);
-    return code == MPI_SUCCESS ? delete_key(form, &owner, number) : code;
-}
-
-int face_Type_delete_attr(struct form *form, MPI_Datatype handle, int number) {
-    struct owner owner;
-    const int code = own_type(form, handle, &owner);
-    return code == MPI_SUCCESS ? delete_key(form, &owner, number) : code;
-}
-
-int face_Comm_set_attr(struct form *form, MPI_Comm handle, int number, void *value) {
-    struct owner owner;
-    const int code = own_comm(form, handle, &owner);
-    return code == MPI_SUCCESS ? set_key(form, &owner, number, value) : code;
-}
-
-int face_Type_set_attr(struct form *form, MPI_Datatype handle, int number, void *value) {
-    struct owner owner;
-    const int code = own_type(form, handle, &owner);
-    return code == MPI_SUCCESS ? set_key(form, &owner, number, value) : code;
+int face_set_attr(struct form *form, struct owner owner, int number, void *value) {
+    const int code = face_delete_attr(form, owner, number);
+    return code == MPI_SUCCESS ? replace(form, &owner, number, value) : code;
 }
 
 static int *predefined_value(int key) {
@@ -223,71 +212,59 @@ static int *predefined_value(int key) {
                                         : NULL;
 }
 
-int face_Comm_get_attr(struct form *form, MPI_Comm handle, int number, void *ret_value,
-                       int *ret_flag) {
-    struct owner owner;
-    const int code = own_comm(form, handle, &owner);
-    return code == MPI_SUCCESS
-               ? get_key(form, &owner, number, predefined_value(number), ret_value, ret_flag)
-               : code;
+int face_get_attr(struct form *form, struct owner owner, int number, void *ret_value,
+                  int *ret_flag) {
+    if (number == MPI_KEYVAL_INVALID)
+        return form_error(form, MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
+    void *value = owner.comm ? predefined_value(number) : NULL;
+    pthread_mutex_lock(&lock);
+    const struct attribute *found = *find_attribute(&owner, number);
+    if (found)
+        value = found->value;
+    *ret_flag = found || value;
+    pthread_mutex_unlock(&lock);
+    if (*ret_flag)
+        memcpy(ret_value, &value, sizeof value);
+    return MPI_SUCCESS;
 }
 
-int face_Type_get_attr(struct form *form, MPI_Datatype handle, int number, void *ret_value,
-                       int *ret_flag) {
-    struct owner owner;
-    const int code = own_type(form, handle, &owner);
-    return code == MPI_SUCCESS ? get_key(form, &owner, number, NULL, ret_value, ret_flag) : code;
+/* Copies attribute `i` of the list and its key, which gets a user. */
+static bool look_at(struct owner owner, size_t i, struct attribute *ret_copy, struct key *ret_key) {
+    pthread_mutex_lock(&lock);
+    const struct attribute *found = *owner.list;
+    while (found && i-- > 0)
+        found = found->next;
+    if (found) {
+        *ret_copy = *found;
+        *ret_key = keys[found->key - FIRST_KEY];
+        keys[found->key - FIRST_KEY].users++;
+    }
+    pthread_mutex_unlock(&lock);
+    return found != NULL;
 }
 
-static int copy_all(struct form *form, const struct owner *from, const struct owner *to) {
+int attributes_copy(struct form *form, struct owner from, struct owner to) {
     int code = MPI_SUCCESS;
     struct attribute found;
-    for (size_t i = 0; code == MPI_SUCCESS && look_at(from, i, &found); i++) {
-        const struct key *key = &keys[found.key - FIRST_KEY];
+    struct key key;
+    for (size_t i = 0; code == MPI_SUCCESS && look_at(from, i, &found, &key); i++) {
         void *value = found.value;
-        int flag = key->copy == MPI_COMM_DUP_FN || key->copy_type == MPI_TYPE_DUP_FN;
-        if (IS_FUNCTION(key->copy))
-            code = key->copy(from->comm, found.key, key->extra, found.value, &value, &flag);
-        else if (IS_FUNCTION(key->copy_type))
-            code = key->copy_type(from->type, found.key, key->extra, found.value, &value, &flag);
+        int flag = key.copy.comm == MPI_COMM_DUP_FN, number = found.key;
+        if (IS_FUNCTION(key.copy.comm))
+            code = key.is_of_types
+                       ? key.copy.type(from.type, number, key.extra, found.value, &value, &flag)
+                       : key.copy.comm(from.comm, number, key.extra, found.value, &value, &flag);
         if (code == MPI_SUCCESS && flag)
-            code = set_key(form, to, found.key, value);
+            code = replace(form, &to, found.key, value);
+        key_unuse(found.key);
     }
     return code;
 }
 
-int attributes_copy(struct form *form, MPI_Comm from, MPI_Comm to) {
-    struct owner old, made;
-    int code = own_comm(form, from, &old);
-    if (code == MPI_SUCCESS)
-        code = own_comm(form, to, &made);
-    return code == MPI_SUCCESS ? copy_all(form, &old, &made) : code;
-}
-
-int attributes_copy_type(struct form *form, MPI_Datatype from, MPI_Datatype to) {
-    struct owner old, made;
-    int code = own_type(form, from, &old);
-    if (code == MPI_SUCCESS)
-        code = own_type(form, to, &made);
-    return code == MPI_SUCCESS ? copy_all(form, &old, &made) : code;
-}
-
-static int delete_all(struct form *form, const struct owner *owner) {
+int attributes_delete(struct owner owner) {
     int code = MPI_SUCCESS;
-    struct attribute found;
-    while (code == MPI_SUCCESS && look_at(owner, 0, &found))
-        code = delete_one(form, owner, &found);
+    struct attribute *taken;
+    while (code == MPI_SUCCESS && (taken = take(&owner, 0)))
+        code = delete_one(&owner, taken);
     return code;
-}
-
-int attributes_delete(struct form *form, MPI_Comm handle) {
-    struct owner owner;
-    const int code = own_comm(form, handle, &owner);
-    return code == MPI_SUCCESS ? delete_all(form, &owner) : code;
-}
-
-int attributes_delete_type(struct form *form, MPI_Datatype handle) {
-    struct owner owner;
-    const int code = own_type(form, handle, &owner);
-    return code == MPI_SUCCESS ? delete_all(form, &owner) : code;
 }

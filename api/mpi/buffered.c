@@ -22,7 +22,7 @@ struct flush {
     struct flush *next;
     MPI_Request request;
 };
-static struct pool process;
+struct pool pool_process;
 
 struct copy {
     struct pool *pool; /* NULL: it is not charged */
@@ -32,7 +32,7 @@ struct copy {
 
 /* The buffer of a communicator, or that of the process if it has none. */
 static struct pool *find_pool(const struct MPI_ABI_Comm *comm) {
-    return comm && comm->pool && comm->pool->is_attached ? comm->pool : &process;
+    return comm && comm->pool && comm->pool->is_attached ? comm->pool : &pool_process;
 }
 
 int buffered_check(struct form *form, const void *memory, size_t bytes) {
@@ -62,7 +62,7 @@ static void complete_flushes(struct pool *pool) {
     while (pool->pending == 0 && pool->flushes) {
         struct flush *flush = pool->flushes;
         pool->flushes = flush->next;
-        (void)generalized_complete(&form, flush->request);
+        (void)face_Grequest_complete(&form, flush->request);
         free(flush);
     }
 }
@@ -115,7 +115,7 @@ rcm_status buffered_copy_free(struct MPI_ABI_Comm *comm, const struct data *data
     return send_copy(comm, NULL, data, dst, tag);
 }
 
-static int attach(struct form *form, struct pool *pool, void *buffer, MPI_Count size) {
+int face_attach_buffer(struct form *form, struct pool *pool, void *buffer, MPI_Count size) {
     pthread_mutex_lock(&lock);
     const bool has_one = pool->is_attached;
     if (!has_one) {
@@ -134,14 +134,15 @@ static void wait_sent(const struct pool *pool) {
         pthread_cond_wait(&sent, &lock);
 }
 
-static int flush(struct pool *pool) {
+int face_flush_buffer(struct form *form, struct pool *pool) {
     pthread_mutex_lock(&lock);
     wait_sent(pool);
     pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
 
-static int detach(struct pool *pool, void *ret_buffer, MPI_Count *ret_size) {
+int face_detach_buffer(struct form *form, struct pool *pool, void *ret_buffer,
+                       MPI_Count *ret_size) {
     static const struct pool none;
     pthread_mutex_lock(&lock);
     wait_sent(pool);
@@ -153,7 +154,7 @@ static int detach(struct pool *pool, void *ret_buffer, MPI_Count *ret_size) {
     return MPI_SUCCESS;
 }
 
-static int begin_flush(struct form *form, struct pool *pool, MPI_Request *ret_request) {
+int face_iflush_buffer(struct form *form, struct pool *pool, MPI_Request *ret_request) {
     static const struct generalized functions;
     struct flush *made = malloc(sizeof *made);
     const int code = made ? generalized_start(form, &functions, ret_request)
@@ -171,31 +172,12 @@ static int begin_flush(struct form *form, struct pool *pool, MPI_Request *ret_re
 }
 
 void buffered_close(struct MPI_ABI_Comm *comm) {
-    (void)flush(comm->pool);
+    (void)face_flush_buffer(NULL, comm->pool);
     free(comm->pool);
     comm->pool = NULL;
 }
 
-int face_Buffer_attach(struct form *form, void *buffer, MPI_Count size) {
-    return attach(form, &process, buffer, size);
-}
-
-int face_Buffer_flush(struct form *form) {
-    (void)form;
-    return flush(&process);
-}
-
-int face_Buffer_iflush(struct form *form, MPI_Request *ret_request) {
-    return begin_flush(form, &process, ret_request);
-}
-
-int face_Buffer_detach(struct form *form, void *ret_buffer, MPI_Count *ret_size) {
-    (void)form;
-    return detach(&process, ret_buffer, ret_size);
-}
-
-/* Finds a communicator, and makes its pool. */
-static int find_comm(struct form *form, MPI_Comm handle, struct pool **ret_pool) {
+int pool_find(struct form *form, MPI_Comm handle, struct pool **ret_pool) {
     struct MPI_ABI_Comm *comm;
     const int code = comm_find(form, handle, &comm);
     if (code != MPI_SUCCESS)
@@ -206,29 +188,4 @@ static int find_comm(struct form *form, MPI_Comm handle, struct pool **ret_pool)
     *ret_pool = comm->pool;
     pthread_mutex_unlock(&lock);
     return *ret_pool ? MPI_SUCCESS : form_error(form, MPI_ERR_NO_MEM, "no memory for a buffer");
-}
-
-int face_Comm_attach_buffer(struct form *form, MPI_Comm handle, void *buffer, MPI_Count size) {
-    struct pool *pool;
-    const int code = find_comm(form, handle, &pool);
-    return code == MPI_SUCCESS ? attach(form, pool, buffer, size) : code;
-}
-
-int face_Comm_flush_buffer(struct form *form, MPI_Comm handle) {
-    struct pool *pool;
-    const int code = find_comm(form, handle, &pool);
-    return code == MPI_SUCCESS ? flush(pool) : code;
-}
-
-int face_Comm_iflush_buffer(struct form *form, MPI_Comm handle, MPI_Request *ret_request) {
-    struct pool *pool;
-    const int code = find_comm(form, handle, &pool);
-    return code == MPI_SUCCESS ? begin_flush(form, pool, ret_request) : code;
-}
-
-int face_Comm_detach_buffer(struct form *form, MPI_Comm handle, void *ret_buffer,
-                            MPI_Count *ret_size) {
-    struct pool *pool;
-    const int code = find_comm(form, handle, &pool);
-    return code == MPI_SUCCESS ? detach(pool, ret_buffer, ret_size) : code;
 }

@@ -6,6 +6,9 @@
 #include "mpi_comm.h"
 #include "datatype.h"
 
+/* The buffer of the process, and that of a communicator, which it makes. */
+extern struct pool pool_process;
+int pool_find(struct form *form, MPI_Comm comm, struct pool **ret_pool);
 /* Whether the attached buffer has room for a message. */
 int buffered_check(struct form *form, const void *memory, size_t bytes);
 /* Sends a copy of the data in the background. buffered_copy_free takes no room of a buffer. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "mpi_comm.h"
 #include "faces.h"
+#include "tables.h"
 
 enum {
     CLASS_BITS = 6,
@@ -29,39 +30,6 @@ static struct user_code {
     char text[MPI_MAX_ERROR_STRING];
 } user_codes[USER_CODES];
 static int nuser_codes;
-
-static const char *const class_texts[] = {
-    [MPI_SUCCESS] = "no error",
-    [MPI_ERR_BUFFER] = "invalid buffer",
-    [MPI_ERR_COUNT] = "invalid count",
-    [MPI_ERR_TYPE] = "invalid datatype",
-    [MPI_ERR_TAG] = "invalid tag",
-    [MPI_ERR_COMM] = "invalid communicator",
-    [MPI_ERR_RANK] = "invalid rank",
-    [MPI_ERR_REQUEST] = "invalid request",
-    [MPI_ERR_ROOT] = "invalid root",
-    [MPI_ERR_GROUP] = "invalid group",
-    [MPI_ERR_OP] = "invalid operator",
-    [MPI_ERR_TOPOLOGY] = "invalid topology",
-    [MPI_ERR_DIMS] = "invalid dimensions",
-    [MPI_ERR_ARG] = "invalid argument",
-    [MPI_ERR_UNKNOWN] = "unknown error",
-    [MPI_ERR_TRUNCATE] = "the message is longer than the receive buffer",
-    [MPI_ERR_OTHER] = "error",
-    [MPI_ERR_INTERN] = "internal error",
-    [MPI_ERR_PENDING] = "the request is pending",
-    [MPI_ERR_IN_STATUS] = "the error is in the status",
-    [MPI_ERR_INFO] = "invalid info",
-    [MPI_ERR_KEYVAL] = "invalid attribute key",
-    [MPI_ERR_NO_MEM] = "out of memory",
-    [MPI_ERR_NOT_SAME] = "ranks called different operations",
-    [MPI_ERR_UNSUPPORTED_OPERATION] = "not supported",
-    [MPI_ERR_PROC_ABORTED] = "a process died or its connection was lost",
-    [MPI_ERR_VALUE_TOO_LARGE] = "the value is too large",
-    [MPI_ERR_SESSION] = "invalid session",
-    [MPI_ERR_ERRHANDLER] = "invalid error handler",
-    [MPI_ERR_ABI] = "the library has another ABI",
-};
 
 /* Stores a sentence and returns its code. */
 static int keep_sentence(int class, const char *text) {
@@ -88,38 +56,10 @@ int form_error(const struct form *form, int class, const char *format, ...) {
 }
 
 int error_class_of(rcm_status status) {
-    switch (status) {
-    case RCM_OK:
-        return MPI_SUCCESS;
-    case RCM_ERR_INVALID:
-        return MPI_ERR_ARG;
-    case RCM_ERR_NOMEM:
-    case RCM_ERR_RESOURCE:
-        return MPI_ERR_NO_MEM;
-    case RCM_ERR_UNSUPPORTED:
-        return MPI_ERR_UNSUPPORTED_OPERATION;
-    case RCM_ERR_PEER:
-        return MPI_ERR_PROC_ABORTED;
-    case RCM_ERR_MISMATCH:
-        return MPI_ERR_NOT_SAME;
-    case RCM_ERR_TRUNCATED:
-        return MPI_ERR_TRUNCATE;
-    case RCM_ERR_INTERNAL:
-        return MPI_ERR_INTERN;
-    case RCM_PENDING:
-    case RCM_AGAIN:
-    case RCM_ERR_SYSTEM:
-    case RCM_ERR_TIMEOUT:
-    case RCM_ERR_ABORTED:
-    case RCM_ERR_PROTOCOL:
-    case RCM_ERR_AUTH:
-    case RCM_ERR_NOT_FOUND:
-    case RCM_ERR_CANCELED:
-    case RCM_ERR_CONFIG:
-    case RCM_ERR_FORKED:
-        break;
-    }
-    return MPI_ERR_OTHER;
+    const struct status_class *row = status_classes;
+    while (row->class >= 0 && row->status != status)
+        row++;
+    return row->class >= 0 ? row->class : MPI_ERR_OTHER;
 }
 
 int form_status(const struct form *form, rcm_status status) {
@@ -151,21 +91,14 @@ void error_text(int code, char *text, size_t cap) {
     pthread_mutex_unlock(&lock);
 }
 
-int face_Error_class(struct form *form, int code, int *ret_class) {
-    (void)form;
-    *ret_class = error_class(code);
-    return MPI_SUCCESS;
-}
-
 int face_Error_string(struct form *form, int code, char *text, int *ret_length) {
-    (void)form;
     error_text(code, text, MPI_MAX_ERROR_STRING);
     *ret_length = (int)strlen(text);
     return MPI_SUCCESS;
 }
 
 /* Adds a class (-1: its own) or a code of a class of the program. */
-static int add_code(struct form *form, int class, int *ret_code) {
+int face_add_error(struct form *form, int class, int *ret_code) {
     pthread_mutex_lock(&lock);
     const int i = nuser_codes < USER_CODES ? nuser_codes++ : -1;
     if (i >= 0)
@@ -176,14 +109,6 @@ static int add_code(struct form *form, int class, int *ret_code) {
                           USER_CODES);
     *ret_code = USER_FIRST + i;
     return MPI_SUCCESS;
-}
-
-int face_Add_error_class(struct form *form, int *ret_class) {
-    return add_code(form, -1, ret_class);
-}
-
-int face_Add_error_code(struct form *form, int class, int *ret_code) {
-    return add_code(form, class, ret_code);
 }
 
 int error_last_code(void) {
@@ -210,12 +135,8 @@ int face_Add_error_string(struct form *form, int code, const char *text) {
     return found;
 }
 
-int face_Remove_error_string(struct form *form, int code) {
-    return face_Add_error_string(form, code, "");
-}
-
 /* Removes a class or a code, which has no sentence and, if it is a class, no codes. */
-static int remove_user(struct form *form, int code, bool is_class) {
+int face_remove_error(struct form *form, int code, bool is_class) {
     struct user_code *user;
     int found = find_user(form, code, &user);
     if (found == MPI_SUCCESS && (user->class == code) != is_class)
@@ -236,12 +157,8 @@ static int remove_user(struct form *form, int code, bool is_class) {
     return MPI_SUCCESS;
 }
 
-int face_Remove_error_class(struct form *form, int class) {
-    return remove_user(form, class, true);
-}
-
-int face_Remove_error_code(struct form *form, int code) {
-    return remove_user(form, code, false);
+int face_nothing(struct form *form) {
+    return MPI_SUCCESS;
 }
 
 int form_missing(const char *name, atomic_bool *logged) {

@@ -16,13 +16,6 @@ enum form_kind {
     FORM_KEEP   /* persistent: keeps the arguments */
 };
 
-enum { FORM_ARRAYS = 6 };
-
-struct kept {
-    void *arrays[FORM_ARRAYS];
-    int n;
-};
-
 struct form {
     const char *name;
     enum form_kind kind;
@@ -30,8 +23,7 @@ struct form {
     MPI_Comm comm;       /* set by the face: the communicator whose error handler applies */
     MPI_Comm held;       /* the same with a reference, if the program may have freed it */
     MPI_Request request; /* FORM_BEGIN: the request of this call */
-    struct kept *kept;   /* FORM_KEEP: copies that the request will own */
-    struct hold *holds;  /* FORM_KEEP: references to objects, which the request gets */
+    struct hold *holds;  /* FORM_KEEP: copies and references to objects, which the request gets */
     int code;            /* the first error found while arguments are kept */
 };
 
@@ -49,6 +41,8 @@ bool form_is_large(const struct form *form);
 
 /* What most calls do not do: it stays out of the functions that every call runs. */
 #define RARE __attribute__((noinline, cold))
+/* And what every call does, in some functions that are too many for the compiler to do it alone. */
+#define INLINE static inline __attribute__((always_inline))
 
 /* Returns code; if it is an error, the error handler of form->comm is called first. */
 RARE int form_failed(struct form *form, int code);
@@ -71,10 +65,14 @@ void error_text(int code, char *text, size_t cap);
 int face_Handle_toint(const void *handle);
 void *face_Handle_fromint(int number);
 
-/* The value of MPI_LASTUSEDCODE. */
-int error_last_code(void);
+int info_find(struct form *form, MPI_Info handle, struct MPI_ABI_Info **ret_info);
 /* Whether an info has a key with this value. */
 bool info_has(MPI_Info info, const char *key, const char *value);
+/* Copies a name to the program, or to an object, which keeps MPI_MAX_OBJECT_NAME bytes. */
+int name_get(const char *text, char *name, int *ret_length);
+void name_set(char *text, const char *name);
+/* The value of MPI_LASTUSEDCODE. */
+int error_last_code(void);
 /* A function that is not built: logs its name, once, and returns its code. */
 int form_missing(const char *name, atomic_bool *logged);
 
@@ -88,7 +86,7 @@ enum { KEEP_ALL = -100, KEEP_OWN_GROUP };
 struct array form_keep_array(struct form *form, struct array array, MPI_Comm comm, int root);
 MPI_Datatype form_keep_datatype(struct form *form, MPI_Datatype type);
 MPI_Op form_keep_op(struct form *form, MPI_Op op);
-/* Drops the references to the objects that were kept. */
+/* Frees what was kept. */
 void holds_drop(struct hold *holds);
 const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm comm);
 

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include "faces.h"
-#include "wait.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static rcm_comm *hidden; /* of this rank; made for the first request */
@@ -37,8 +36,8 @@ int generalized_start(struct form *form, const struct generalized *functions,
     *made = *functions;
     form->kind = FORM_BEGIN;
     form->ret_request = ret_request;
-    struct operation *operation = operation_begin(form, NULL);
-    if (!operation) {
+    struct operation *operation;
+    if (operation_bind(form, NULL, NULL, NULL, &operation) != MPI_SUCCESS) {
         free(made);
         return form->code;
     }
@@ -48,7 +47,7 @@ int generalized_start(struct form *form, const struct generalized *functions,
 }
 
 /* Also in a callback of the library, where nothing may wait. */
-int generalized_complete(struct form *form, MPI_Request request) {
+int face_Grequest_complete(struct form *form, MPI_Request request) {
     rcm_work *work;
     if (is_predefined(request) || !request->generalized)
         return form_error(form, MPI_ERR_REQUEST, "request is not one of MPI_Grequest_start");
@@ -106,8 +105,4 @@ int face_Grequest_start(struct form *form, MPI_Grequest_query_function *query,
                         void *extra, MPI_Request *ret_request) {
     const struct generalized functions = {query, release, cancel, extra, 0, GENERALIZED_ACTIVE};
     return generalized_start(form, &functions, ret_request);
-}
-
-int face_Grequest_complete(struct form *form, MPI_Request request) {
-    return generalized_complete(form, request);
 }

@@ -23,7 +23,6 @@ enum generalized_state {
 
 int generalized_start(struct form *form, const struct generalized *functions,
                       MPI_Request *ret_request);
-int generalized_complete(struct form *form, MPI_Request request);
 /* The status of a complete one, and its end. */
 int generalized_query(MPI_Request request, MPI_Status *ret_status);
 int generalized_free(MPI_Request request);

@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Error handlers of communicators, and the end of a process by an error or MPI_Abort. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "mpi_comm.h"
 #include "faces.h"
 #include "leaks.h"
 
-static struct MPI_ABI_Errhandler *handler_get(MPI_Errhandler handler) {
+/* Of references and of the handlers of all communicators: one that is replaced may be in use. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+MPI_Errhandler handler_of(const struct MPI_ABI_Comm *comm) {
+    pthread_mutex_lock(&lock);
+    MPI_Errhandler handler = comm->handler;
     if (!is_predefined(handler))
-        atomic_fetch_add(&handler->references, 1);
+        handler->references++;
+    pthread_mutex_unlock(&lock);
     return handler;
 }
 
-static void handler_put(MPI_Errhandler handler) {
-    if (is_predefined(handler) || atomic_fetch_sub(&handler->references, 1) != 1)
+void handler_put(MPI_Errhandler handler) {
+    if (is_predefined(handler))
+        return;
+    pthread_mutex_lock(&lock);
+    const bool is_last = --handler->references == 0;
+    pthread_mutex_unlock(&lock);
+    if (!is_last)
         return;
     free(handler);
     leaks_count(leak_errhandler, -1);
@@ -27,12 +39,13 @@ void form_hold(struct form *form, MPI_Comm comm) {
 
 static void call_handler(const struct form *form, int code) {
     MPI_Comm comm = form->comm ? form->comm : comm_default();
-    const MPI_Errhandler handler = comm_handler(comm);
+    const MPI_Errhandler handler = handler_of(comm_object(comm));
     if (handler == MPI_ERRORS_RETURN)
         return;
     if (!is_predefined(handler)) {
         int copy = code;
         handler->function(&comm, &copy);
+        handler_put(handler);
         return;
     }
     char text[MPI_MAX_ERROR_STRING], name[MPI_MAX_OBJECT_NAME] = "no communicator";
@@ -58,7 +71,7 @@ int face_Comm_create_errhandler(struct form *form, MPI_Comm_errhandler_function 
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an error handler");
     made->function = function;
-    atomic_init(&made->references, 1);
+    made->references = 1;
     leaks_count(leak_errhandler, 1);
     *ret_handler = made;
     return MPI_SUCCESS;
@@ -72,29 +85,20 @@ int face_Errhandler_free(struct form *form, MPI_Errhandler *handler) {
     return MPI_SUCCESS;
 }
 
-int face_Comm_set_errhandler(struct form *form, MPI_Comm handle, MPI_Errhandler handler) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Comm_set_errhandler(struct form *form, struct MPI_ABI_Comm *comm, MPI_Errhandler handler) {
     if (handler == MPI_ERRHANDLER_NULL)
         return form_error(form, MPI_ERR_ERRHANDLER, "errhandler is MPI_ERRHANDLER_NULL");
-    handler_put(atomic_exchange(&comm->handler, handler_get(handler)));
+    pthread_mutex_lock(&lock);
+    const MPI_Errhandler replaced = comm->handler;
+    comm->handler = handler;
+    if (!is_predefined(handler))
+        handler->references++;
+    pthread_mutex_unlock(&lock);
+    handler_put(replaced);
     return MPI_SUCCESS;
 }
 
-int face_Comm_get_errhandler(struct form *form, MPI_Comm handle, MPI_Errhandler *ret_handler) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_handler = handler_get(atomic_load(&comm->handler));
-    return code;
-}
-
-int face_Comm_call_errhandler(struct form *form, MPI_Comm handle, int code) {
-    struct MPI_ABI_Comm *comm;
-    const int found = comm_find(form, handle, &comm);
-    if (found == MPI_SUCCESS)
-        (void)form_failed(form, code);
-    return found;
+int face_Comm_call_errhandler(struct form *form, struct MPI_ABI_Comm *comm, int code) {
+    (void)form_failed(form, code);
+    return MPI_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers of handles. A predefined handle is its own number; an object gets the next number when it
- * is first converted. The number belongs to the address: a later object there has it too. */
+/* Names of objects, and numbers of handles. A predefined handle is its own number; an object gets
+ * the next number when it is first converted. The number belongs to the address: a later object
+ * there has it too. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,18 @@ static int nobjects, room;
 bool form_is_large(const struct form *form) {
     const size_t length = strlen(form->name);
     return length > 2 && strcmp(form->name + length - 2, "_c") == 0;
+}
+
+int name_get(const char *text, char *name, int *ret_length) {
+    *ret_length = (int)strlen(text);
+    memcpy(name, text, (size_t)*ret_length + 1);
+    return MPI_SUCCESS;
+}
+
+void name_set(char *text, const char *name) {
+    const size_t length = strnlen(name, MPI_MAX_OBJECT_NAME - 1);
+    memcpy(text, name, length);
+    text[length] = '\0';
 }
 
 /* With the lock: the index of an object, or -1 without memory. */

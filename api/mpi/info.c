@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Info: lists of keys and values. No key changes what the library does, so communicators keep
  * none: MPI_Comm_get_info returns an empty one. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
-#include "mpi_comm.h"
 
 struct pair {
     struct pair *next;
@@ -15,9 +15,10 @@ struct MPI_ABI_Info {
     struct pair *pairs; /* in the order in which the keys were set */
 };
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the pairs of all infos */
 static struct MPI_ABI_Info environment; /* MPI_INFO_ENV, empty: nothing started this process */
 
-static int info_find(struct form *form, MPI_Info handle, struct MPI_ABI_Info **ret_info) {
+int info_find(struct form *form, MPI_Info handle, struct MPI_ABI_Info **ret_info) {
     *ret_info = handle == MPI_INFO_ENV ? &environment : handle;
     if (!is_predefined(handle) || handle == MPI_INFO_ENV)
         return MPI_SUCCESS;
@@ -25,7 +26,7 @@ static int info_find(struct form *form, MPI_Info handle, struct MPI_ABI_Info **r
                       handle == MPI_INFO_NULL ? "MPI_INFO_NULL" : "no info");
 }
 
-/* The place of a key's pair, or the end of the list. */
+/* With the lock: the place of a key's pair, or the end of the list. */
 static struct pair **find_pair(struct MPI_ABI_Info *info, const char *key) {
     struct pair **place = &info->pairs;
     while (*place && strcmp((*place)->key, key) != 0)
@@ -42,26 +43,13 @@ static int check_text(struct form *form, const char *text, size_t cap, const cha
                       cap - 1);
 }
 
-/* Finds the info, and the place of the key. */
-static int find_key(struct form *form, MPI_Info handle, const char *key, struct pair ***ret_place) {
-    struct MPI_ABI_Info *info;
-    int code = info_find(form, handle, &info);
-    if (code == MPI_SUCCESS)
-        code = check_text(form, key, MPI_MAX_INFO_KEY, "the key", MPI_ERR_INFO_KEY);
-    if (code == MPI_SUCCESS)
-        *ret_place = find_pair(info, key);
-    return code;
+static int check_key(struct form *form, const char *key) {
+    return check_text(form, key, MPI_MAX_INFO_KEY, "the key", MPI_ERR_INFO_KEY);
 }
 
 int face_Info_create(struct form *form, MPI_Info *ret_info) {
     *ret_info = calloc(1, sizeof **ret_info);
     return *ret_info ? MPI_SUCCESS : form_error(form, MPI_ERR_NO_MEM, "no memory for an info");
-}
-
-int face_Info_create_env(struct form *form, int argc, char **argv, MPI_Info *ret_info) {
-    (void)argc;
-    (void)argv;
-    return face_Info_create(form, ret_info);
 }
 
 int face_Info_free(struct form *form, MPI_Info *handle) {
@@ -81,122 +69,122 @@ int face_Info_free(struct form *form, MPI_Info *handle) {
     return MPI_SUCCESS;
 }
 
-int face_Info_set(struct form *form, MPI_Info handle, const char *key, const char *value) {
-    struct pair **place;
-    int code = find_key(form, handle, key, &place);
-    if (code == MPI_SUCCESS)
-        code = check_text(form, value, MPI_MAX_INFO_VAL, "the value", MPI_ERR_INFO_VALUE);
-    if (code == MPI_SUCCESS && handle == MPI_INFO_ENV)
-        code = form_error(form, MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed");
-    if (code == MPI_SUCCESS && !*place && !(*place = calloc(1, sizeof **place)))
-        code = form_error(form, MPI_ERR_NO_MEM, "no memory for a key");
-    if (code != MPI_SUCCESS)
-        return code;
+/* With the lock. false: no memory. */
+static bool set_pair(struct MPI_ABI_Info *info, const char *key, const char *value) {
+    struct pair **place = find_pair(info, key);
+    if (!*place)
+        *place = calloc(1, sizeof **place);
+    if (!*place)
+        return false;
     snprintf((*place)->key, sizeof(*place)->key, "%s", key);
     snprintf((*place)->value, sizeof(*place)->value, "%s", value);
-    return MPI_SUCCESS;
+    return true;
 }
 
-int face_Info_delete(struct form *form, MPI_Info handle, const char *key) {
-    struct pair **place;
-    const int code = find_key(form, handle, key, &place);
-    struct pair *pair = code == MPI_SUCCESS ? *place : NULL;
-    if (code == MPI_SUCCESS && !pair)
-        return form_error(form, MPI_ERR_INFO_NOKEY, "there is no key \"%s\"", key);
+int face_Info_set(struct form *form, struct MPI_ABI_Info *info, const char *key,
+                  const char *value) {
+    int code = check_key(form, key);
+    if (code == MPI_SUCCESS)
+        code = check_text(form, value, MPI_MAX_INFO_VAL, "the value", MPI_ERR_INFO_VALUE);
+    if (code == MPI_SUCCESS && info == &environment)
+        code = form_error(form, MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed");
+    if (code != MPI_SUCCESS)
+        return code;
+    pthread_mutex_lock(&lock);
+    const bool is_set = set_pair(info, key, value);
+    pthread_mutex_unlock(&lock);
+    return is_set ? MPI_SUCCESS : form_error(form, MPI_ERR_NO_MEM, "no memory for a key");
+}
+
+int face_Info_delete(struct form *form, struct MPI_ABI_Info *info, const char *key) {
+    const int code = check_key(form, key);
+    if (code != MPI_SUCCESS)
+        return code;
+    pthread_mutex_lock(&lock);
+    struct pair **place = find_pair(info, key), *pair = *place;
     if (pair)
         *place = pair->next;
+    pthread_mutex_unlock(&lock);
     free(pair);
-    return code;
+    return pair ? MPI_SUCCESS : form_error(form, MPI_ERR_INFO_NOKEY, "there is no key \"%s\"", key);
 }
 
-int face_Info_dup(struct form *form, MPI_Info handle, MPI_Info *ret_info) {
-    struct MPI_ABI_Info *info;
-    int code = info_find(form, handle, &info);
-    if (code == MPI_SUCCESS)
-        code = face_Info_create(form, ret_info);
+int face_Info_dup(struct form *form, struct MPI_ABI_Info *info, MPI_Info *ret_info) {
+    const int code = face_Info_create(form, ret_info);
     if (code != MPI_SUCCESS)
         return code;
-    for (const struct pair *pair = info->pairs; pair && code == MPI_SUCCESS; pair = pair->next)
-        code = face_Info_set(form, *ret_info, pair->key, pair->value);
-    if (code != MPI_SUCCESS)
-        (void)face_Info_free(form, ret_info);
-    return code;
+    bool is_copied = true;
+    pthread_mutex_lock(&lock);
+    for (const struct pair *pair = info->pairs; pair && is_copied; pair = pair->next)
+        is_copied = set_pair(*ret_info, pair->key, pair->value);
+    pthread_mutex_unlock(&lock);
+    if (is_copied)
+        return MPI_SUCCESS;
+    (void)face_Info_free(form, ret_info);
+    return form_error(form, MPI_ERR_NO_MEM, "no memory for a key");
 }
 
-int face_Info_get_nkeys(struct form *form, MPI_Info handle, int *ret_count) {
-    struct MPI_ABI_Info *info;
-    const int code = info_find(form, handle, &info);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Info_get_nkeys(struct form *form, struct MPI_ABI_Info *info, int *ret_count) {
     *ret_count = 0;
+    pthread_mutex_lock(&lock);
     for (const struct pair *pair = info->pairs; pair; pair = pair->next)
         (*ret_count)++;
+    pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
 
-int face_Info_get_nthkey(struct form *form, MPI_Info handle, int n, char *key) {
-    struct MPI_ABI_Info *info;
-    const int code = info_find(form, handle, &info);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Info_get_nthkey(struct form *form, struct MPI_ABI_Info *info, int n, char *key) {
+    pthread_mutex_lock(&lock);
     const struct pair *pair = n < 0 ? NULL : info->pairs;
     for (int i = 0; pair && i < n; i++)
         pair = pair->next;
-    if (!pair)
-        return form_error(form, MPI_ERR_ARG, "there is no key %d", n);
-    memcpy(key, pair->key, strlen(pair->key) + 1);
-    return MPI_SUCCESS;
+    if (pair)
+        memcpy(key, pair->key, strlen(pair->key) + 1);
+    pthread_mutex_unlock(&lock);
+    return pair ? MPI_SUCCESS : form_error(form, MPI_ERR_ARG, "there is no key %d", n);
 }
 
 /* *length is the room of `value` with the NUL, and then the bytes that the value needs. */
-int face_Info_get_string(struct form *form, MPI_Info handle, const char *key, int *length,
+int face_Info_get_string(struct form *form, struct MPI_ABI_Info *info, const char *key, int *length,
                          char *value, int *ret_flag) {
-    struct pair **place;
-    const int code = find_key(form, handle, key, &place);
-    *ret_flag = code == MPI_SUCCESS && *place;
-    if (!*ret_flag)
+    const int code = check_key(form, key);
+    *ret_flag = 0;
+    if (code != MPI_SUCCESS)
         return code;
-    if (*length > 0)
-        snprintf(value, (size_t)*length, "%s", (*place)->value);
-    *length = (int)strlen((*place)->value) + 1;
+    pthread_mutex_lock(&lock);
+    const struct pair *pair = *find_pair(info, key);
+    if (pair && *length > 0)
+        snprintf(value, (size_t)*length, "%s", pair->value);
+    if (pair)
+        *length = (int)strlen(pair->value) + 1;
+    *ret_flag = pair != NULL;
+    pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
 
-int face_Info_get(struct form *form, MPI_Info handle, const char *key, int length, char *value,
-                  int *ret_flag) {
+int face_Info_get(struct form *form, struct MPI_ABI_Info *info, const char *key, int length,
+                  char *value, int *ret_flag) {
     int room = length + 1;
-    return face_Info_get_string(form, handle, key, &room, value, ret_flag);
+    return face_Info_get_string(form, info, key, &room, value, ret_flag);
 }
 
-int face_Info_get_valuelen(struct form *form, MPI_Info handle, const char *key, int *ret_length,
-                           int *ret_flag) {
+int face_Info_get_valuelen(struct form *form, struct MPI_ABI_Info *info, const char *key,
+                           int *ret_length, int *ret_flag) {
     int length = 0;
-    const int code = face_Info_get_string(form, handle, key, &length, NULL, ret_flag);
+    const int code = face_Info_get_string(form, info, key, &length, NULL, ret_flag);
     if (*ret_flag)
         *ret_length = length - 1;
     return code;
 }
 
-int face_Comm_set_info(struct form *form, MPI_Comm handle, MPI_Info info_handle) {
-    struct MPI_ABI_Comm *comm;
-    struct MPI_ABI_Info *info;
-    const int code = comm_find(form, handle, &comm);
-    return code == MPI_SUCCESS ? info_find(form, info_handle, &info) : code;
-}
-
-int face_Comm_get_info(struct form *form, MPI_Comm handle, MPI_Info *ret_info) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    return code == MPI_SUCCESS ? face_Info_create(form, ret_info) : code;
-}
-
 bool info_has(MPI_Info handle, const char *key, const char *value) {
-    const struct pair *pair = is_predefined(handle) ? NULL : *find_pair(handle, key);
-    return pair && strcmp(pair->value, value) == 0;
-}
-
-int face_Get_hw_resource_info(struct form *form, MPI_Info *ret_info) {
-    return face_Info_create(form, ret_info);
+    if (is_predefined(handle))
+        return false;
+    pthread_mutex_lock(&lock);
+    const struct pair *pair = *find_pair(handle, key);
+    const bool has = pair && strcmp(pair->value, value) == 0;
+    pthread_mutex_unlock(&lock);
+    return has;
 }
 
 int face_Abi_get_info(struct form *form, MPI_Info *ret_info) {
@@ -209,11 +197,4 @@ int face_Abi_get_info(struct form *form, MPI_Info *ret_info) {
         code = face_Info_set(form, *ret_info, keys[i], value);
     }
     return code;
-}
-
-/* There is no Fortran. */
-int face_Abi_get_fortran_info(struct form *form, MPI_Info *ret_info) {
-    (void)form;
-    *ret_info = MPI_INFO_NULL;
-    return MPI_SUCCESS;
 }

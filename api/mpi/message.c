@@ -7,67 +7,38 @@
 
 enum { SELF_BYTES = 64 * 1024 }; /* a blocking send to the own rank up to here need not wait */
 
-/* How a send is done. */
-enum mode { MODE_STANDARD, MODE_SYNCHRONOUS, MODE_BUFFERED };
-
-static int send_message(struct form *form, const struct side *side, int dst, int tag,
-                        MPI_Comm handle, enum mode mode) {
-    struct MPI_ABI_Comm *comm;
+int face_send(struct form *form, struct side *side, int dst, int tag, struct MPI_ABI_Comm *comm,
+              int mode) {
     struct operation local, *operation;
-    int code = comm_find_peer(form, handle, dst, tag, false, &comm);
-    if (code == MPI_SUCCESS)
-        code = operation_bind(form, &local, side, NULL, &operation);
+    int code = operation_bind(form, &local, side, NULL, &operation);
     if (code != MPI_SUCCESS)
         return code;
     if (dst == MPI_PROC_NULL)
         return operation_issued(form, operation, RCM_OK, NULL);
     const struct data *data = &operation->send;
-    if (mode == MODE_BUFFERED)
+    if (mode == SEND_BUFFERED)
         code = buffered_check(form, data->address, data->bytes);
     if (code != MPI_SUCCESS)
         return operation_drop(form, operation, code);
     rcm_work **work = operation_work(form, operation);
-    if (form->kind == FORM_NOW && mode == MODE_STANDARD && dst == comm->rank && !comm->is_inter &&
-        data->bytes <= SELF_BYTES && !memory_is_device(data->address))
-        return operation_issued(form, operation,
-                                buffered_copy_free(comm, data, comm_peer(comm, dst), (uint64_t)tag),
-                                NULL);
-    dst = comm_peer(comm, dst);
-    const rcm_status status = mode == MODE_BUFFERED ? buffered_copy(comm, data, dst, (uint64_t)tag)
-                              : mode == MODE_SYNCHRONOUS
-                                  ? rcm_ssend(comm->comm, data->address, data->count, data->dtype,
-                                              dst, (uint64_t)tag, NULL, work)
-                                  : rcm_send(comm->comm, data->address, data->count, data->dtype,
-                                             dst, (uint64_t)tag, NULL, work);
+    const int peer = comm_peer(comm, dst);
+    const bool copies = form->kind == FORM_NOW && mode == SEND_STANDARD && dst == comm->rank &&
+                        !comm->is_inter && data->bytes <= SELF_BYTES &&
+                        !memory_is_device(data->address);
+    const rcm_status status =
+        copies                     ? buffered_copy_free(comm, data, peer, (uint64_t)tag)
+        : mode == SEND_BUFFERED    ? buffered_copy(comm, data, peer, (uint64_t)tag)
+        : mode == SEND_SYNCHRONOUS ? rcm_ssend(comm->comm, data->address, data->count, data->dtype,
+                                               peer, (uint64_t)tag, NULL, work)
+                                   : rcm_send(comm->comm, data->address, data->count, data->dtype,
+                                              peer, (uint64_t)tag, NULL, work);
     return operation_issued(form, operation, status, NULL);
 }
 
-int face_Send(struct form *form, const void *buffer, MPI_Count count, MPI_Datatype type, int dst,
-              int tag, MPI_Comm comm) {
-    const struct side side = {buffer, count, type, 1, false};
-    return send_message(form, &side, dst, tag, comm, MODE_STANDARD);
-}
-
-int face_Ssend(struct form *form, const void *buffer, MPI_Count count, MPI_Datatype type, int dst,
-               int tag, MPI_Comm comm) {
-    const struct side side = {buffer, count, type, 1, false};
-    return send_message(form, &side, dst, tag, comm, MODE_SYNCHRONOUS);
-}
-
-int face_Bsend(struct form *form, const void *buffer, MPI_Count count, MPI_Datatype type, int dst,
-               int tag, MPI_Comm comm) {
-    const struct side side = {buffer, count, type, 1, false};
-    return send_message(form, &side, dst, tag, comm, MODE_BUFFERED);
-}
-
-int face_Recv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype type, int src, int tag,
-              MPI_Comm handle, MPI_Status *ret_status) {
-    struct MPI_ABI_Comm *comm;
+int face_Recv(struct form *form, struct side *side, int src, int tag, struct MPI_ABI_Comm *comm,
+              MPI_Status *ret_status) {
     struct operation local, *operation;
-    const struct side side = {buffer, count, type, 1, false};
-    int code = comm_find_peer(form, handle, src, tag, true, &comm);
-    if (code == MPI_SUCCESS)
-        code = operation_bind(form, &local, NULL, &side, &operation);
+    const int code = operation_bind(form, &local, NULL, side, &operation);
     if (code != MPI_SUCCESS)
         return code;
     operation_receive(operation, src, comm->peer_first);
@@ -84,7 +55,6 @@ int face_Recv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype typ
 
 /* The two parts of MPI_Sendrecv. */
 struct exchange {
-    MPI_Comm comm;
     int dst, send_tag, src, recv_tag;
 };
 
@@ -116,45 +86,21 @@ static int issue_both(struct form *form, const struct exchange *exchange,
     return operation_issued(form, operation, status, ret_status);
 }
 
-static int find_both(struct form *form, const struct exchange *exchange,
-                     struct MPI_ABI_Comm **ret_comm) {
-    const int code =
-        comm_find_peer(form, exchange->comm, exchange->dst, exchange->send_tag, false, ret_comm);
-    return code != MPI_SUCCESS ? code
-                               : comm_find_peer(form, exchange->comm, exchange->src,
-                                                exchange->recv_tag, true, ret_comm);
-}
-
-int face_Sendrecv(struct form *form, const void *send, MPI_Count send_count, MPI_Datatype send_type,
-                  int dst, int send_tag, void *recv, MPI_Count recv_count, MPI_Datatype recv_type,
-                  int src, int recv_tag, MPI_Comm handle, MPI_Status *ret_status) {
-    struct MPI_ABI_Comm *comm;
+int face_Sendrecv(struct form *form, struct side *from, int dst, int send_tag, struct side *to,
+                  int src, int recv_tag, struct MPI_ABI_Comm *comm, MPI_Status *ret_status) {
     struct operation local, *operation;
-    const struct exchange exchange = {handle, dst, send_tag, src, recv_tag};
-    const struct side from = {send, send_count, send_type, 1, false};
-    const struct side to = {recv, recv_count, recv_type, 1, false};
-    int code = find_both(form, &exchange, &comm);
-    if (code == MPI_SUCCESS)
-        code = operation_bind(form, &local, &from, &to, &operation);
+    const struct exchange exchange = {dst, send_tag, src, recv_tag};
+    const int code = operation_bind(form, &local, from, to, &operation);
     return code == MPI_SUCCESS ? issue_both(form, &exchange, comm, operation, ret_status) : code;
 }
 
-int face_Sendrecv_replace(struct form *form, void *buffer, MPI_Count count, MPI_Datatype type,
-                          int dst, int send_tag, int src, int recv_tag, MPI_Comm handle,
-                          MPI_Status *ret_status) {
-    struct MPI_ABI_Comm *comm;
+int face_Sendrecv_replace(struct form *form, struct side *side, int dst, int send_tag, int src,
+                          int recv_tag, struct MPI_ABI_Comm *comm, MPI_Status *ret_status) {
     struct operation local, *operation;
-    const struct exchange exchange = {handle, dst, send_tag, src, recv_tag};
-    const struct side side = {buffer, count, type, 1, true};
-    int code = find_both(form, &exchange, &comm);
+    const struct exchange exchange = {dst, send_tag, src, recv_tag};
+    side->keeps = true;
+    int code = operation_bind(form, &local, NULL, side, &operation);
     if (code == MPI_SUCCESS)
-        code = operation_bind(form, &local, NULL, &side, &operation);
-    if (code == MPI_SUCCESS)
-        code = operation_copy(form, operation, &operation->recv);
-    if (code != MPI_SUCCESS)
-        return code;
-    operation->send = operation->recv;
-    operation->send.packed = NULL;
-    operation->send.address = operation->temporary;
-    return issue_both(form, &exchange, comm, operation, ret_status);
+        code = operation_copy(form, operation, side);
+    return code == MPI_SUCCESS ? issue_both(form, &exchange, comm, operation, ret_status) : code;
 }

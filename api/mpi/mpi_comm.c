@@ -13,11 +13,12 @@ enum { CONNECT_MS = 1000 }; /* how long an abort waits for connections */
 
 struct MPI_ABI_Comm comm_basics[2] = {
     {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_WORLD"},
-    {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF"},
+    {.handler = MPI_ERRORS_ARE_FATAL, .name = "MPI_COMM_SELF", .id = 1},
 };
 static struct MPI_ABI_Comm *const world = &comm_basics[0], *const self = &comm_basics[1];
 static rcm_comm *internal;
-atomic_bool comm_running;
+atomic_bool comm_running, comm_initialized, comm_finalized;
+int comm_thread_level = MPI_THREAD_SINGLE;
 static atomic_bool survives;
 
 void comm_survive(void) {
@@ -105,60 +106,58 @@ int comm_refuse(struct form *form, MPI_Comm handle) {
                       handle == MPI_COMM_NULL ? "MPI_COMM_NULL" : "no communicator");
 }
 
-int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool any,
-                   struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    if (code != MPI_SUCCESS)
-        return code;
+int comm_check_inter(struct form *form, const struct MPI_ABI_Comm *comm) {
+    return comm->is_inter
+               ? MPI_SUCCESS
+               : form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", comm->name);
+}
+
+int comm_check_intra(struct form *form, const struct MPI_ABI_Comm *comm) {
+    return comm->is_inter
+               ? form_error(form, MPI_ERR_COMM,
+                            "comm is an intercommunicator, which this function does not take")
+               : MPI_SUCCESS;
+}
+
+int comm_check_cart(struct form *form, const struct MPI_ABI_Comm *comm) {
+    return comm->cart ? MPI_SUCCESS
+                      : form_error(form, MPI_ERR_TOPOLOGY,
+                                   "%s has no Cartesian topology. Make one by MPI_Cart_create",
+                                   comm->name);
+}
+
+int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank, int tag,
+                    bool any) {
     if (tag < 0 && !(any && tag == MPI_ANY_TAG))
         return form_error(form, MPI_ERR_TAG, "the tag is %d, but tags are 0 to %d", tag, INT_MAX);
-    if ((rank >= 0 && rank < (*ret_comm)->npeers) || rank == MPI_PROC_NULL ||
+    if ((rank >= 0 && rank < comm->npeers) || rank == MPI_PROC_NULL ||
         (any && rank == MPI_ANY_SOURCE))
         return MPI_SUCCESS;
     return form_error(form, MPI_ERR_RANK, "the rank is %d, but %s has ranks 0 to %d", rank,
-                      (*ret_comm)->name, (*ret_comm)->npeers - 1);
+                      comm->name, comm->npeers - 1);
 }
 
-int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    return code == MPI_SUCCESS && !(*ret_comm)->is_inter
-               ? form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", (*ret_comm)->name)
-               : code;
+int comm_check_root(struct form *form, const struct MPI_ABI_Comm *comm, int root) {
+    if ((root >= 0 && root < comm->npeers) ||
+        (comm->is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
+        return MPI_SUCCESS;
+    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root, comm->name,
+                      comm->npeers - 1);
 }
 
-int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    return code == MPI_SUCCESS && (*ret_comm)->is_inter
-               ? form_error(form, MPI_ERR_COMM,
-                            "comm is an intercommunicator, which this function does not take")
-               : code;
+MPI_Comm comm_handle(struct MPI_ABI_Comm *comm) {
+    return comm == world ? MPI_COMM_WORLD : comm == self ? MPI_COMM_SELF : comm;
 }
 
-int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    if (code != MPI_SUCCESS || (root >= 0 && root < (*ret_comm)->npeers) ||
-        ((*ret_comm)->is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
-        return code;
-    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root,
-                      (*ret_comm)->name, (*ret_comm)->npeers - 1);
-}
-
-MPI_Errhandler comm_handler(MPI_Comm handle) {
-    if (handle == MPI_COMM_SELF)
-        return atomic_load(&self->handler);
-    if (is_predefined(handle))
-        return atomic_load(&world->handler);
-    return atomic_load(&handle->handler);
+struct MPI_ABI_Comm *comm_object(MPI_Comm handle) {
+    return handle == MPI_COMM_SELF ? self : is_predefined(handle) ? world : handle;
 }
 
 int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm) {
     struct MPI_ABI_Comm *comm = *ret_comm = calloc(1, sizeof *comm);
     if (!comm)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a communicator");
-    const MPI_Errhandler handler = atomic_load(&parent->handler);
-    if (!is_predefined(handler))
-        atomic_fetch_add(&handler->references, 1);
-    atomic_init(&comm->handler, handler);
+    comm->handler = handler_of(parent);
     atomic_init(&comm->references, 1);
     atomic_init(&comm->users, 1);
     leaks_count(leak_comm, 1);
@@ -171,12 +170,9 @@ void comm_get(MPI_Comm comm) {
 }
 
 void comm_put(MPI_Comm comm) {
-    struct form form = {.name = "MPI_Comm_free"};
     if (is_predefined(comm) || atomic_fetch_sub(&comm->references, 1) != 1)
         return;
-    MPI_Errhandler handler = atomic_load(&comm->handler);
-    if (!is_predefined(handler))
-        (void)face_Errhandler_free(&form, &handler);
+    handler_put(comm->handler);
     free(comm->cart);
     free(comm);
 }
@@ -191,16 +187,30 @@ int comm_unuse(struct form *form, MPI_Comm comm) {
     return is_last ? comm_end(form, comm->comm) : MPI_SUCCESS;
 }
 
-int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
-              MPI_Comm *ret_comm) {
+/* The top bit is free, so that an id can be a tag. */
+uint64_t comm_mix(uint64_t id, uint64_t number) {
+    uint64_t mixed = (id ^ (number + 1) * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ mixed >> 29) * 0x94d049bb133111ebu;
+    return (mixed ^ mixed >> 32) >> 1;
+}
+
+uint64_t comm_next_id(struct MPI_ABI_Comm *parent) {
+    return comm_mix(parent->id, atomic_fetch_add(&parent->nchildren, 1));
+}
+
+int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, uint64_t id, rcm_status status,
+              rcm_comm *made, MPI_Comm *ret_comm) {
     *ret_comm = MPI_COMM_NULL;
-    if (!made || rcm_rank(made) < 0)
+    int code = form_status(form, status);
+    if (code == MPI_SUCCESS && (!made || rcm_rank(made) < 0))
         return form_status(form, made ? rcm_destroy(made) : RCM_OK);
-    const int code = comm_new(form, parent, ret_comm);
+    if (code == MPI_SUCCESS)
+        code = comm_new(form, parent, ret_comm);
     if (code != MPI_SUCCESS) {
         (void)comm_end(form, made);
         return code;
     }
+    (*ret_comm)->id = id;
     (*ret_comm)->comm = made;
     (*ret_comm)->rank = rcm_rank(made);
     (*ret_comm)->size = (*ret_comm)->npeers = rcm_size(made);

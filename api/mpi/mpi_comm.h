@@ -11,25 +11,28 @@ struct MPI_ABI_Comm {
     int own_first;          /* the own group's first rank in comm */
     int peer_first, npeers; /* the ranks that messages go to: all, or those of the other group */
     bool is_inter;
-    _Atomic(MPI_Errhandler) handler;
+    MPI_Errhandler handler; /* see handler_of */
     struct attribute *attributes;
-    struct cart *cart;     /* the topology, or NULL */
-    struct pool *pool;     /* of its own buffer for MPI_Bsend, or NULL */
-    atomic_int references; /* the program's, and those of requests and messages */
-    atomic_int users;      /* the program, and what still needs comm, which then ends */
+    struct cart *cart;       /* the topology, or NULL */
+    struct pool *pool;       /* of its own buffer for MPI_Bsend, or NULL */
+    uint64_t id;             /* equal on all ranks, and no other's: see comm_next_id */
+    atomic_ullong nchildren; /* communicators that all its ranks made of it */
+    atomic_int references;   /* the program's, and those of requests and messages */
+    atomic_int users;        /* the program, and what still needs comm, which then ends */
     char name[MPI_MAX_OBJECT_NAME];
 };
 
 struct MPI_ABI_Errhandler {
     MPI_Comm_errhandler_function *function;
-    atomic_int references;
+    int references;
 };
 
 /* Makes the world, and closes all communicators that MPI has. */
 int comm_open_world(struct form *form);
 int comm_close_world(struct form *form);
-/* Whether MPI is initialized and not finalized. */
-extern atomic_bool comm_running;
+/* Whether MPI is initialized and not finalized; what MPI_Init and MPI_Finalize set. */
+extern atomic_bool comm_running, comm_initialized, comm_finalized;
+extern int comm_thread_level;
 static inline bool comm_is_open(void) {
     return atomic_load(&comm_running);
 }
@@ -45,10 +48,15 @@ static inline int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_C
     form->comm = handle;
     return MPI_SUCCESS;
 }
-/* The same; rank and tag of a message are also checked. With `any`, MPI_ANY_SOURCE and MPI_ANY_TAG
- * are legal; MPI_PROC_NULL always is. */
-int comm_find_peer(struct form *form, MPI_Comm handle, int rank, int tag, bool any,
-                   struct MPI_ABI_Comm **ret_comm);
+/* Checks the kind of a communicator. */
+int comm_check_inter(struct form *form, const struct MPI_ABI_Comm *comm);
+int comm_check_intra(struct form *form, const struct MPI_ABI_Comm *comm);
+int comm_check_cart(struct form *form, const struct MPI_ABI_Comm *comm);
+/* Checks rank and tag of a message. With `any`, MPI_ANY_SOURCE and MPI_ANY_TAG are legal;
+ * MPI_PROC_NULL always is. */
+int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank, int tag,
+                    bool any);
+int comm_check_root(struct form *form, const struct MPI_ABI_Comm *comm, int root);
 /* A peer of the program as a rank of ringcomm.h, and a tag. */
 static inline int comm_peer(const struct MPI_ABI_Comm *comm, int rank) {
     return rank == MPI_ANY_SOURCE ? RCM_ANY_SOURCE : comm->peer_first + rank;
@@ -56,11 +64,6 @@ static inline int comm_peer(const struct MPI_ABI_Comm *comm, int rank) {
 static inline uint64_t comm_tag(int tag) {
     return tag == MPI_ANY_TAG ? RCM_ANY_TAG : (uint64_t)tag;
 }
-/* The same; it must be, or may not be, an intercommunicator. */
-int comm_find_inter(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
-int comm_find_intra(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm);
-/* The same; root is checked. */
-int comm_find_root(struct form *form, MPI_Comm handle, int root, struct MPI_ABI_Comm **ret_comm);
 /* The communicator for error handling of calls that name none. */
 MPI_Comm comm_default(void);
 /* Makes a handle without a communicator yet, with the error handler of `parent`. */
@@ -74,9 +77,14 @@ void comm_use(MPI_Comm comm);
 int comm_unuse(struct form *form, MPI_Comm comm);
 /* Makes the error handler of `comm` that of the call. It stays until the call has ended. */
 void form_hold(struct form *form, MPI_Comm comm);
-/* Wraps a communicator that was made from `parent`. NULL in `made`: MPI_COMM_NULL. */
-int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, rcm_comm *made,
-              MPI_Comm *ret_comm);
+/* The id of the next communicator that all ranks of `parent` make of it, in one order. comm_mix
+ * makes ids of others, and tags. */
+uint64_t comm_next_id(struct MPI_ABI_Comm *parent);
+uint64_t comm_mix(uint64_t id, uint64_t number);
+/* Wraps a communicator that was made from `parent` with this status. NULL in `made`, or no member
+ * of it: MPI_COMM_NULL. After an error it is ended. */
+int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, uint64_t id, rcm_status status,
+              rcm_comm *made, MPI_Comm *ret_comm);
 /* Makes an intercommunicator of a wrapped communicator: its first `nfirst` ranks are a group, and
  * the others are. comm_divided returns nfirst. */
 void comm_divide(MPI_Comm comm, int nfirst);
@@ -93,8 +101,12 @@ void comm_survive(void);
 rcm_status comm_ended(rcm_status status);
 /* A duplicate of the world for messages of this library, which no receive of the program gets. */
 rcm_comm *comm_internal(void);
-/* The error handler of a communicator, or of the world. */
-MPI_Errhandler comm_handler(MPI_Comm comm);
+/* The communicator of a handle; the world for one that is none. And the handle. */
+struct MPI_ABI_Comm *comm_object(MPI_Comm handle);
+MPI_Comm comm_handle(struct MPI_ABI_Comm *comm);
+/* The error handler of a communicator, with a reference. */
+MPI_Errhandler handler_of(const struct MPI_ABI_Comm *comm);
+void handler_put(MPI_Errhandler handler);
 /* Ends the process after an error that no handler returns. */
 _Noreturn void comm_die(MPI_Comm comm, int exit_status, const char *reason);
 

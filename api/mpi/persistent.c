@@ -6,24 +6,29 @@
 #include "operators.h"
 #include "request.h"
 
-/* One reference to an object that the program may free before it starts the request. */
+/* A copy of arguments, or a reference to an object that the program may free before it starts the
+ * request. */
 struct hold {
     struct hold *next;
     struct MPI_ABI_Datatype *type; /* or NULL */
     MPI_Op op;                     /* or MPI_OP_NULL */
+    MPI_Count copy[];              /* of bytes */
 };
 
-static void hold(struct form *form, struct MPI_ABI_Datatype *type, MPI_Op op) {
-    struct hold *made = malloc(sizeof *made);
+/* Returns the copy of `bytes` bytes, if there are some. NULL, and form->code is set: no memory. */
+static void *hold(struct form *form, struct MPI_ABI_Datatype *type, MPI_Op op, const void *items,
+                  size_t bytes) {
+    struct hold *made = malloc(sizeof *made + bytes);
     if (!made) {
         form->code = form_error(form, MPI_ERR_NO_MEM, "no memory to keep the arguments");
-        return;
+        return NULL;
     }
     *made = (struct hold){form->holds, type, op};
     form->holds = made;
     if (type)
         type_get(type);
     op_get(op);
+    return bytes ? memcpy(made->copy, items, bytes) : made->copy;
 }
 
 void holds_drop(struct hold *holds) {
@@ -39,33 +44,27 @@ void holds_drop(struct hold *holds) {
 
 MPI_Datatype form_keep_datatype(struct form *form, MPI_Datatype handle) {
     if (!is_predefined(handle))
-        hold(form, handle, MPI_OP_NULL);
+        (void)hold(form, handle, MPI_OP_NULL, NULL, 0);
     return handle;
 }
 
 MPI_Op form_keep_op(struct form *form, MPI_Op op) {
     if (!is_predefined(op))
-        hold(form, NULL, op);
+        (void)hold(form, NULL, op, NULL, 0);
     return op;
 }
 
 int form_keep(struct form *form, form_start start, const void *arguments, size_t bytes,
               MPI_Comm handle) {
     struct MPI_ABI_Comm *comm;
-    int code = form->code != MPI_SUCCESS ? form->code : comm_find(form, handle, &comm);
-    MPI_Request request = code == MPI_SUCCESS ? request_new(form) : NULL;
-    void *copy = malloc(bytes + 1);
-    if (!request || !copy) {
-        for (int i = 0; i < form->kept->n; i++)
-            free(form->kept->arrays[i]);
+    if (form->code == MPI_SUCCESS)
+        form->code = comm_find(form, handle, &comm);
+    void *copy = form->code == MPI_SUCCESS ? hold(form, NULL, MPI_OP_NULL, arguments, bytes) : NULL;
+    MPI_Request request = copy ? request_new(form) : NULL;
+    if (!request) {
         holds_drop(form->holds);
-        if (request)
-            request_free(request);
-        free(copy);
-        return code != MPI_SUCCESS ? code : form_error(form, MPI_ERR_NO_MEM, "no memory");
+        return form->code;
     }
-    memcpy(copy, arguments, bytes);
-    memcpy(request->arrays, form->kept->arrays, sizeof request->arrays);
     request->holds = form->holds;
     request->arguments = copy;
     request->start = start;
@@ -73,17 +72,6 @@ int form_keep(struct form *form, form_start start, const void *arguments, size_t
     comm_use(request->comm);
     *form->ret_request = request;
     return MPI_SUCCESS;
-}
-
-/* A copy of n entries that the request will own. */
-static void *keep_copy(struct form *form, const void *items, size_t bytes) {
-    void *copy = form->kept->n < FORM_ARRAYS ? malloc(bytes + 1) : NULL;
-    if (!copy) {
-        form->code = form_error(form, MPI_ERR_NO_MEM, "no memory for copies of the arguments");
-        return NULL;
-    }
-    form->kept->arrays[form->kept->n++] = copy;
-    return memcpy(copy, items, bytes);
 }
 
 struct array form_keep_array(struct form *form, struct array array, MPI_Comm handle, int root) {
@@ -95,7 +83,8 @@ struct array form_keep_array(struct form *form, struct array array, MPI_Comm han
         return (struct array){NULL, array.large};
     const int n = root == KEEP_OWN_GROUP ? comm->size : comm->npeers;
     const size_t bytes = array.large ? sizeof(MPI_Count) : sizeof(int);
-    return (struct array){keep_copy(form, array.items, bytes * (size_t)n), array.large};
+    return (struct array){hold(form, NULL, MPI_OP_NULL, array.items, bytes * (size_t)n),
+                          array.large};
 }
 
 const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm handle) {
@@ -105,7 +94,7 @@ const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types
         return NULL;
     for (int i = 0; i < comm->npeers; i++)
         (void)form_keep_datatype(form, types[i]);
-    return keep_copy(form, types, sizeof *types * (size_t)comm->npeers);
+    return hold(form, NULL, MPI_OP_NULL, types, sizeof *types * (size_t)comm->npeers);
 }
 
 int face_Start(struct form *form, MPI_Request *place) {

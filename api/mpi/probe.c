@@ -10,29 +10,13 @@ struct MPI_ABI_Message {
     MPI_Comm comm;
 };
 
-static void set_status(MPI_Status *status, const struct MPI_ABI_Comm *comm, int source,
-                       const struct rcm_message *message) {
-    if (!status)
-        return;
-    if (source == MPI_PROC_NULL)
-        status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
-    else
-        status_set(status, message->source - comm->peer_first, (int)message->tag,
-                   (MPI_Count)message->bytes, false);
-}
-
-/* One probe: `wait` or not, `take` the message out or not. */
-static int probe(struct form *form, int source, int tag, MPI_Comm handle, bool wait,
-                 bool *ret_found, MPI_Message *take, MPI_Status *ret_status) {
-    struct MPI_ABI_Comm *comm;
+/* One probe: `wait` or not (then ret_flag is NULL), `take` the message out or not. */
+int face_probe(struct form *form, int source, int tag, struct MPI_ABI_Comm *comm, bool wait,
+               int *ret_flag, MPI_Message *take, MPI_Status *ret_status) {
     struct rcm_message message = RCM_MESSAGE_INIT;
     rcm_matched *matched = NULL;
-    const int code = comm_find_peer(form, handle, source, tag, true, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
     const int from = comm_peer(comm, source);
     const uint64_t wanted = comm_tag(tag);
-    *ret_found = true;
     rcm_status status = RCM_OK;
     if (source == MPI_PROC_NULL) {
         if (take)
@@ -44,64 +28,38 @@ static int probe(struct form *form, int source, int tag, MPI_Comm handle, bool w
         status = wait ? rcm_probe(comm->comm, from, wanted, NULL, &message)
                       : rcm_iprobe(comm->comm, from, wanted, &message);
     }
-    if (status == RCM_PENDING) {
-        *ret_found = false;
+    if (ret_flag)
+        *ret_flag = status == RCM_OK;
+    if (status == RCM_PENDING)
         return MPI_SUCCESS;
-    }
     if (status != RCM_OK)
         return form_status(form, status);
-    set_status(ret_status, comm, source, &message);
+    if (ret_status && source == MPI_PROC_NULL)
+        status_set(ret_status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+    else if (ret_status)
+        status_receive(ret_status, &message, comm->peer_first);
     if (!matched)
         return MPI_SUCCESS;
     MPI_Message made = malloc(sizeof *made);
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a message");
-    *made = (struct MPI_ABI_Message){matched, message, handle};
-    comm_get(handle);
-    comm_use(handle);
+    *made = (struct MPI_ABI_Message){matched, message, form->comm};
+    comm_get(form->comm);
+    comm_use(form->comm);
     *take = made;
     return MPI_SUCCESS;
 }
 
-int face_Probe(struct form *form, int source, int tag, MPI_Comm comm, MPI_Status *ret_status) {
-    bool found;
-    return probe(form, source, tag, comm, true, &found, NULL, ret_status);
-}
-
-int face_Iprobe(struct form *form, int source, int tag, MPI_Comm comm, int *ret_flag,
-                MPI_Status *ret_status) {
-    bool found = false;
-    const int code = probe(form, source, tag, comm, false, &found, NULL, ret_status);
-    *ret_flag = found;
-    return code;
-}
-
-int face_Mprobe(struct form *form, int source, int tag, MPI_Comm comm, MPI_Message *ret_message,
-                MPI_Status *ret_status) {
-    bool found;
-    return probe(form, source, tag, comm, true, &found, ret_message, ret_status);
-}
-
-int face_Improbe(struct form *form, int source, int tag, MPI_Comm comm, int *ret_flag,
-                 MPI_Message *ret_message, MPI_Status *ret_status) {
-    bool found = false;
-    const int code = probe(form, source, tag, comm, false, &found, ret_message, ret_status);
-    *ret_flag = found;
-    return code;
-}
-
-int face_Mrecv(struct form *form, void *buffer, MPI_Count count, MPI_Datatype type,
-               MPI_Message *place, MPI_Status *ret_status) {
+int face_Mrecv(struct form *form, struct side *side, MPI_Message *place, MPI_Status *ret_status) {
     struct operation local, *operation;
     struct MPI_ABI_Comm *comm;
-    const struct side side = {buffer, count, type, 1, false};
     MPI_Message message = *place;
     if (message == MPI_MESSAGE_NULL)
         return form_error(form, MPI_ERR_REQUEST, "message is MPI_MESSAGE_NULL");
     const bool is_none = message == MPI_MESSAGE_NO_PROC;
     int code = comm_find(form, is_none ? MPI_COMM_SELF : message->comm, &comm);
     if (code == MPI_SUCCESS)
-        code = operation_bind(form, &local, NULL, &side, &operation);
+        code = operation_bind(form, &local, NULL, side, &operation);
     if (code != MPI_SUCCESS)
         return code;
     operation_receive(operation, is_none ? MPI_PROC_NULL : message->message.source,

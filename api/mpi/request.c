@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
-#include "device_memory.h"
 #include "generalized.h"
 #include "leaks.h"
-#include "wait.h"
+#include "operators.h"
 
 MPI_Request request_new(struct form *form) {
     MPI_Request request = calloc(1, sizeof *request);
@@ -23,17 +22,14 @@ MPI_Request request_new(struct form *form) {
 }
 
 void request_free(MPI_Request request) {
-    for (int i = 0; i < FORM_ARRAYS; i++)
-        free(request->arrays[i]);
     holds_drop(request->holds);
-    free(request->arguments);
     free(request->generalized);
     comm_put(request->comm);
     leaks_count(request->name, -1);
     free(request);
 }
 
-/* Begins an operation whose two buffers the caller binds or clears. */
+/* Begins an operation whose two buffers the caller binds. */
 static inline struct operation *begin(struct form *form, struct operation *local) {
     struct operation *operation = local;
     if (form->kind == FORM_BEGIN) {
@@ -48,27 +44,25 @@ static inline struct operation *begin(struct form *form, struct operation *local
     operation->is_receive = false;
     operation->blocks = NULL;
     operation->temporary = NULL;
+    operation->made_op = NULL;
     operation->nblocks = operation->nsend = 0;
     operation->fold.n = 0;
     return operation;
 }
 
-struct operation *operation_begin(struct form *form, struct operation *local) {
-    struct operation *operation = begin(form, local);
-    if (!operation)
-        return NULL;
-    data_clear(&operation->send);
-    data_clear(&operation->recv);
-    return operation;
+/* Packs a buffer; one of a result also where that is in place or is not written everywhere. */
+RARE static int pack_side(struct form *form, const struct side *side, const struct side *other,
+                          bool is_result, struct MPI_ABI_Datatype *type, struct data *data) {
+    const bool is_read = !is_result || side->keeps || (other && other->buffer == MPI_IN_PLACE);
+    return data_pack(form, side->buffer, side->count, type, is_read ? DATA_IN : DATA_OUT, data);
 }
 
-/* Binds one buffer, whose flags say how it is used. */
 static inline int bind_side(struct form *form, const struct side *side, const struct side *other,
-                            unsigned use, struct data *data) {
+                            bool is_result, struct data *data) {
     if (side && side->buffer != MPI_IN_PLACE) {
-        if (use == DATA_OUT && (side->keeps || (other && other->buffer == MPI_IN_PLACE)))
-            use |= DATA_IN;
-        return data_bind(form, side->buffer, side->count * side->blocks, side->type, use, data);
+        struct MPI_ABI_Datatype *packs;
+        const int code = data_find(form, side->buffer, side->count, side->type, data, &packs);
+        return packs ? pack_side(form, side, other, is_result, packs, data) : code;
     }
     data_clear(data);
     if (!side || other)
@@ -82,25 +76,17 @@ int operation_bind(struct form *form, struct operation *local, const struct side
     struct operation *operation = *ret_operation = begin(form, local);
     if (!operation)
         return form->code;
-    int code = bind_side(form, send, recv, DATA_IN, &operation->send);
+    int code = bind_side(form, send, recv, false, &operation->send);
     if (code == MPI_SUCCESS)
-        code = bind_side(form, recv, send, DATA_OUT, &operation->recv);
+        code = bind_side(form, recv, send, true, &operation->recv);
     else
         operation->recv.packed = NULL;
     return code == MPI_SUCCESS ? code : operation_drop(form, operation, code);
 }
 
-int operation_copy(struct form *form, struct operation *operation, const struct data *data) {
-    const int code = memory_check_host(form, data->address, "this call needs a copy of it");
-    if (code != MPI_SUCCESS)
-        return operation_drop(form, operation, code);
-    operation->temporary = malloc(data->bytes + 1);
-    if (!operation->temporary)
-        return operation_drop(form, operation,
-                              form_error(form, MPI_ERR_NO_MEM, "no memory for a copy"));
-    if (data->bytes)
-        memcpy(operation->temporary, data->address, data->bytes);
-    return MPI_SUCCESS;
+int operation_copy(struct form *form, struct operation *operation, const struct side *side) {
+    const int code = data_copy(form, side->buffer, side->count, side->type, &operation->send);
+    return code == MPI_SUCCESS ? code : operation_drop(form, operation, code);
 }
 
 /* Combines the contributions in the order of the ranks. */
@@ -129,8 +115,10 @@ RARE static rcm_status operation_release(struct operation *operation, rcm_status
         data_finish(&operation->blocks[i], i >= operation->nsend, operation->blocks[i].bytes);
     free(operation->blocks);
     free(operation->temporary);
+    reduction_end(operation->made_op);
     operation->blocks = NULL;
     operation->temporary = NULL;
+    operation->made_op = NULL;
     operation->nblocks = 0;
     return status;
 }
@@ -143,13 +131,12 @@ static void operation_status(const struct operation *operation, bool is_canceled
                              MPI_Status *ret_status) {
     if (!ret_status)
         return;
-    if (!operation->is_receive)
-        status_set(ret_status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, is_canceled);
-    else if (operation->source == MPI_PROC_NULL || is_canceled)
-        status_set(ret_status, MPI_PROC_NULL, MPI_ANY_TAG, 0, is_canceled);
+    const bool is_none = operation->source == MPI_PROC_NULL || is_canceled;
+    if (operation->is_receive && !is_none)
+        status_receive(ret_status, &operation->message, operation->peer_first);
     else
-        status_set(ret_status, operation->message.source - operation->peer_first,
-                   (int)operation->message.tag, (MPI_Count)operation->message.bytes, false);
+        status_set(ret_status, operation->is_receive ? MPI_PROC_NULL : MPI_ANY_SOURCE, MPI_ANY_TAG,
+                   0, is_canceled);
 }
 
 int operation_drop(struct form *form, struct operation *operation, int code) {
@@ -195,8 +182,8 @@ int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
                    MPI_Request *ret_request) {
     form->kind = FORM_BEGIN;
     form->ret_request = ret_request;
-    struct operation *operation = operation_begin(form, NULL);
-    if (!operation) {
+    struct operation *operation = NULL;
+    if (operation_bind(form, NULL, NULL, NULL, &operation) != MPI_SUCCESS) {
         rcm_comm_request_cancel(making);
         return form->code;
     }
@@ -276,14 +263,12 @@ rcm_work *request_work(MPI_Request request) {
     return request_is_null(request) || request->is_done ? NULL : request->operation.work;
 }
 
-int face_Wait(struct form *form, MPI_Request *request, MPI_Status *ret_status) {
-    (void)request_poll(form, *request, true);
-    return request_take(form, request, ret_status);
-}
-
-int face_Test(struct form *form, MPI_Request *request, int *ret_flag, MPI_Status *ret_status) {
-    *ret_flag = request_poll(form, *request, false);
-    return *ret_flag ? request_take(form, request, ret_status) : MPI_SUCCESS;
+int face_wait_one(struct form *form, MPI_Request *request, bool wait, int *ret_flag,
+                  MPI_Status *ret_status) {
+    const bool is_complete = request_poll(form, *request, wait);
+    if (ret_flag)
+        *ret_flag = is_complete;
+    return is_complete ? request_take(form, request, ret_status) : MPI_SUCCESS;
 }
 
 int face_Request_get_status(struct form *form, MPI_Request request, int *ret_flag,

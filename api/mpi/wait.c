@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions that wait for several requests. */
-#include "wait.h"
+#include "request.h"
 #include <stdlib.h>
 #include <unistd.h>
 #include "faces.h"
@@ -11,35 +11,38 @@ static MPI_Status *status_at(MPI_Status *statuses, int i) {
     return statuses ? &statuses[i] : NULL;
 }
 
-/* Takes n complete requests. If one failed, each status gets its code. */
-static int take_all(struct form *form, int n, MPI_Request *requests, MPI_Status *statuses) {
-    int failed = MPI_SUCCESS;
-    for (int i = 0; i < n; i++) {
-        const int code = request_take(form, &requests[i], status_at(statuses, i));
-        if (statuses)
-            statuses[i].MPI_ERROR = code;
-        if (code != MPI_SUCCESS && failed == MPI_SUCCESS)
-            failed = code;
-    }
-    if (failed == MPI_SUCCESS || !statuses)
-        return failed;
+/* The code of a call of which a request failed: if there are statuses, they have the codes. */
+static int failed_code(struct form *form, int failed, bool has_statuses) {
     char text[MPI_MAX_ERROR_STRING];
+    if (failed == MPI_SUCCESS || !has_statuses)
+        return failed;
     error_text(failed, text, sizeof text);
     return form_error(form, MPI_ERR_IN_STATUS, "%.400s", text);
 }
 
-int face_Waitall(struct form *form, int n, MPI_Request *requests, MPI_Status *statuses) {
-    for (int i = 0; i < n; i++)
-        (void)request_poll(form, requests[i], true);
-    return take_all(form, n, requests, statuses);
+/* Takes a complete request, or only copies its status. *failed: the code of the first one that
+ * failed. */
+static void take_one(struct form *form, const MPI_Request *request, int how, MPI_Status *status,
+                     int *failed) {
+    const int code = how == TAKE_NOTHING ? request_peek(form, *request, status)
+                                         : request_take(form, (MPI_Request *)request, status);
+    if (status && how != TAKE_NOTHING)
+        status->MPI_ERROR = code;
+    if (*failed == MPI_SUCCESS)
+        *failed = code;
 }
 
-int face_Testall(struct form *form, int n, MPI_Request *requests, int *ret_flag,
-                 MPI_Status *statuses) {
-    *ret_flag = 1;
+int face_wait_all(struct form *form, int n, const MPI_Request *requests, int how, int *ret_flag,
+                  MPI_Status *statuses) {
+    bool are_complete = true;
+    int failed = MPI_SUCCESS;
     for (int i = 0; i < n; i++)
-        *ret_flag &= request_poll(form, requests[i], false);
-    return *ret_flag ? take_all(form, n, requests, statuses) : MPI_SUCCESS;
+        are_complete &= request_poll(form, requests[i], how == TAKE_WAIT);
+    if (ret_flag)
+        *ret_flag = are_complete;
+    for (int i = 0; i < n && are_complete; i++)
+        take_one(form, &requests[i], how, status_at(statuses, i), &failed);
+    return failed_code(form, failed, statuses && how != TAKE_NOTHING);
 }
 
 /* The first complete one of the active requests, -1 if none is; *ret_active: whether there are
@@ -57,7 +60,7 @@ static int find_complete(struct form *form, int n, const MPI_Request *requests, 
 }
 
 /* Waits until one of the active requests, none of which was complete, is. */
-static int wait_one(struct form *form, int n, MPI_Request *requests, int *ret_index) {
+static int wait_one(struct form *form, int n, const MPI_Request *requests, int *ret_index) {
     bool makes = false, active;
     for (int i = 0; i < n; i++)
         makes |= request_is_making(requests[i]);
@@ -82,113 +85,47 @@ static int wait_one(struct form *form, int n, MPI_Request *requests, int *ret_in
     return MPI_SUCCESS;
 }
 
-/* Finds a complete one as `wait` requires: *ret_index is -1 if there is none, MPI_UNDEFINED if no
- * request is active. */
-static int find_any(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_index) {
+/* Finds a complete one, and waits for it if `how` requires: *ret_index is -1 if there is none,
+ * MPI_UNDEFINED if no request is active. */
+static int find_any(struct form *form, int n, const MPI_Request *requests, int how,
+                    int *ret_index) {
     bool active;
     *ret_index = find_complete(form, n, requests, &active);
     if (!active)
         *ret_index = MPI_UNDEFINED;
-    else if (*ret_index < 0 && wait)
+    else if (*ret_index < 0 && how == TAKE_WAIT)
         return wait_one(form, n, requests, ret_index);
     return MPI_SUCCESS;
 }
 
-static int take_any(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_index,
-                    int *ret_flag, MPI_Status *ret_status) {
-    int index;
-    const int code = find_any(form, n, requests, wait, &index);
+int face_wait_any(struct form *form, int n, const MPI_Request *requests, int how, int *ret_index,
+                  int *ret_flag, MPI_Status *ret_status) {
+    int index, failed = MPI_SUCCESS;
+    const int code = find_any(form, n, requests, how, &index);
     if (code != MPI_SUCCESS)
         return code;
-    *ret_flag = index != -1;
+    if (ret_flag)
+        *ret_flag = index != -1;
     *ret_index = index < 0 ? MPI_UNDEFINED : index;
     if (index >= 0)
-        return request_take(form, &requests[index], ret_status);
-    if (index == MPI_UNDEFINED)
+        take_one(form, &requests[index], how, ret_status, &failed);
+    else if (index == MPI_UNDEFINED)
         status_empty(ret_status);
-    return MPI_SUCCESS;
+    return failed;
 }
 
-int face_Waitany(struct form *form, int n, MPI_Request *requests, int *ret_index,
-                 MPI_Status *ret_status) {
-    int flag;
-    return take_any(form, n, requests, true, ret_index, &flag, ret_status);
-}
-
-int face_Testany(struct form *form, int n, MPI_Request *requests, int *ret_index, int *ret_flag,
-                 MPI_Status *ret_status) {
-    return take_any(form, n, requests, false, ret_index, ret_flag, ret_status);
-}
-
-static int take_some(struct form *form, int n, MPI_Request *requests, bool wait, int *ret_count,
-                     int *indices, MPI_Status *statuses) {
+int face_wait_some(struct form *form, int n, const MPI_Request *requests, int how, int *ret_count,
+                   int *indices, MPI_Status *statuses) {
     int first, failed = MPI_SUCCESS;
-    const int found = find_any(form, n, requests, wait, &first);
+    const int found = find_any(form, n, requests, how, &first);
     if (found != MPI_SUCCESS)
         return found;
     *ret_count = first == MPI_UNDEFINED ? MPI_UNDEFINED : 0;
     for (int i = first; first >= 0 && i < n; i++) {
         if (request_is_null(requests[i]) || !request_poll(form, requests[i], false))
             continue;
-        const int place = (*ret_count)++;
-        const int code = request_take(form, &requests[i], status_at(statuses, place));
-        if (statuses)
-            statuses[place].MPI_ERROR = code;
-        if (code != MPI_SUCCESS && failed == MPI_SUCCESS)
-            failed = code;
-        indices[place] = i;
-    }
-    if (failed == MPI_SUCCESS || !statuses)
-        return failed;
-    return form_error(form, MPI_ERR_IN_STATUS, "%d requests are complete, not all with success",
-                      *ret_count);
-}
-
-int face_Waitsome(struct form *form, int n, MPI_Request *requests, int *ret_count, int *indices,
-                  MPI_Status *statuses) {
-    return take_some(form, n, requests, true, ret_count, indices, statuses);
-}
-
-int face_Testsome(struct form *form, int n, MPI_Request *requests, int *ret_count, int *indices,
-                  MPI_Status *statuses) {
-    return take_some(form, n, requests, false, ret_count, indices, statuses);
-}
-
-/* As the functions above, but requests stay. */
-int face_Request_get_status_any(struct form *form, int n, const MPI_Request *requests,
-                                int *ret_index, int *ret_flag, MPI_Status *ret_status) {
-    bool active;
-    const int i = find_complete(form, n, requests, &active);
-    *ret_index = i < 0 ? MPI_UNDEFINED : i;
-    *ret_flag = i >= 0 || !active;
-    return *ret_flag ? request_peek(form, i < 0 ? MPI_REQUEST_NULL : requests[i], ret_status)
-                     : MPI_SUCCESS;
-}
-
-int face_Request_get_status_all(struct form *form, int n, const MPI_Request *requests,
-                                int *ret_flag, MPI_Status *statuses) {
-    int failed = MPI_SUCCESS;
-    *ret_flag = 1;
-    for (int i = 0; i < n; i++)
-        *ret_flag &= request_poll(form, requests[i], false);
-    for (int i = 0; i < n && *ret_flag; i++) {
-        const int code = request_peek(form, requests[i], status_at(statuses, i));
-        failed = failed == MPI_SUCCESS ? code : failed;
-    }
-    return failed;
-}
-
-int face_Request_get_status_some(struct form *form, int n, const MPI_Request *requests,
-                                 int *ret_count, int *indices, MPI_Status *statuses) {
-    bool active;
-    int i = find_complete(form, n, requests, &active), failed = MPI_SUCCESS;
-    *ret_count = active ? 0 : MPI_UNDEFINED;
-    for (; i >= 0 && i < n; i++) {
-        if (request_is_null(requests[i]) || !request_poll(form, requests[i], false))
-            continue;
-        const int code = request_peek(form, requests[i], status_at(statuses, *ret_count));
-        failed = failed == MPI_SUCCESS ? code : failed;
+        take_one(form, &requests[i], how, status_at(statuses, *ret_count), &failed);
         indices[(*ret_count)++] = i;
     }
-    return failed;
+    return failed_code(form, failed, statuses && how != TAKE_NOTHING);
 }

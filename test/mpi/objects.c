@@ -118,10 +118,49 @@ static void test_external(void) {
     OK(MPI_Unpack_external("external32", NULL, 0, &at, NULL, 0, type));
     CHECK(at == 0);
     CHECK(class_of(MPI_Pack_external("native", &data, 1, type, packed, 16, &at)) == MPI_ERR_ARG);
-    at = 0;
-    CHECK(class_of(MPI_Pack_external("external32", &data, 1, MPI_2INT, packed, 16, &at)) ==
-          MPI_ERR_UNSUPPORTED_OPERATION);
     OK(MPI_Type_free(&type));
+}
+
+/* Types whose external32 has another size than in memory. */
+static void test_external_sizes(void) {
+    const struct {
+        double value;
+        int index;
+    } pair = {1.5, -3};
+    const char expected[20] = {0x3f, (char)0xf8, 0, 0, 0, 0, 0, 0, -1, -1, -1, -3, -1, -1, -1, -2};
+    struct {
+        double value;
+        int index;
+    } back = {0, 0};
+    const long negative = -2, large = 1L << 31;
+    const unsigned long positive = 0xfffffffe;
+    long number = 0;
+    unsigned long unsigned_number = 0;
+    char packed[20] = "";
+    MPI_Aint at = 0, size;
+    OK(MPI_Pack_external_size("external32", 3, MPI_LONG, &size));
+    CHECK(size == 12);
+    OK(MPI_Pack_external_size("external32", 2, MPI_DOUBLE_INT, &size));
+    CHECK(size == 24);
+    OK(MPI_Pack_external("external32", &pair, 1, MPI_DOUBLE_INT, packed, sizeof packed, &at));
+    CHECK(at == 12);
+    OK(MPI_Pack_external("external32", &negative, 1, MPI_LONG, packed, sizeof packed, &at));
+    CHECK(at == 16 && memcmp(packed, expected, sizeof packed) == 0);
+    OK(MPI_Pack_external("external32", &positive, 1, MPI_UNSIGNED_LONG, packed, sizeof packed,
+                         &at));
+    at = 0;
+    OK(MPI_Unpack_external("external32", packed, sizeof packed, &at, &back, 1, MPI_DOUBLE_INT));
+    OK(MPI_Unpack_external("external32", packed, sizeof packed, &at, &number, 1, MPI_LONG));
+    OK(MPI_Unpack_external("external32", packed, sizeof packed, &at, &unsigned_number, 1,
+                           MPI_UNSIGNED_LONG));
+    CHECK(at == 20 && back.value == pair.value && back.index == pair.index);
+    CHECK(number == negative && unsigned_number == positive);
+    at = 0;
+    CHECK(class_of(MPI_Pack_external("external32", &large, 1, MPI_LONG, packed, 16, &at)) ==
+          MPI_ERR_CONVERSION);
+    CHECK(class_of(MPI_Pack_external("external32", packed, 1, MPI_LONG_DOUBLE, packed, 16, &at)) ==
+          MPI_ERR_UNSUPPORTED_OPERATION);
+    CHECK(at == 0);
 }
 
 static void test_info(void) {
@@ -190,6 +229,54 @@ static void test_attributes(void) {
     CHECK(class_of(MPI_Type_set_attr(MPI_INT, comm_key, NULL)) == MPI_ERR_KEYVAL);
     OK(MPI_Type_free_keyval(&key));
     OK(MPI_Comm_free_keyval(&comm_key));
+}
+
+/* What MPI_Type_get_contents returns is freed without effect on the type that was passed. */
+static void test_returned_type(void) {
+    const int before = deleted;
+    int key, flag, combiner, ints, addresses, types, count, size;
+    void *value;
+    MPI_Datatype inner, outer, returned;
+    OK(MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, count_delete, &key, &deleted));
+    OK(MPI_Type_contiguous(3, MPI_INT, &inner));
+    OK(MPI_Type_set_attr(inner, key, &deleted));
+    OK(MPI_Type_contiguous(2, inner, &outer));
+    OK(MPI_Type_get_contents(outer, 1, 0, 1, &count, NULL, &returned));
+    CHECK(returned != inner && count == 2);
+    OK(MPI_Type_get_envelope(returned, &ints, &addresses, &types, &combiner));
+    OK(MPI_Type_size(returned, &size));
+    CHECK(combiner == MPI_COMBINER_CONTIGUOUS && ints == 1 && size == 12);
+    OK(MPI_Type_free(&returned));
+    OK(MPI_Type_get_attr(inner, key, &value, &flag));
+    CHECK(deleted == before && flag && value == &deleted);
+    OK(MPI_Type_free(&inner));
+    CHECK(deleted == before + 1);
+    OK(MPI_Type_get_contents(outer, 1, 0, 1, &count, NULL, &returned));
+    OK(MPI_Type_size(returned, &size));
+    CHECK(size == 12);
+    OK(MPI_Type_free(&returned));
+    OK(MPI_Type_free(&outer));
+    OK(MPI_Type_free_keyval(&key));
+}
+
+/* Numbers of keys are given out again, but not while an attribute has one. */
+static void test_many_keys(void) {
+    int kept, key, flag;
+    void *value;
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &kept, NULL));
+    key = kept;
+    OK(MPI_Comm_set_attr(MPI_COMM_SELF, kept, &kept));
+    OK(MPI_Comm_free_keyval(&key));
+    for (int i = 0; i < 10000; i++) {
+        OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+        CHECK(key != kept);
+        OK(MPI_Comm_set_attr(MPI_COMM_WORLD, key, &key));
+        OK(MPI_Comm_delete_attr(MPI_COMM_WORLD, key));
+        OK(MPI_Comm_free_keyval(&key));
+    }
+    OK(MPI_Comm_get_attr(MPI_COMM_SELF, kept, &value, &flag));
+    CHECK(flag && value == &kept && key == MPI_KEYVAL_INVALID);
+    CHECK(class_of(MPI_Comm_set_attr(MPI_COMM_WORLD, kept, NULL)) == MPI_ERR_KEYVAL);
 }
 
 static int refuse_comm(MPI_Comm comm, int key, void *extra, void *value, void *ret_value,
@@ -366,8 +453,11 @@ int main(int argc, char **argv) {
         test_darray(order, MPI_DISTRIBUTE_CYCLIC, 3, MPI_DISTRIBUTE_CYCLIC, 1);
     }
     test_external();
+    test_external_sizes();
     test_info();
     test_attributes();
+    test_returned_type();
+    test_many_keys();
     test_refusal();
     test_numbers();
     test_error_codes();

@@ -2,6 +2,7 @@
 /* Reductions of MPI: all types with all operators, in place, user functions, non-commutative ones.
  */
 #include <stdint.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include "job.h"
@@ -268,6 +269,25 @@ static void test_kept(void) {
         OK(MPI_Request_free(&requests[i]));
 }
 
+/* Operators, and what a reduction makes of them, are freed. */
+static void test_many_operators(void) {
+    enum { CYCLES = 10000, WARM = 1000, MOST_BYTES = 64 * 1024 };
+    size_t before = 0;
+    for (int i = 0; i < CYCLES; i++) {
+        int value = i, got = -1;
+        MPI_Op op;
+        MPI_Request request;
+        OK(MPI_Op_create(add_ints, 1, &op));
+        OK(MPI_Iallreduce(&value, &got, 1, MPI_INT, op, MPI_COMM_SELF, &request));
+        OK(MPI_Op_free(&op));
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CHECK(got == i);
+        if (i == WARM)
+            before = mallinfo2().uordblks;
+    }
+    CHECK(mallinfo2().uordblks < before + MOST_BYTES);
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     test_types();
@@ -278,5 +298,6 @@ int main(int argc, char **argv) {
     test_gaps();
     test_persistent();
     test_kept();
+    test_many_operators();
     return job_end();
 }

@@ -145,6 +145,28 @@ static void test_empty(void) {
     OK(MPI_Type_free(&type));
 }
 
+/* A pair is two basic elements, also where it is part of another type. */
+static void test_pair_elements(MPI_Datatype pair, int pair_bytes) {
+    char send[64] = "", got[64];
+    MPI_Datatype type;
+    MPI_Status status;
+    int count;
+    OK(MPI_Type_contiguous(2, pair, &type));
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Sendrecv(send, 3, pair, job_rank, 4, got, 4, pair, job_rank, 4, MPI_COMM_WORLD,
+                    &status));
+    OK(MPI_Get_elements(&status, pair, &count));
+    CHECK(count == 6);
+    OK(MPI_Get_elements(&status, type, &count));
+    CHECK(count == 6);
+    OK(MPI_Get_count(&status, type, &count));
+    CHECK(count == MPI_UNDEFINED);
+    OK(MPI_Status_set_elements(&status, MPI_BYTE, pair_bytes + 4));
+    OK(MPI_Get_elements(&status, pair, &count));
+    CHECK(count == (pair_bytes == 8 ? 3 : MPI_UNDEFINED));
+    OK(MPI_Type_free(&type));
+}
+
 /* Counts whose product is more than a number of bytes can be. */
 static void test_overflow(void) {
     MPI_Datatype small, large, type = MPI_DATATYPE_NULL;
@@ -172,6 +194,10 @@ int main(int argc, char **argv) {
     test_struct();
     test_bottom();
     test_empty();
+    test_pair_elements(MPI_DOUBLE_INT, 16);
+    test_pair_elements(MPI_2INT, 8);
+    test_pair_elements(MPI_FLOAT_INT, 8);
+    test_pair_elements(MPI_2REAL, 8);
     test_overflow();
     return job_end();
 }

@@ -22,10 +22,13 @@ for handle in HANDLES:
     WORDS[handle.lower() + "*"] = f"MPI_{handle} *"
     WORDS[handle.lower() + "s"] = f"const MPI_{handle} *"
 ARRAYS = {"counts", "displs", "sizes"}
+SAME = {"intra": "comm", "inter": "comm", "cart": "comm", "commattr": "comm", "commpool": "comm", "typeattr": "datatype",
+        "committed": "datatype", "newtype*": "datatype*", "root": "int", "dst": "int", "src": "int", "tag": "int"}
 
 
 def c_type(word, large=False):
     """The C type of a word."""
+    word = SAME.get(word, word).rstrip("?")
     if word in BOTH:
         return BOTH[word][large]
     if word in WORDS:
@@ -37,14 +40,16 @@ class Function:
     """A line of the table."""
 
     def __init__(self, line):
-        match = re.fullmatch(r"(\w+)(?: \[([\w ]+)\])?(?: = (\w+))?(?: -> (\w+))?: ?(.*)", line)
+        match = re.fullmatch(r"(\w+)(?: \[([\w ]+)\])?(?: = (\w+))?(?: -> (\w+))?:(?: ([^:]*?))?(?: := (.*))?", line)
         if not match:
             raise SystemExit(f"abi_functions.txt: not a function: {line}")
         self.name = match[1]
         self.forms = (match[2] or "").split()
         self.face = match[3] or self.name
         self.result = c_type(match[4] or "int")
-        self.words = match[5].split()
+        self.items = (match[5] or "").split()
+        self.words = [item.rstrip("!") for item in self.items if item[0] != "." or item == "..."]
+        self.results = match[6].split(", ") if match[6] else None
         self.is_code = match[4] is None and not self.name.endswith("_toint")
 
     def types(self, large=False):
@@ -100,3 +105,14 @@ def read_numbers(folder):
         for item in line.split():
             name, value = item.split("=")
             yield section, name, value
+
+
+def read_tables(folder):
+    """The lines of each section of abi_tables.txt: {section: [words]}."""
+    sections = {}
+    for line in lines(pathlib.Path(folder) / "abi_tables.txt"):
+        if line.startswith("["):
+            section = sections.setdefault(line[1:-1], [])
+        else:
+            section.append(line.split())
+    return sections

@@ -102,7 +102,7 @@ int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum betw
                    const struct side *send, const struct side *recv, MPI_Op op, MPI_Count skip) {
     struct operation local, *operation;
     struct lists lists = {0};
-    struct reduction by;
+    struct reduction by = {.made = NULL};
     const struct plan plan = find_plan(kind, root);
     int code = check_places(form, (plan.send != NONE && send->buffer == MPI_IN_PLACE) ||
                                       (plan.recv != NONE && recv->buffer == MPI_IN_PLACE));
@@ -111,8 +111,11 @@ int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum betw
     if (code == MPI_SUCCESS)
         code = operation_bind(form, &local, plan.send != NONE ? send : NULL,
                               plan.recv != NONE ? recv : NULL, &operation);
-    if (code != MPI_SUCCESS)
+    if (code != MPI_SUCCESS) {
+        reduction_end(by.made);
         return code;
+    }
+    operation->made_op = by.made;
     size_t bytes = 0;
     const void *const own = plan.recv != NONE ? operation->recv.address : operation->send.address;
     code =
@@ -121,7 +124,7 @@ int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum betw
         return operation_drop(form, operation, code);
     if (plan.recv != NONE) {
         const size_t element = rcm_dtype_size(by.dtype);
-        bytes = (size_t)(send->count * send->blocks) * element;
+        bytes = (size_t)send->count * element;
         operation->fold = (struct fold){.op = by.op,
                                         .dtype = by.dtype,
                                         .n = comm->npeers,

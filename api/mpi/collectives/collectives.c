@@ -11,30 +11,22 @@ static int between_sides(struct form *form, const struct MPI_ABI_Comm *comm, enu
     return between_move(form, comm, kind, root, &from, &to);
 }
 
-int face_Barrier(struct form *form, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
+int face_Barrier(struct form *form, struct MPI_ABI_Comm *comm) {
     struct operation local, *operation;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = operation_bind(form, &local, NULL, NULL, &operation);
+    const int code = operation_bind(form, &local, NULL, NULL, &operation);
     if (code != MPI_SUCCESS)
         return code;
     const rcm_status status = rcm_barrier(comm->comm, NULL, operation_work(form, operation));
     return operation_issued(form, operation, status, NULL);
 }
 
-int face_Bcast(struct form *form, void *buffer, MPI_Count count, MPI_Datatype type, int root,
-               MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
+int face_Bcast(struct form *form, struct side *side, int root, struct MPI_ABI_Comm *comm) {
     struct operation local, *operation;
-    const struct side side = {buffer, count, type, 1, false};
-    int code = comm_find_root(form, handle, root, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
     if (comm->is_inter)
-        return between_sides(form, comm, BETWEEN_BROADCAST, root, &side, &side);
+        return between_sides(form, comm, BETWEEN_BROADCAST, root, side, side);
     const bool is_root = comm->rank == root;
-    code = operation_bind(form, &local, is_root ? &side : NULL, is_root ? NULL : &side, &operation);
+    const int code =
+        operation_bind(form, &local, is_root ? side : NULL, is_root ? NULL : side, &operation);
     if (code != MPI_SUCCESS)
         return code;
     const struct data *data = is_root ? &operation->send : &operation->recv;
@@ -44,21 +36,17 @@ int face_Bcast(struct form *form, void *buffer, MPI_Count count, MPI_Datatype ty
 }
 
 /* Gather or scatter: the root has all blocks, each rank one of them. */
-static int move_rooted(struct form *form, const struct side *one, struct side *all, bool gathers,
-                       int root, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
+int face_move_rooted(struct form *form, struct side *send, struct side *recv, int root,
+                     struct MPI_ABI_Comm *comm, bool gathers) {
     struct operation local, *operation;
-    int code = comm_find_root(form, handle, root, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
     if (comm->is_inter)
-        return between_sides(form, comm, gathers ? BETWEEN_GATHER : BETWEEN_SCATTER, root,
-                             gathers ? one : all, gathers ? all : one);
-    const bool is_root = comm->rank == root, in_place = one->buffer == MPI_IN_PLACE;
-    const struct side *at_root = is_root ? all : NULL;
-    all->blocks = comm->size;
-    code =
-        operation_bind(form, &local, gathers ? one : at_root, gathers ? at_root : one, &operation);
+        return between_sides(form, comm, gathers ? BETWEEN_GATHER : BETWEEN_SCATTER, root, send,
+                             recv);
+    const bool is_root = comm->rank == root;
+    const bool in_place = (gathers ? send : recv)->buffer == MPI_IN_PLACE;
+    (gathers ? recv : send)->count *= comm->size;
+    const int code = operation_bind(form, &local, gathers || is_root ? send : NULL,
+                                    !gathers || is_root ? recv : NULL, &operation);
     if (code != MPI_SUCCESS)
         return code;
     const struct data *own = gathers ? &operation->send : &operation->recv;
@@ -73,66 +61,29 @@ static int move_rooted(struct form *form, const struct side *one, struct side *a
     return operation_issued(form, operation, status, NULL);
 }
 
-int face_Gather(struct form *form, const void *send, MPI_Count send_count, MPI_Datatype send_type,
-                void *recv, MPI_Count recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm) {
-    const struct side one = {send, send_count, send_type, 1, false};
-    struct side all = {recv, recv_count, recv_type, 0, false};
-    return move_rooted(form, &one, &all, true, root, comm);
-}
-
-int face_Scatter(struct form *form, const void *send, MPI_Count send_count, MPI_Datatype send_type,
-                 void *recv, MPI_Count recv_count, MPI_Datatype recv_type, int root,
-                 MPI_Comm comm) {
-    const struct side one = {recv, recv_count, recv_type, 1, false};
-    struct side all = {send, send_count, send_type, 0, false};
-    return move_rooted(form, &one, &all, false, root, comm);
-}
-
-int face_Allgather(struct form *form, const void *send, MPI_Count send_count,
-                   MPI_Datatype send_type, void *recv, MPI_Count recv_count, MPI_Datatype recv_type,
-                   MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
+/* All gather, or all to all: each rank has all blocks. */
+int face_move_all(struct form *form, struct side *send, struct side *recv,
+                  struct MPI_ABI_Comm *comm, bool gathers) {
     struct operation local, *operation;
-    int code = comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    const struct side from = {send, send_count, send_type, 1, false};
-    const struct side to = {recv, recv_count, recv_type, comm->size, false};
+    const bool in_place = send->buffer == MPI_IN_PLACE;
+    const bool copies = in_place && !gathers; /* ringcomm.h lacks it in some forms */
     if (comm->is_inter)
-        return between_sides(form, comm, BETWEEN_ALL_GATHER, 0, &from, &to);
-    code = operation_bind(form, &local, &from, &to, &operation);
+        return between_sides(form, comm, gathers ? BETWEEN_ALL_GATHER : BETWEEN_ALL_TO_ALL, 0, send,
+                             recv);
+    send->count *= gathers ? 1 : comm->size;
+    recv->count *= comm->size;
+    int code = operation_bind(form, &local, copies ? NULL : send, recv, &operation);
+    if (code == MPI_SUCCESS && copies)
+        code = operation_copy(form, operation, recv);
     if (code != MPI_SUCCESS)
         return code;
     const struct data *all = &operation->recv;
-    const void *block =
-        send == MPI_IN_PLACE ? data_block(all, comm->rank, comm->size) : operation->send.address;
+    const size_t count = all->count / (size_t)comm->size;
+    const void *from =
+        in_place && gathers ? data_block(all, comm->rank, comm->size) : operation->send.address;
+    rcm_work **work = operation_work(form, operation);
     const rcm_status status =
-        rcm_all_gather(comm->comm, block, all->address, all->count / (size_t)comm->size, all->dtype,
-                       NULL, operation_work(form, operation));
-    return operation_issued(form, operation, status, NULL);
-}
-
-int face_Alltoall(struct form *form, const void *send, MPI_Count send_count, MPI_Datatype send_type,
-                  void *recv, MPI_Count recv_count, MPI_Datatype recv_type, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
-    struct operation local, *operation;
-    const bool in_place = send == MPI_IN_PLACE; /* ringcomm.h does not have it for all forms */
-    int code = comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    const struct side from = {send, send_count, send_type, comm->size, false};
-    const struct side to = {recv, recv_count, recv_type, comm->size, false};
-    if (comm->is_inter)
-        return between_sides(form, comm, BETWEEN_ALL_TO_ALL, 0, &from, &to);
-    code = operation_bind(form, &local, &from, &to, &operation);
-    if (code == MPI_SUCCESS && in_place)
-        code = operation_copy(form, operation, &operation->recv);
-    if (code != MPI_SUCCESS)
-        return code;
-    const struct data *all = &operation->recv;
-    const void *blocks = in_place ? operation->temporary : operation->send.address;
-    const rcm_status status =
-        rcm_all_to_all(comm->comm, blocks, all->address, all->count / (size_t)comm->size,
-                       all->dtype, NULL, operation_work(form, operation));
+        gathers ? rcm_all_gather(comm->comm, from, all->address, count, all->dtype, NULL, work)
+                : rcm_all_to_all(comm->comm, from, all->address, count, all->dtype, NULL, work);
     return operation_issued(form, operation, status, NULL);
 }

@@ -34,9 +34,11 @@ static int bind_block(struct form *form, const struct blocks *blocks, int i, uns
     if (count == 0 && blocks->types)
         return MPI_SUCCESS;
     int code = type_find_used(form, handle, &type);
-    if (code == MPI_SUCCESS)
-        code = data_bind(form, AT(blocks->buffer, displ * (blocks->types ? 1 : type->extent)),
-                         count, handle, use, data);
+    if (code != MPI_SUCCESS)
+        return code;
+    const void *memory = AT(blocks->buffer, displ * (blocks->types ? 1 : type->extent));
+    code = blocks->copies ? data_copy(form, memory, count, handle, data)
+                          : data_bind(form, memory, count, handle, use, data);
     if (code != MPI_SUCCESS)
         return code;
     lists->send[at] = data->bytes ? data->address : NULL;

@@ -15,6 +15,7 @@ struct blocks {
     const MPI_Datatype *types;
     int first, n;
     bool is_same; /* there is one block, which all these ranks get */
+    bool copies;  /* what is sent is a copy, because the result replaces it */
 };
 
 /* An entry for each rank of the communicator; those without a block have none. */

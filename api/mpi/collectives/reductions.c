@@ -5,168 +5,121 @@
 #include "faces.h"
 #include "operators.h"
 
-/* A reduction: its buffers, and what is found and bound from them. */
+/* What is found and bound for a reduction. */
 struct reduce {
-    struct side send, recv;
-    MPI_Op op;
-    struct MPI_ABI_Comm *comm;
     struct reduction by;
     struct operation local, *operation;
 };
 
-/* Finds the operator and binds the buffers. */
-static int prepare(struct form *form, struct reduce *reduce, bool has_result) {
-    const int code = reduction_find(form, reduce->op, reduce->send.type, &reduce->by);
-    return code != MPI_SUCCESS
-               ? code
-               : operation_bind(form, &reduce->local, &reduce->send,
-                                has_result ? &reduce->recv : NULL, &reduce->operation);
+/* Finds the operator and binds the buffers. recv is NULL where there is no result. */
+INLINE int prepare(struct form *form, const struct side *send, const struct side *recv,
+                   MPI_Datatype type, MPI_Op op, struct reduce *reduce) {
+    int code = reduction_find(form, op, type, &reduce->by);
+    if (code == MPI_SUCCESS)
+        code = operation_bind(form, &reduce->local, send, recv, &reduce->operation);
+    if (code == MPI_SUCCESS)
+        reduce->operation->made_op = reduce->by.made;
+    else
+        reduction_end(reduce->by.made);
+    return code;
 }
 
 /* What is sent: in place, what the buffer of the result has. */
-static const void *sent(const struct reduce *reduce) {
-    return reduce->send.buffer == MPI_IN_PLACE ? reduce->operation->recv.address
-                                               : reduce->operation->send.address;
+static const void *sent(const struct side *send, const struct operation *operation) {
+    return send->buffer == MPI_IN_PLACE ? operation->recv.address : operation->send.address;
 }
 
 /* The reductions whose result every rank has. */
 typedef rcm_status (*reduce_all)(rcm_comm *comm, const void *send, void *recv, size_t count,
                                  rcm_dtype dtype, rcm_op op, const struct rcm_call *call,
                                  rcm_work **ret_work);
+static const reduce_all functions[] = {
+    [REDUCE_ALL] = rcm_all_reduce, [REDUCE_SCAN] = rcm_scan, [REDUCE_EXSCAN] = rcm_exscan};
 
-static int run(struct form *form, const struct side *send, const struct side *recv, MPI_Op op,
-               MPI_Comm comm, reduce_all function) {
+int face_reduce_all(struct form *form, struct side *send, struct side *recv, MPI_Op op,
+                    struct MPI_ABI_Comm *comm, int what) {
     struct reduce reduce;
-    reduce.send = *send;
-    reduce.recv = *recv;
-    reduce.op = op;
-    int code = function == rcm_all_reduce ? comm_find(form, comm, &reduce.comm)
-                                          : comm_find_intra(form, comm, &reduce.comm);
-    if (code == MPI_SUCCESS && reduce.comm->is_inter)
-        return between_reduce(form, reduce.comm, BETWEEN_ALL_GATHER, 0, send, recv, op, 0);
-    if (code == MPI_SUCCESS)
-        code = prepare(form, &reduce, true);
+    if (comm->is_inter)
+        return between_reduce(form, comm, BETWEEN_ALL_GATHER, 0, send, recv, op, 0);
+    recv->keeps = what == REDUCE_EXSCAN;
+    const int code = prepare(form, send, recv, send->type, op, &reduce);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = function(
-        reduce.comm->comm, sent(&reduce), reduce.operation->recv.address, (size_t)recv->count,
-        reduce.by.dtype, reduce.by.op, NULL, operation_work(form, reduce.operation));
+    const rcm_status status =
+        functions[what](comm->comm, sent(send, reduce.operation), reduce.operation->recv.address,
+                        (size_t)recv->count, reduce.by.dtype, reduce.by.op, NULL,
+                        operation_work(form, reduce.operation));
     return operation_issued(form, reduce.operation, status, NULL);
 }
 
-int face_Allreduce(struct form *form, const void *send, void *recv, MPI_Count count,
-                   MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    const struct side from = {send, count, type, 1, false}, to = {recv, count, type, 1, false};
-    return run(form, &from, &to, op, comm, rcm_all_reduce);
-}
-
-int face_Scan(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
-              MPI_Op op, MPI_Comm comm) {
-    const struct side from = {send, count, type, 1, false}, to = {recv, count, type, 1, false};
-    return run(form, &from, &to, op, comm, rcm_scan);
-}
-
-int face_Exscan(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
-                MPI_Op op, MPI_Comm comm) {
-    const struct side from = {send, count, type, 1, false}, to = {recv, count, type, 1, true};
-    return run(form, &from, &to, op, comm, rcm_exscan);
-}
-
-int face_Reduce(struct form *form, const void *send, void *recv, MPI_Count count, MPI_Datatype type,
-                MPI_Op op, int root, MPI_Comm comm) {
+int face_Reduce(struct form *form, struct side *send, struct side *recv, MPI_Op op, int root,
+                struct MPI_ABI_Comm *comm) {
     struct reduce reduce;
-    reduce.send = (struct side){send, count, type, 1, false};
-    reduce.recv = (struct side){recv, count, type, 1, false};
-    reduce.op = op;
-    int code = comm_find_root(form, comm, root, &reduce.comm);
-    if (code == MPI_SUCCESS && reduce.comm->is_inter)
-        return between_reduce(form, reduce.comm, BETWEEN_GATHER, root, &reduce.send, &reduce.recv,
-                              op, 0);
-    if (code == MPI_SUCCESS)
-        code = prepare(form, &reduce, reduce.comm->rank == root);
+    if (comm->is_inter)
+        return between_reduce(form, comm, BETWEEN_GATHER, root, send, recv, op, 0);
+    const int code = prepare(form, send, comm->rank == root ? recv : NULL, send->type, op, &reduce);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = rcm_reduce(
-        reduce.comm->comm, sent(&reduce), reduce.operation->recv.address, (size_t)count,
-        reduce.by.dtype, reduce.by.op, root, NULL, operation_work(form, reduce.operation));
+    const rcm_status status =
+        rcm_reduce(comm->comm, sent(send, reduce.operation), reduce.operation->recv.address,
+                   (size_t)recv->count, reduce.by.dtype, reduce.by.op, root, NULL,
+                   operation_work(form, reduce.operation));
     return operation_issued(form, reduce.operation, status, NULL);
 }
 
-/* MPI has the contributions of all blocks in recvbuf and the result at its beginning, which no form
- * of ringcomm.h has: they are copied. */
-static int prepare_scatter(struct form *form, struct reduce *reduce) {
-    const bool in_place = reduce->send.buffer == MPI_IN_PLACE;
-    if (in_place)
-        reduce->send.buffer = reduce->recv.buffer;
-    int code = prepare(form, reduce, true);
+/* Blocks of `sizes`, or equal ones; the own one begins at `skip`. MPI has the contributions of all
+ * blocks in recvbuf and the result at its beginning, which no form of ringcomm.h has: they are
+ * copied. */
+static int scatter(struct form *form, struct side *send, const struct side *recv,
+                   const size_t *sizes, MPI_Count skip, MPI_Op op,
+                   const struct MPI_ABI_Comm *comm) {
+    struct reduce reduce;
+    const bool in_place = send->buffer == MPI_IN_PLACE;
+    if (comm->is_inter)
+        return between_reduce(form, comm, BETWEEN_ALL_GATHER, 0, send, recv, op, skip);
+    int code = prepare(form, in_place ? NULL : send, recv, send->type, op, &reduce);
+    send->buffer = in_place ? recv->buffer : send->buffer;
     if (code == MPI_SUCCESS && in_place)
-        code = operation_copy(form, reduce->operation, &reduce->operation->send);
-    return code;
-}
-
-static const void *scattered(const struct reduce *reduce) {
-    const struct operation *operation = reduce->operation;
-    return operation->temporary ? operation->temporary : operation->send.address;
-}
-
-int face_Reduce_scatter_block(struct form *form, const void *send, void *recv, MPI_Count count,
-                              MPI_Datatype type, MPI_Op op, MPI_Comm handle) {
-    struct reduce reduce;
-    int code = comm_find(form, handle, &reduce.comm);
+        code = operation_copy(form, reduce.operation, send);
     if (code != MPI_SUCCESS)
         return code;
-    reduce.send = (struct side){send, count, type, reduce.comm->size, false};
-    reduce.recv = (struct side){recv, count, type, 1, false};
-    reduce.op = op;
-    if (reduce.comm->is_inter)
-        return between_reduce(form, reduce.comm, BETWEEN_ALL_GATHER, 0, &reduce.send, &reduce.recv,
-                              op, count * reduce.comm->rank);
-    code = prepare_scatter(form, &reduce);
-    if (code != MPI_SUCCESS)
-        return code;
-    const rcm_status status = rcm_reduce_scatter(
-        reduce.comm->comm, scattered(&reduce), reduce.operation->recv.address, (size_t)count,
-        reduce.by.dtype, reduce.by.op, NULL, operation_work(form, reduce.operation));
-    return operation_issued(form, reduce.operation, status, NULL);
+    struct operation *operation = reduce.operation;
+    const void *from = operation->send.address;
+    void *to = operation->recv.address;
+    rcm_work **work = operation_work(form, operation);
+    const rcm_status status =
+        sizes ? rcm_reduce_scatter_v(comm->comm, from, sizes, NULL, to, (size_t)recv->count,
+                                     reduce.by.dtype, reduce.by.op, NULL, work)
+              : rcm_reduce_scatter(comm->comm, from, to, (size_t)recv->count, reduce.by.dtype,
+                                   reduce.by.op, NULL, work);
+    return operation_issued(form, operation, status, NULL);
+}
+
+int face_Reduce_scatter_block(struct form *form, struct side *send, struct side *recv, MPI_Op op,
+                              struct MPI_ABI_Comm *comm) {
+    send->count *= comm->size;
+    return scatter(form, send, recv, NULL, recv->count * comm->rank, op, comm);
 }
 
 int face_Reduce_scatter(struct form *form, const void *send, void *recv, struct array counts,
-                        MPI_Datatype type, MPI_Op op, MPI_Comm handle) {
-    struct reduce reduce;
-    int code = comm_find(form, handle, &reduce.comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    size_t *sizes = malloc(sizeof *sizes * (size_t)reduce.comm->size);
+                        MPI_Datatype type, MPI_Op op, struct MPI_ABI_Comm *comm) {
+    struct side from = {send, 0, type, false};
+    const struct side to = {recv, array_at(counts, comm->rank), type, false};
+    MPI_Count before = 0;
+    int code = MPI_SUCCESS;
+    size_t *sizes = malloc(sizeof *sizes * (size_t)comm->size);
     if (!sizes)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for counts");
-    MPI_Count total = 0, before = 0;
-    for (int i = 0; i < reduce.comm->size; i++) {
+    for (int i = 0; i < comm->size; i++) {
         const MPI_Count count = array_at(counts, i);
         if (count < 0)
             code = form_error(form, MPI_ERR_COUNT, "recvcounts[%d] is %lld", i, (long long)count);
         sizes[i] = (size_t)count;
-        total += count;
-        before += i < reduce.comm->rank ? count : 0;
-    }
-    const MPI_Count own = array_at(counts, reduce.comm->rank);
-    reduce.send = (struct side){send, total, type, 1, false};
-    reduce.recv = (struct side){recv, own, type, 1, false};
-    reduce.op = op;
-    if (code == MPI_SUCCESS && reduce.comm->is_inter) {
-        code = between_reduce(form, reduce.comm, BETWEEN_ALL_GATHER, 0, &reduce.send, &reduce.recv,
-                              op, before);
-        free(sizes);
-        return code;
+        from.count += count;
+        before += i < comm->rank ? count : 0;
     }
     if (code == MPI_SUCCESS)
-        code = prepare_scatter(form, &reduce);
-    if (code == MPI_SUCCESS) {
-        const rcm_status status =
-            rcm_reduce_scatter_v(reduce.comm->comm, scattered(&reduce), sizes, NULL,
-                                 reduce.operation->recv.address, (size_t)own, reduce.by.dtype,
-                                 reduce.by.op, NULL, operation_work(form, reduce.operation));
-        code = operation_issued(form, reduce.operation, status, NULL);
-    }
+        code = scatter(form, &from, &to, sizes, before, op, comm);
     free(sizes);
     return code;
 }

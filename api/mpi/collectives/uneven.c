@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives with a count for each block. Every block is bound on its own, so all go through the
  * functions with _list. */
-#include <stdlib.h>
-#include <string.h>
 #include "between.h"
 #include "faces.h"
 
+/* The use of blocks that are received, or changed in place. */
+static unsigned use_of(bool in_place) {
+    return in_place ? DATA_IN | DATA_OUT : DATA_OUT;
+}
+
 /* Gather or scatter: the root has all blocks, each rank one of them. */
 static int move_rooted(struct form *form, const struct side *one, struct blocks *all, bool gathers,
-                       int root, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
+                       int root, const struct MPI_ABI_Comm *comm) {
     struct operation local, *operation;
     struct lists lists = {0};
-    int code = comm_find_root(form, handle, root, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    if (comm->is_inter) {
-        const struct blocks block = between_blocks(one);
+    const struct blocks block = between_blocks(one);
+    if (comm->is_inter)
         return gathers ? between_move(form, comm, BETWEEN_GATHER, root, &block, all)
                        : between_move(form, comm, BETWEEN_SCATTER, root, all, &block);
-    }
     const bool is_root = comm->rank == root, in_place = is_root && one->buffer == MPI_IN_PLACE;
     all->n = comm->size;
     const struct side *part = in_place ? NULL : one;
-    code = operation_bind(form, &local, gathers ? part : NULL, gathers ? NULL : part, &operation);
+    int code =
+        operation_bind(form, &local, gathers ? part : NULL, gathers ? NULL : part, &operation);
     if (code == MPI_SUCCESS && is_root)
         code = lists_bind(form, gathers ? NULL : all, gathers ? all : NULL, comm->size,
-                          in_place ? DATA_IN | DATA_OUT : DATA_OUT, operation, &lists);
+                          use_of(in_place), operation, &lists);
     if (code != MPI_SUCCESS)
         return code;
     const struct data *own = in_place  ? &operation->blocks[root]
@@ -44,42 +43,28 @@ static int move_rooted(struct form *form, const struct side *one, struct blocks 
     return operation_issued(form, operation, status, NULL);
 }
 
-int face_Gatherv(struct form *form, const void *send, MPI_Count send_count, MPI_Datatype send_type,
-                 void *recv, struct array counts, struct array displs, MPI_Datatype recv_type,
-                 int root, MPI_Comm comm) {
-    const struct side one = {send, send_count, send_type, 1, false};
-    struct blocks all = {recv, 0, recv_type, counts, displs, NULL, 0, 0, false};
-    return move_rooted(form, &one, &all, true, root, comm);
+int face_gather_blocks(struct form *form, struct side *one, struct blocks *all, int root,
+                       struct MPI_ABI_Comm *comm) {
+    return move_rooted(form, one, all, true, root, comm);
 }
 
-int face_Scatterv(struct form *form, const void *send, struct array counts, struct array displs,
-                  MPI_Datatype send_type, void *recv, MPI_Count recv_count, MPI_Datatype recv_type,
-                  int root, MPI_Comm comm) {
-    const struct side one = {recv, recv_count, recv_type, 1, false};
-    struct blocks all = {send, 0, send_type, counts, displs, NULL, 0, 0, false};
-    return move_rooted(form, &one, &all, false, root, comm);
+int face_scatter_blocks(struct form *form, struct blocks *all, struct side *one, int root,
+                        struct MPI_ABI_Comm *comm) {
+    return move_rooted(form, one, all, false, root, comm);
 }
 
-int face_Allgatherv(struct form *form, const void *send, MPI_Count send_count,
-                    MPI_Datatype send_type, void *recv, struct array counts, struct array displs,
-                    MPI_Datatype recv_type, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
+int face_Allgatherv(struct form *form, struct side *one, struct blocks *to,
+                    struct MPI_ABI_Comm *comm) {
     struct operation local, *operation;
     struct lists lists = {0};
-    const bool in_place = send == MPI_IN_PLACE;
-    const struct side one = {send, send_count, send_type, 1, false};
-    const struct blocks block = between_blocks(&one);
-    struct blocks to = {recv, 0, recv_type, counts, displs, NULL, 0, 0, false};
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS && comm->is_inter)
-        return between_move(form, comm, BETWEEN_ALL_GATHER, 0, &block, &to);
-    if (code != MPI_SUCCESS)
-        return code;
-    to.n = comm->size;
-    code = operation_bind(form, &local, in_place ? NULL : &one, NULL, &operation);
+    const bool in_place = one->buffer == MPI_IN_PLACE;
+    const struct blocks block = between_blocks(one);
+    if (comm->is_inter)
+        return between_move(form, comm, BETWEEN_ALL_GATHER, 0, &block, to);
+    to->n = comm->size;
+    int code = operation_bind(form, &local, in_place ? NULL : one, NULL, &operation);
     if (code == MPI_SUCCESS)
-        code = lists_bind(form, NULL, &to, comm->size, in_place ? DATA_IN | DATA_OUT : DATA_OUT,
-                          operation, &lists);
+        code = lists_bind(form, NULL, to, comm->size, use_of(in_place), operation, &lists);
     if (code != MPI_SUCCESS)
         return code;
     const struct data *own = in_place ? &operation->blocks[comm->rank] : &operation->send;
@@ -90,76 +75,25 @@ int face_Allgatherv(struct form *form, const void *send, MPI_Count send_count,
     return operation_issued(form, operation, status, NULL);
 }
 
-/* MPI_IN_PLACE: sends a copy of what recv has. */
-static int copy_blocks(struct form *form, int n, struct operation *operation, struct lists *lists) {
-    size_t bytes = 1, at = 0;
-    for (int i = 0; i < n; i++)
-        bytes += operation->blocks[i].bytes;
-    char *copy = operation->temporary = malloc(bytes);
-    void **send = calloc((size_t)n * 2, sizeof *send);
-    if (!copy || !send) {
-        free(send);
-        lists_free(lists);
-        return operation_drop(form, operation,
-                              form_error(form, MPI_ERR_NO_MEM, "no memory for a copy"));
-    }
-    for (int i = 0; i < n; i++) {
-        const struct data *data = &operation->blocks[i];
-        if (data->bytes)
-            memcpy(copy + at, data->address, data->bytes);
-        send[i] = data->bytes ? copy + at : NULL;
-        send[n + i] = lists->recv[i];
-        at += data->bytes;
-    }
-    free(lists->send);
-    lists->send = send;
-    lists->recv = send + n;
-    return MPI_SUCCESS;
-}
-
-static int all_to_all(struct form *form, struct blocks *from, struct blocks *to, MPI_Comm handle) {
-    struct MPI_ABI_Comm *comm;
+int face_all_to_all_blocks(struct form *form, struct blocks *from, struct blocks *to,
+                           struct MPI_ABI_Comm *comm) {
     struct operation local, *operation;
     struct lists lists = {0};
     const bool in_place = from->buffer == MPI_IN_PLACE;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS && comm->is_inter)
+    if (comm->is_inter)
         return between_move(form, comm, BETWEEN_ALL_TO_ALL, 0, from, to);
-    if (code != MPI_SUCCESS)
-        return code;
+    if (in_place)
+        *from = *to;
+    from->copies = in_place;
     from->n = to->n = comm->size;
-    code = operation_bind(form, &local, NULL, NULL, &operation);
+    int code = operation_bind(form, &local, NULL, NULL, &operation);
     if (code == MPI_SUCCESS)
-        code = lists_bind(form, in_place ? NULL : from, to, comm->size,
-                          in_place ? DATA_IN | DATA_OUT : DATA_OUT, operation, &lists);
-    if (code == MPI_SUCCESS && in_place)
-        code = copy_blocks(form, comm->size, operation, &lists);
+        code = lists_bind(form, from, to, comm->size, DATA_OUT, operation, &lists);
     if (code != MPI_SUCCESS)
         return code;
-    const size_t *send_counts = in_place ? lists.recv_counts : lists.send_counts;
-    const rcm_status status =
-        rcm_all_to_all_list(comm->comm, (const void *const *)lists.send, send_counts, lists.recv,
-                            lists.recv_counts, lists.dtype, NULL, operation_work(form, operation));
+    const rcm_status status = rcm_all_to_all_list(
+        comm->comm, (const void *const *)lists.send, lists.send_counts, lists.recv,
+        lists.recv_counts, lists.dtype, NULL, operation_work(form, operation));
     lists_free(&lists);
     return operation_issued(form, operation, status, NULL);
-}
-
-int face_Alltoallv(struct form *form, const void *send, struct array send_counts,
-                   struct array send_displs, MPI_Datatype send_type, void *recv,
-                   struct array recv_counts, struct array recv_displs, MPI_Datatype recv_type,
-                   MPI_Comm comm) {
-    struct blocks from = {send, 0, send_type, send_counts, send_displs, NULL, 0, 0, false};
-    struct blocks to = {recv, 0, recv_type, recv_counts, recv_displs, NULL, 0, 0, false};
-    return all_to_all(form, &from, &to, comm);
-}
-
-int face_Alltoallw(struct form *form, const void *send, struct array send_counts,
-                   struct array send_displs, const MPI_Datatype *send_types, void *recv,
-                   struct array recv_counts, struct array recv_displs,
-                   const MPI_Datatype *recv_types, MPI_Comm comm) {
-    struct blocks from = {send, 0,    MPI_DATATYPE_NULL, send_counts, send_displs, send_types, 0,
-                          0,    false};
-    struct blocks to = {recv, 0,    MPI_DATATYPE_NULL, recv_counts, recv_displs, recv_types, 0,
-                        0,    false};
-    return all_to_all(form, &from, &to, comm);
 }

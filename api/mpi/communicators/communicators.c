@@ -5,67 +5,29 @@
 #include "attributes.h"
 #include "buffered.h"
 #include "faces.h"
-#include "intercommunicators.h"
+#include "communicators.h"
 #include "leaks.h"
 #include "request.h"
-#include "topology.h"
-
-int face_Comm_rank(struct form *form, MPI_Comm handle, int *ret_rank) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_rank = comm->rank;
-    return code;
-}
-
-int face_Comm_size(struct form *form, MPI_Comm handle, int *ret_size) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_size = comm->size;
-    return code;
-}
 
 int face_Comm_get_name(struct form *form, MPI_Comm handle, char *name, int *ret_length) {
-    struct MPI_ABI_Comm *comm, null = {.name = "MPI_COMM_NULL"};
-    const int code = handle == MPI_COMM_NULL ? MPI_SUCCESS : comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
+    struct MPI_ABI_Comm *comm;
     if (handle == MPI_COMM_NULL)
-        comm = &null;
-    *ret_length = (int)strlen(comm->name);
-    memcpy(name, comm->name, (size_t)*ret_length + 1);
-    return MPI_SUCCESS;
+        return name_get("MPI_COMM_NULL", name, ret_length);
+    const int code = comm_find(form, handle, &comm);
+    return code == MPI_SUCCESS ? name_get(comm->name, name, ret_length) : code;
 }
 
 /* The name in reports has fewer bytes than a name of MPI. */
-int face_Comm_set_name(struct form *form, MPI_Comm handle, const char *name) {
-    struct MPI_ABI_Comm *comm;
-    char shorter[RCM_NAME_MAX] = "";
-    const int code = comm_find(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    const size_t length = strnlen(name, sizeof comm->name - 1);
-    memcpy(comm->name, name, length);
-    comm->name[length] = '\0';
-    memcpy(shorter, name, length < sizeof shorter ? length : sizeof shorter - 1);
+int face_Comm_set_name(struct form *form, struct MPI_ABI_Comm *comm, const char *name) {
+    char shorter[RCM_NAME_MAX];
+    name_set(comm->name, name);
+    memcpy(shorter, comm->name, sizeof shorter - 1);
+    shorter[sizeof shorter - 1] = '\0';
     return shorter[0] ? form_status(form, rcm_comm_set_name(comm->comm, shorter)) : MPI_SUCCESS;
 }
 
-/* No program here was started by another one. */
-int face_Comm_get_parent(struct form *form, MPI_Comm *ret_comm) {
-    (void)form;
-    *ret_comm = MPI_COMM_NULL;
-    return MPI_SUCCESS;
-}
-
-int face_Comm_compare(struct form *form, MPI_Comm first, MPI_Comm second, int *ret_result) {
-    struct MPI_ABI_Comm *a, *b;
-    int code = comm_find(form, first, &a);
-    if (code == MPI_SUCCESS)
-        code = comm_find(form, second, &b);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Comm_compare(struct form *form, struct MPI_ABI_Comm *a, struct MPI_ABI_Comm *b,
+                      int *ret_result) {
     const bool are_alike =
         a->is_inter == b->is_inter && a->size == b->size && a->npeers == b->npeers;
     *ret_result = a == b ? MPI_IDENT : are_alike ? MPI_CONGRUENT : MPI_UNEQUAL;
@@ -83,12 +45,9 @@ int face_Comm_compare(struct form *form, MPI_Comm first, MPI_Comm second, int *r
 }
 
 /* Copies to a duplicate what ringcomm.h does not have. */
-static int copy_rest(struct form *form, MPI_Comm handle, MPI_Comm made) {
-    struct MPI_ABI_Comm *comm;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = topology_copy(form, comm, made);
-    return code == MPI_SUCCESS ? attributes_copy(form, handle, made) : code;
+static int copy_rest(struct form *form, struct MPI_ABI_Comm *comm, MPI_Comm made) {
+    const int code = topology_copy(form, comm, made);
+    return code == MPI_SUCCESS ? attributes_copy(form, owner_comm(comm), owner_comm(made)) : code;
 }
 
 /* After an error of a copy function, there is no duplicate. Returns code. */
@@ -101,40 +60,34 @@ static int keep_copied(struct form *form, int code, MPI_Comm *made) {
     return code;
 }
 
-int face_Comm_dup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
-    rcm_comm *made;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = form_status(form, rcm_comm_duplicate(comm->comm, NULL, &made));
-    if (code == MPI_SUCCESS)
-        code = comm_wrap(form, comm, made, ret_comm);
+int face_Comm_dup(struct form *form, struct MPI_ABI_Comm *comm, MPI_Comm *ret_comm) {
+    rcm_comm *made = NULL;
+    const rcm_status status = rcm_comm_duplicate(comm->comm, NULL, &made);
+    const int code = comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
     if (code != MPI_SUCCESS)
         return code;
     if (comm->is_inter)
         comm_divide(*ret_comm, comm_divided(comm));
-    return keep_copied(form, copy_rest(form, handle, *ret_comm), ret_comm);
+    return keep_copied(form, copy_rest(form, comm, *ret_comm), ret_comm);
 }
 
 /* The handle has the ranks of the old communicator at once. The request gives it its own. */
-int face_Comm_idup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm,
+int face_Comm_idup(struct form *form, struct MPI_ABI_Comm *comm, MPI_Comm *ret_comm,
                    MPI_Request *ret_request) {
-    struct MPI_ABI_Comm *comm;
     rcm_comm_request *making = NULL;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = comm_new(form, comm, ret_comm);
+    int code = comm_new(form, comm, ret_comm);
     if (code != MPI_SUCCESS)
         return code;
     MPI_Comm made = *ret_comm;
+    made->id = comm_next_id(comm);
     made->rank = comm->rank;
     made->size = comm->size;
     made->npeers = comm->npeers;
     made->own_first = comm->own_first;
     made->peer_first = comm->peer_first;
     made->is_inter = comm->is_inter;
-    code = copy_rest(form, handle, made);
-    form->comm = handle; /* of the request */
+    code = copy_rest(form, comm, made);
+    form->comm = comm_handle(comm); /* of the request */
     if (code == MPI_SUCCESS)
         code = form_status(form, rcm_comm_duplicate_begin(comm->comm, NULL, &making));
     if (code == MPI_SUCCESS)
@@ -142,52 +95,33 @@ int face_Comm_idup(struct form *form, MPI_Comm handle, MPI_Comm *ret_comm,
     return keep_copied(form, code, ret_comm);
 }
 
-int face_Comm_idup_with_info(struct form *form, MPI_Comm handle, MPI_Info info, MPI_Comm *ret_comm,
-                             MPI_Request *ret_request) {
-    (void)info;
-    return face_Comm_idup(form, handle, ret_comm, ret_request);
-}
-
-int face_Comm_dup_with_info(struct form *form, MPI_Comm handle, MPI_Info info, MPI_Comm *ret_comm) {
-    (void)info;
-    return face_Comm_dup(form, handle, ret_comm);
-}
-
-int face_Comm_split(struct form *form, MPI_Comm handle, int colour, int key, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
-    rcm_comm *made;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS && colour < 0 && colour != MPI_UNDEFINED)
-        code = form_error(form, MPI_ERR_ARG, "color is %d, but colors are 0 or more", colour);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Comm_split(struct form *form, struct MPI_ABI_Comm *comm, int colour, int key,
+                    MPI_Comm *ret_comm) {
+    rcm_comm *made = NULL;
+    if (colour < 0 && colour != MPI_UNDEFINED)
+        return form_error(form, MPI_ERR_ARG, "color is %d, but colors are 0 or more", colour);
+    colour = colour == MPI_UNDEFINED ? -1 : colour;
     if (comm->is_inter)
-        return intercomm_split(form, comm, colour == MPI_UNDEFINED ? -1 : colour, key, ret_comm);
-    const rcm_status status =
-        rcm_comm_split(comm->comm, colour == MPI_UNDEFINED ? -1 : colour, key, NULL, &made);
-    return status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
+        return intercomm_split(form, comm, colour, key, ret_comm);
+    const rcm_status status = rcm_comm_split(comm->comm, colour, key, NULL, &made);
+    return comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
 }
 
-int face_Comm_split_type(struct form *form, MPI_Comm handle, int type, int key, MPI_Info info,
-                         MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
-    rcm_comm *hosts = NULL, *made;
+int face_Comm_split_type(struct form *form, struct MPI_ABI_Comm *comm, int type, int key,
+                         MPI_Info info, MPI_Comm *ret_comm) {
+    rcm_comm *hosts = NULL, *made = NULL;
     const bool is_host =
         type == MPI_COMM_TYPE_SHARED ||
         ((type == MPI_COMM_TYPE_HW_GUIDED || type == MPI_COMM_TYPE_RESOURCE_GUIDED) &&
          info_has(info, "mpi_hw_resource_type", "mpi_shared_memory"));
-    const int code = comm_find_intra(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
     /* A rank may pass MPI_UNDEFINED where others pass a type, so all call both. */
     rcm_status status = rcm_comm_split_hosts(comm->comm, NULL, &hosts);
     if (status != RCM_OK)
         return form_status(form, status);
     status = rcm_comm_split(hosts, is_host ? 0 : -1, key, NULL, &made);
     const rcm_status last = rcm_destroy(hosts);
-    if (status == RCM_OK)
-        status = last;
-    return status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
+    return comm_wrap(form, comm, comm_next_id(comm), status == RCM_OK ? last : status, made,
+                     ret_comm);
 }
 
 int face_Comm_free(struct form *form, MPI_Comm *handle) {
@@ -196,7 +130,7 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
     if (code == MPI_SUCCESS && is_predefined(*handle))
         code = form_error(form, MPI_ERR_COMM, "%s cannot be freed", comm->name);
     if (code == MPI_SUCCESS)
-        code = attributes_delete(form, *handle);
+        code = attributes_delete(owner_comm(comm));
     if (code != MPI_SUCCESS)
         return code;
     buffered_close(comm);

@@ -1,34 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: lists of ranks of the world. And the communicators that are made from them. */
+/* Groups are lists of ranks of the world. And the communicators that are made from them. */
 #include <stdlib.h>
 #include <string.h>
+#include "communicators.h"
 #include "faces.h"
-#include "intercommunicators.h"
 #include "leaks.h"
 
-struct MPI_ABI_Group {
-    int size;
-    int ranks[]; /* in the world */
-};
+static struct MPI_ABI_Group empty;
 
-static const struct MPI_ABI_Group empty;
-
-static int group_find(struct form *form, MPI_Group handle, const struct MPI_ABI_Group **ret_group) {
-    *ret_group = &empty;
-    if (is_predefined(handle) && handle != MPI_GROUP_EMPTY)
-        return form_error(form, MPI_ERR_GROUP, "the group is %s",
-                          handle == MPI_GROUP_NULL ? "MPI_GROUP_NULL" : "no group");
-    if (handle != MPI_GROUP_EMPTY)
-        *ret_group = handle;
-    return MPI_SUCCESS;
-}
-
-static int find_both(struct form *form, MPI_Group first, MPI_Group second,
-                     const struct MPI_ABI_Group **ret_first,
-                     const struct MPI_ABI_Group **ret_second) {
-    *ret_second = &empty;
-    const int code = group_find(form, first, ret_first);
-    return code == MPI_SUCCESS ? group_find(form, second, ret_second) : code;
+int group_find(struct form *form, MPI_Group handle, struct MPI_ABI_Group **ret_group) {
+    *ret_group = handle == MPI_GROUP_EMPTY ? &empty : handle;
+    if (!is_predefined(*ret_group))
+        return MPI_SUCCESS;
+    return form_error(form, MPI_ERR_GROUP, "the group is %s",
+                      handle == MPI_GROUP_NULL ? "MPI_GROUP_NULL" : "no group");
 }
 
 /* A group with room for n ranks, without any yet. */
@@ -60,76 +45,47 @@ static int index_of(const struct MPI_ABI_Group *group, int world_rank) {
     return MPI_UNDEFINED;
 }
 
-/* The group of n ranks of a communicator. */
-static int group_of(struct form *form, const struct MPI_ABI_Comm *comm, int first, int n,
-                    MPI_Group *ret_group) {
+int face_group_of(struct form *form, struct MPI_ABI_Comm *comm, bool is_remote,
+                  MPI_Group *ret_group) {
+    const int first = is_remote ? comm->peer_first : comm->own_first;
+    const int n = is_remote ? comm->npeers : comm->size;
     const int code = group_new(form, n, ret_group);
     for (int i = 0; code == MPI_SUCCESS && i < n; i++)
         (*ret_group)->ranks[(*ret_group)->size++] = rcm_world_rank(comm->comm, first + i);
     return code;
 }
 
-int face_Comm_group(struct form *form, MPI_Comm handle, MPI_Group *ret_group) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    return code == MPI_SUCCESS ? group_of(form, comm, comm->own_first, comm->size, ret_group)
-                               : code;
-}
-
-int face_Comm_remote_group(struct form *form, MPI_Comm handle, MPI_Group *ret_group) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find_inter(form, handle, &comm);
-    return code == MPI_SUCCESS ? group_of(form, comm, comm->peer_first, comm->npeers, ret_group)
-                               : code;
-}
-
 int face_Group_free(struct form *form, MPI_Group *handle) {
-    const struct MPI_ABI_Group *group;
+    struct MPI_ABI_Group *group;
     const int code = group_find(form, *handle, &group);
-    if (code == MPI_SUCCESS && *handle != MPI_GROUP_EMPTY)
-        group_free(*handle);
+    if (code == MPI_SUCCESS && group != &empty)
+        group_free(group);
     *handle = MPI_GROUP_NULL;
     return code;
 }
 
-int face_Group_size(struct form *form, MPI_Group handle, int *ret_size) {
-    const struct MPI_ABI_Group *group;
-    const int code = group_find(form, handle, &group);
-    if (code == MPI_SUCCESS)
-        *ret_size = group->size;
-    return code;
-}
-
-int face_Group_rank(struct form *form, MPI_Group handle, int *ret_rank) {
-    const struct MPI_ABI_Group *group;
+int face_Group_rank(struct form *form, struct MPI_ABI_Group *group, int *ret_rank) {
     struct MPI_ABI_Comm *world;
-    int code = group_find(form, handle, &group);
-    if (code == MPI_SUCCESS)
-        code = comm_find(form, MPI_COMM_WORLD, &world);
+    const int code = comm_find(form, MPI_COMM_WORLD, &world);
     if (code == MPI_SUCCESS)
         *ret_rank = index_of(group, world->rank);
     return code;
 }
 
-int face_Group_translate_ranks(struct form *form, MPI_Group first, int n, const int *ranks,
-                               MPI_Group second, int *ret_ranks) {
-    const struct MPI_ABI_Group *from, *to;
-    const int code = find_both(form, first, second, &from, &to);
-    for (int i = 0; code == MPI_SUCCESS && i < n; i++) {
+int face_Group_translate_ranks(struct form *form, struct MPI_ABI_Group *from, int n,
+                               const int *ranks, struct MPI_ABI_Group *to, int *ret_ranks) {
+    for (int i = 0; i < n; i++) {
         if (ranks[i] != MPI_PROC_NULL && (ranks[i] < 0 || ranks[i] >= from->size))
             return form_error(form, MPI_ERR_RANK, "ranks1[%d] is %d, but the group has %d ranks", i,
                               ranks[i], from->size);
         ret_ranks[i] =
             ranks[i] == MPI_PROC_NULL ? MPI_PROC_NULL : index_of(to, from->ranks[ranks[i]]);
     }
-    return code;
+    return MPI_SUCCESS;
 }
 
-int face_Group_compare(struct form *form, MPI_Group first, MPI_Group second, int *ret_result) {
-    const struct MPI_ABI_Group *a, *b;
-    const int code = find_both(form, first, second, &a, &b);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Group_compare(struct form *form, struct MPI_ABI_Group *a, struct MPI_ABI_Group *b,
+                       int *ret_result) {
     *ret_result = a->size == b->size ? MPI_IDENT : MPI_UNEQUAL;
     for (int i = 0; i < a->size && *ret_result != MPI_UNEQUAL; i++)
         if (index_of(b, a->ranks[i]) != i)
@@ -145,39 +101,17 @@ static void append(struct MPI_ABI_Group *group, const struct MPI_ABI_Group *from
             group->ranks[group->size++] = from->ranks[i];
 }
 
-enum set_operation { SET_UNION, SET_INTERSECTION, SET_DIFFERENCE };
-
-static int combine(struct form *form, MPI_Group first, MPI_Group second, enum set_operation what,
-                   MPI_Group *ret_group) {
-    const struct MPI_ABI_Group *a, *b;
+int face_combine_groups(struct form *form, struct MPI_ABI_Group *a, struct MPI_ABI_Group *b,
+                        int what, MPI_Group *ret_group) {
     struct MPI_ABI_Group *made;
-    int code = find_both(form, first, second, &a, &b);
-    if (code == MPI_SUCCESS)
-        code = group_new(form, a->size + b->size, &made);
+    const int code = group_new(form, a->size + b->size, &made);
     if (code != MPI_SUCCESS)
         return code;
-    if (what == SET_UNION)
-        append(made, a, &empty, false);
-    else
-        append(made, a, b, what == SET_INTERSECTION);
+    append(made, a, what == SET_UNION ? &empty : b, what == SET_INTERSECTION);
     if (what == SET_UNION)
         append(made, b, a, false);
     *ret_group = group_handle(made);
     return MPI_SUCCESS;
-}
-
-int face_Group_union(struct form *form, MPI_Group first, MPI_Group second, MPI_Group *ret_group) {
-    return combine(form, first, second, SET_UNION, ret_group);
-}
-
-int face_Group_intersection(struct form *form, MPI_Group first, MPI_Group second,
-                            MPI_Group *ret_group) {
-    return combine(form, first, second, SET_INTERSECTION, ret_group);
-}
-
-int face_Group_difference(struct form *form, MPI_Group first, MPI_Group second,
-                          MPI_Group *ret_group) {
-    return combine(form, first, second, SET_DIFFERENCE, ret_group);
 }
 
 /* The ranks of `group` in ranges (first, last, stride), in their order. */
@@ -199,32 +133,23 @@ static int pick(struct form *form, const struct MPI_ABI_Group *group, int n, int
     return code;
 }
 
-int face_Group_range_incl(struct form *form, MPI_Group handle, int n, int (*ranges)[3],
-                          MPI_Group *ret_group) {
-    const struct MPI_ABI_Group *group;
-    struct MPI_ABI_Group *made;
-    int code = group_find(form, handle, &group);
-    if (code == MPI_SUCCESS)
-        code = pick(form, group, n, ranges, &made);
-    if (code == MPI_SUCCESS)
-        *ret_group = group_handle(made);
-    return code;
-}
-
-int face_Group_range_excl(struct form *form, MPI_Group handle, int n, int (*ranges)[3],
-                          MPI_Group *ret_group) {
-    MPI_Group picked;
-    int code = face_Group_range_incl(form, handle, n, ranges, &picked);
-    if (code != MPI_SUCCESS)
+/* The ranks in the ranges, or all others. */
+int face_pick_ranges(struct form *form, struct MPI_ABI_Group *group, int n, int (*ranges)[3],
+                     bool include, MPI_Group *ret_group) {
+    struct MPI_ABI_Group *picked;
+    int code = pick(form, group, n, ranges, &picked);
+    if (code == MPI_SUCCESS && include)
+        *ret_group = group_handle(picked);
+    if (code != MPI_SUCCESS || include)
         return code;
-    code = combine(form, handle, picked, SET_DIFFERENCE, ret_group);
-    (void)face_Group_free(form, &picked);
+    code = face_combine_groups(form, group, picked, SET_DIFFERENCE, ret_group);
+    group_free(picked);
     return code;
 }
 
 /* A list of ranks is one of ranges of one rank each. */
-static int by_list(struct form *form, MPI_Group handle, int n, const int *ranks, bool include,
-                   MPI_Group *ret_group) {
+int face_pick_ranks(struct form *form, struct MPI_ABI_Group *group, int n, const int *ranks,
+                    bool include, MPI_Group *ret_group) {
     int(*ranges)[3] = malloc(sizeof *ranges * (size_t)(n > 0 ? n : 1));
     if (!ranges)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %d ranks", n);
@@ -232,69 +157,50 @@ static int by_list(struct form *form, MPI_Group handle, int n, const int *ranks,
         ranges[i][0] = ranges[i][1] = ranks[i];
         ranges[i][2] = 1;
     }
-    const int code = include ? face_Group_range_incl(form, handle, n, ranges, ret_group)
-                             : face_Group_range_excl(form, handle, n, ranges, ret_group);
+    const int code = face_pick_ranges(form, group, n, ranges, include, ret_group);
     free(ranges);
     return code;
 }
 
-int face_Group_incl(struct form *form, MPI_Group handle, int n, const int *ranks,
-                    MPI_Group *ret_group) {
-    return by_list(form, handle, n, ranks, true, ret_group);
-}
-
-int face_Group_excl(struct form *form, MPI_Group handle, int n, const int *ranks,
-                    MPI_Group *ret_group) {
-    return by_list(form, handle, n, ranks, false, ret_group);
-}
-
 /* Makes a communicator of the group's ranks, which are some of comm's. */
-static int make_comm(struct form *form, MPI_Comm handle, MPI_Group group_number, uint64_t tag,
+static int make_comm(struct form *form, const struct MPI_ABI_Comm *comm,
+                     const struct MPI_ABI_Group *group, uint64_t tag, uint64_t id,
                      MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm, *world;
-    const struct MPI_ABI_Group *group;
+    const struct MPI_ABI_Comm *world = comm_object(MPI_COMM_WORLD);
     rcm_comm *made = NULL;
-    int code = comm_find(form, MPI_COMM_WORLD, &world);
-    if (code == MPI_SUCCESS)
-        code = comm_find_intra(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = group_find(form, group_number, &group);
-    if (code != MPI_SUCCESS)
-        return code;
     *ret_comm = MPI_COMM_NULL;
     if (index_of(group, world->rank) == MPI_UNDEFINED)
         return MPI_SUCCESS;
-    int *ranks = malloc(sizeof *ranks * (size_t)group->size);
+    int code = MPI_SUCCESS, *ranks = malloc(sizeof *ranks * (size_t)group->size);
     if (!ranks)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %d ranks", group->size);
-    for (int i = 0; i < group->size; i++) {
+    for (int i = 0; i < group->size && code == MPI_SUCCESS; i++) {
         ranks[i] = rcm_comm_translate(world->comm, group->ranks[i], comm->comm);
-        if (ranks[i] < 0 && code == MPI_SUCCESS)
+        if (ranks[i] < 0)
             code =
                 form_error(form, MPI_ERR_GROUP, "rank %d of the group is not in %s", i, comm->name);
     }
-    if (code == MPI_SUCCESS)
-        code = form_status(form, rcm_comm_subset(comm->comm, ranks, group->size, tag, NULL, &made));
+    if (code == MPI_SUCCESS) {
+        const rcm_status status = rcm_comm_subset(comm->comm, ranks, group->size, tag, NULL, &made);
+        code = comm_wrap(form, comm, id, status, made, ret_comm);
+    }
     free(ranks);
-    return code == MPI_SUCCESS ? comm_wrap(form, comm, made, ret_comm) : code;
+    return code;
 }
 
-int face_Comm_create_group(struct form *form, MPI_Comm comm, MPI_Group group, int tag,
-                           MPI_Comm *ret_comm) {
-    return make_comm(form, comm, group, (uint64_t)tag, ret_comm);
+int face_Comm_create_group(struct form *form, struct MPI_ABI_Comm *comm,
+                           struct MPI_ABI_Group *group, int tag, MPI_Comm *ret_comm) {
+    uint64_t id = comm_mix(comm->id, (uint64_t)tag); /* not all ranks of comm call it */
+    for (int i = 0; i < group->size; i++)
+        id = comm_mix(id, (uint64_t)group->ranks[i]);
+    return make_comm(form, comm, group, (uint64_t)tag, id, ret_comm);
 }
 
 /* Its tag is none of MPI_Comm_create_group. On an intercommunicator the groups differ. */
-int face_Comm_create(struct form *form, MPI_Comm handle, MPI_Group group, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
-    const struct MPI_ABI_Group *members;
-    int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS && !comm->is_inter)
-        return make_comm(form, handle, group, (uint64_t)1 << 32, ret_comm);
-    if (code == MPI_SUCCESS)
-        code = group_find(form, group, &members);
-    if (code != MPI_SUCCESS)
-        return code;
-    const int at = index_of(members, rcm_world_rank(comm->comm, comm->own_first + comm->rank));
+int face_Comm_create(struct form *form, struct MPI_ABI_Comm *comm, struct MPI_ABI_Group *group,
+                     MPI_Comm *ret_comm) {
+    if (!comm->is_inter)
+        return make_comm(form, comm, group, (uint64_t)1 << 32, comm_next_id(comm), ret_comm);
+    const int at = index_of(group, rcm_world_rank(comm->comm, comm->own_first + comm->rank));
     return intercomm_split(form, comm, at < 0 ? -1 : 0, at, ret_comm);
 }

@@ -2,16 +2,20 @@
 /* Making intercommunicators, and making communicators of them. The ranks of both groups are one
  * communicator of ringcomm.h: first the group whose first rank has the lower number in the world.
  */
-#include "intercommunicators.h"
+#include "communicators.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
 
 /* The world ranks of a group, behind their number, as leaders exchange them and send them to their
- * groups. 0: the leader failed. */
+ * groups. 0: the leader failed. The last two numbers are a tag that only these leaders use. */
+static size_t list_room(void) {
+    return (size_t)rcm_size(comm_internal()) + 3;
+}
+
 static int32_t *list_new(rcm_comm *local) {
-    int32_t *list = calloc((size_t)rcm_size(comm_internal()) + 1, sizeof *list);
+    int32_t *list = calloc(list_room(), sizeof *list);
     for (int i = 0; list && i < rcm_size(local); i++)
         list[++list[0]] = rcm_world_rank(local, i);
     return list;
@@ -20,9 +24,9 @@ static int32_t *list_new(rcm_comm *local) {
 /* Leaders: sends the own list and receives that of the other leader. */
 static int exchange_lists(struct form *form, const int32_t *own, int32_t *other, int leader,
                           uint64_t tag) {
-    const size_t capacity = (size_t)rcm_size(comm_internal()) + 1;
     const rcm_status status = rcm_sendrecv(comm_internal(), own, (size_t)own[0] + 1, leader, tag,
-                                           other, capacity, leader, tag, RCM_INT32, NULL, NULL);
+                                           other, list_room(), leader, tag, RCM_INT32, NULL, NULL);
+    memcpy(other + list_room() - 2, &tag, sizeof tag);
     if (status != RCM_OK)
         other[0] = 0;
     return form_status(form, status);
@@ -49,52 +53,57 @@ static int join_lists(struct form *form, const int32_t *own, const int32_t *othe
 
 /* Makes the communicator of both lists. */
 static int make_inter(struct form *form, const struct MPI_ABI_Comm *parent, const int32_t *own,
-                      const int32_t *other, uint64_t tag, MPI_Comm *ret_comm) {
+                      const int32_t *other, MPI_Comm *ret_comm) {
+    uint64_t tag;
     int nfirst = 0, *ranks = NULL;
     rcm_comm *made = NULL;
+    memcpy(&tag, other + list_room() - 2, sizeof tag);
     int code = join_lists(form, own, other, &nfirst, &ranks);
-    if (code == MPI_SUCCESS)
-        code = form_status(
-            form, rcm_comm_subset(comm_internal(), ranks, own[0] + other[0], tag, NULL, &made));
+    if (code != MPI_SUCCESS)
+        return code;
+    const rcm_status status =
+        rcm_comm_subset(comm_internal(), ranks, own[0] + other[0], tag, NULL, &made);
     free(ranks);
-    if (code == MPI_SUCCESS)
-        code = comm_wrap(form, parent, made, ret_comm);
+    code = comm_wrap(form, parent, tag, status, made, ret_comm);
     if (code == MPI_SUCCESS)
         comm_divide(*ret_comm, nfirst);
     return code;
 }
 
-/* The rank in the world of the other leader; -1, and *ret_code is set. */
-static int find_leader(struct form *form, MPI_Comm handle, int rank, int *ret_code) {
+/* The rank in the world of the other leader; -1, and *ret_code is set. *tag becomes one of `peers`
+ * only, for other threads may use other communicators of the two leaders. */
+static int find_leader(struct form *form, MPI_Comm handle, int rank, uint64_t *tag, int *ret_code) {
     struct MPI_ABI_Comm *peers;
-    *ret_code = comm_find_peer(form, handle, rank, 0, false, &peers);
+    *ret_code = comm_find(form, handle, &peers);
+    if (*ret_code == MPI_SUCCESS)
+        *ret_code = comm_check_peer(form, peers, rank, 0, false);
     if (*ret_code == MPI_SUCCESS && rank == MPI_PROC_NULL)
         *ret_code = form_error(form, MPI_ERR_RANK, "remote_leader is MPI_PROC_NULL");
-    return *ret_code == MPI_SUCCESS ? rcm_world_rank(peers->comm, comm_peer(peers, rank)) : -1;
+    if (*ret_code != MPI_SUCCESS)
+        return -1;
+    *tag = comm_mix(peers->id, *tag);
+    return rcm_world_rank(peers->comm, comm_peer(peers, rank));
 }
 
-int face_Intercomm_create(struct form *form, MPI_Comm handle, int leader, MPI_Comm peers,
+int face_Intercomm_create(struct form *form, struct MPI_ABI_Comm *comm, int leader, MPI_Comm peers,
                           int remote_leader, int tag, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
+    int code = MPI_SUCCESS;
     *ret_comm = MPI_COMM_NULL;
-    int code = comm_find_intra(form, handle, &comm);
-    if (code == MPI_SUCCESS && (leader < 0 || leader >= comm->size))
-        code = form_error(form, MPI_ERR_RANK, "local_leader is %d, but %s has ranks 0 to %d",
+    if (leader < 0 || leader >= comm->size)
+        return form_error(form, MPI_ERR_RANK, "local_leader is %d, but %s has ranks 0 to %d",
                           leader, comm->name, comm->size - 1);
-    if (code != MPI_SUCCESS)
-        return code;
-    const size_t capacity = (size_t)rcm_size(comm_internal()) + 1;
-    int32_t *own = list_new(comm->comm), *other = calloc(capacity, sizeof *other);
+    uint64_t pair_tag = (uint64_t)tag;
+    int32_t *own = list_new(comm->comm), *other = calloc(list_room(), sizeof *other);
     if (!own || !other)
         code = form_error(form, MPI_ERR_NO_MEM, "no memory for lists of ranks");
     if (code == MPI_SUCCESS && comm->rank == leader) {
-        const int remote = find_leader(form, peers, remote_leader, &code);
+        const int remote = find_leader(form, peers, remote_leader, &pair_tag, &code);
         if (code == MPI_SUCCESS)
-            code = exchange_lists(form, own, other, remote, (uint64_t)tag);
-        form->comm = handle;
+            code = exchange_lists(form, own, other, remote, pair_tag);
+        form->comm = comm_handle(comm);
     }
     const rcm_status status =
-        own && other ? rcm_broadcast(comm->comm, other, capacity, RCM_INT32, leader, NULL, NULL)
+        own && other ? rcm_broadcast(comm->comm, other, list_room(), RCM_INT32, leader, NULL, NULL)
                      : RCM_OK;
     if (code == MPI_SUCCESS)
         code = form_status(form, status);
@@ -102,25 +111,22 @@ int face_Intercomm_create(struct form *form, MPI_Comm handle, int leader, MPI_Co
         code = form_error(form, MPI_ERR_OTHER, "the leader, rank %d of %s, failed", leader,
                           comm->name);
     if (code == MPI_SUCCESS)
-        code = make_inter(form, comm, own, other, (uint64_t)tag, ret_comm);
+        code = make_inter(form, comm, own, other, ret_comm);
     free(own);
     free(other);
     return code;
 }
 
-int face_Intercomm_merge(struct form *form, MPI_Comm handle, int high, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
-    rcm_comm *made;
-    const int code = comm_find_inter(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Intercomm_merge(struct form *form, struct MPI_ABI_Comm *comm, int high,
+                         MPI_Comm *ret_comm) {
+    rcm_comm *made = NULL;
     const int both = comm->size + comm->npeers;
     const int key = (high ? both : 0) + comm->own_first + comm->rank;
     const rcm_status status = rcm_comm_split(comm->comm, 0, key, NULL, &made);
-    return status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
+    return comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
 }
 
-int intercomm_split(struct form *form, const struct MPI_ABI_Comm *comm, int colour, int key,
+int intercomm_split(struct form *form, struct MPI_ABI_Comm *comm, int colour, int key,
                     MPI_Comm *ret_comm) {
     rcm_comm *mixed, *made = NULL;
     int nfirst = 0;
@@ -135,29 +141,9 @@ int intercomm_split(struct form *form, const struct MPI_ABI_Comm *comm, int colo
         status =
             rcm_comm_split(mixed, 0, (comm->own_first ? size : 0) + rcm_rank(mixed), NULL, &made);
     const rcm_status last = rcm_destroy(mixed);
-    int code = form_status(form, status == RCM_OK ? last : status);
-    if (code != MPI_SUCCESS)
-        (void)comm_end(form, made);
-    if (code != MPI_SUCCESS || !made)
-        return code;
-    code = comm_wrap(form, comm, made, ret_comm);
-    if (code == MPI_SUCCESS)
+    const int code =
+        comm_wrap(form, comm, comm_next_id(comm), status == RCM_OK ? last : status, made, ret_comm);
+    if (*ret_comm != MPI_COMM_NULL)
         comm_divide(*ret_comm, nfirst);
-    return code;
-}
-
-int face_Comm_remote_size(struct form *form, MPI_Comm handle, int *ret_size) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find_inter(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_size = comm->npeers;
-    return code;
-}
-
-int face_Comm_test_inter(struct form *form, MPI_Comm handle, int *ret_flag) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_flag = comm->is_inter;
     return code;
 }

@@ -20,12 +20,15 @@ int MPIX_Comm_revoke(MPI_Comm handle) {
 int MPIX_Comm_shrink(MPI_Comm handle, MPI_Comm *ret_comm) {
     struct form form = {.name = "MPIX_Comm_shrink"};
     struct MPI_ABI_Comm *comm;
-    rcm_comm *made;
-    int code = comm_find_intra(&form, handle, &comm);
+    rcm_comm *made = NULL;
+    rcm_status status = RCM_OK;
+    int code = comm_find(&form, handle, &comm);
     if (code == MPI_SUCCESS)
-        code = form_status(&form, rcm_comm_shrink(comm->comm, NULL, &made));
+        code = comm_check_intra(&form, comm);
+    if (code == MPI_SUCCESS)
+        status = rcm_comm_shrink(comm->comm, NULL, &made);
     comm_survive();
     if (code == MPI_SUCCESS)
-        code = comm_wrap(&form, comm, made, ret_comm);
+        code = comm_wrap(&form, comm, comm_next_id(comm), status, made, ret_comm);
     return form_end(&form, code);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cartesian topologies. Ranks count the coordinates with the last dimension first. */
-#include "topology.h"
+#include "communicators.h"
 #include <stdlib.h>
 #include <string.h>
 #include "faces.h"
-
-struct cart {
-    int ndims;
-    int places[]; /* the dimensions, then whether each is periodic, then this rank's coordinates */
-};
 
 static int *dims_of(struct cart *cart) {
     return cart->places;
@@ -32,17 +27,6 @@ int topology_copy(struct form *form, const struct MPI_ABI_Comm *from, MPI_Comm t
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a topology");
     memcpy(to->cart, from->cart, cart_bytes(from->cart->ndims));
     return MPI_SUCCESS;
-}
-
-/* Finds a communicator with a topology, whose dimensions the program may expect. */
-static int find_cart(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
-    const int code = comm_find(form, handle, ret_comm);
-    return code == MPI_SUCCESS && !(*ret_comm)->cart
-               ? form_error(form, MPI_ERR_TOPOLOGY,
-                            "%s has no Cartesian topology. Make one by "
-                            "MPI_Cart_create",
-                            (*ret_comm)->name)
-               : code;
 }
 
 static int check_room(struct form *form, int have, int needed) {
@@ -77,9 +61,9 @@ static void set_coords(struct cart *cart, int rank, int *coords) {
 }
 
 /* Makes the communicator of a colour, with a grid unless colour is negative. */
-static int make_cart(struct form *form, const struct MPI_ABI_Comm *comm, int colour, int ndims,
+static int make_cart(struct form *form, struct MPI_ABI_Comm *comm, int colour, int ndims,
                      const int *dims, const int *periods, MPI_Comm *ret_comm) {
-    rcm_comm *made;
+    rcm_comm *made = NULL;
     struct cart *cart = calloc(1, cart_bytes(ndims));
     if (!cart)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a topology");
@@ -89,9 +73,8 @@ static int make_cart(struct form *form, const struct MPI_ABI_Comm *comm, int col
         periods_of(cart)[i] = periods[i] != 0;
     }
     const rcm_status status = rcm_comm_split(comm->comm, colour, comm->rank, NULL, &made);
-    const int code =
-        status == RCM_OK ? comm_wrap(form, comm, made, ret_comm) : form_status(form, status);
-    if (code != MPI_SUCCESS || *ret_comm == MPI_COMM_NULL) {
+    const int code = comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
+    if (*ret_comm == MPI_COMM_NULL) {
         free(cart);
         return code;
     }
@@ -100,128 +83,81 @@ static int make_cart(struct form *form, const struct MPI_ABI_Comm *comm, int col
     return MPI_SUCCESS;
 }
 
-int face_Cart_create(struct form *form, MPI_Comm handle, int ndims, const int *dims,
-                     const int *periods, int reorder, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
+int face_Cart_create(struct form *form, struct MPI_ABI_Comm *comm, int ndims, const int *dims,
+                     const int *periods, MPI_Comm *ret_comm) {
     int count = 0;
-    (void)reorder;
-    int code = comm_find_intra(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = count_places(form, ndims, dims, comm->size, &count);
+    const int code = count_places(form, ndims, dims, comm->size, &count);
     return code == MPI_SUCCESS
                ? make_cart(form, comm, comm->rank < count ? 0 : -1, ndims, dims, periods, ret_comm)
                : code;
 }
 
-int face_Cart_map(struct form *form, MPI_Comm handle, int ndims, const int *dims,
-                  const int *periods, int *ret_rank) {
-    struct MPI_ABI_Comm *comm;
+int face_Cart_map(struct form *form, struct MPI_ABI_Comm *comm, int ndims, const int *dims,
+                  int *ret_rank) {
     int count = 0;
-    (void)periods;
-    int code = comm_find_intra(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = count_places(form, ndims, dims, comm->size, &count);
-    if (code == MPI_SUCCESS)
-        *ret_rank = comm->rank < count ? comm->rank : MPI_UNDEFINED;
+    const int code = count_places(form, ndims, dims, comm->size, &count);
+    *ret_rank = comm->rank < count ? comm->rank : MPI_UNDEFINED;
     return code;
 }
 
-int face_Cartdim_get(struct form *form, MPI_Comm handle, int *ret_ndims) {
-    struct MPI_ABI_Comm *comm;
-    const int code = find_cart(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_ndims = comm->cart->ndims;
+int face_Cart_get(struct form *form, struct MPI_ABI_Comm *comm, int maxdims, int *dims,
+                  int *periods, int *coords) {
+    const int code = check_room(form, maxdims, comm->cart->ndims);
+    for (int i = 0; code == MPI_SUCCESS && i < comm->cart->ndims; i++) {
+        dims[i] = dims_of(comm->cart)[i];
+        periods[i] = periods_of(comm->cart)[i];
+        coords[i] = coords_of(comm->cart)[i];
+    }
     return code;
 }
 
-int face_Cart_get(struct form *form, MPI_Comm handle, int maxdims, int *dims, int *periods,
-                  int *coords) {
-    struct MPI_ABI_Comm *comm;
-    int code = find_cart(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = check_room(form, maxdims, comm->cart->ndims);
-    if (code != MPI_SUCCESS || comm->cart->ndims == 0)
-        return code;
-    const size_t bytes = sizeof(int) * (size_t)comm->cart->ndims;
-    memcpy(dims, dims_of(comm->cart), bytes);
-    memcpy(periods, periods_of(comm->cart), bytes);
-    memcpy(coords, coords_of(comm->cart), bytes);
-    return MPI_SUCCESS;
-}
-
-int face_Cart_coords(struct form *form, MPI_Comm handle, int rank, int maxdims, int *coords) {
-    struct MPI_ABI_Comm *comm;
-    int code = find_cart(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        code = check_room(form, maxdims, comm->cart->ndims);
-    if (code == MPI_SUCCESS && (rank < 0 || rank >= comm->size))
-        code = form_error(form, MPI_ERR_RANK, "rank is %d, but %s has ranks 0 to %d", rank,
+int face_Cart_coords(struct form *form, struct MPI_ABI_Comm *comm, int rank, int maxdims,
+                     int *coords) {
+    if (rank < 0 || rank >= comm->size)
+        return form_error(form, MPI_ERR_RANK, "rank is %d, but %s has ranks 0 to %d", rank,
                           comm->name, comm->size - 1);
+    const int code = check_room(form, maxdims, comm->cart->ndims);
     if (code == MPI_SUCCESS)
         set_coords(comm->cart, rank, coords);
     return code;
 }
 
-/* The rank at coordinates, of which periodic ones wrap; MPI_PROC_NULL outside of the grid. */
-static int rank_at(struct cart *cart, const int *coords) {
-    int rank = 0;
+/* The rank at coordinates, at a distance along a direction. Periodic dimensions wrap; MPI_PROC_NULL
+ * outside of the grid. */
+static int rank_at(struct cart *cart, const int *coords, int direction, long long distance) {
+    long long rank = 0;
     for (int i = 0; i < cart->ndims; i++) {
         const int n = dims_of(cart)[i];
-        int at = coords[i];
+        long long at = coords[i] + (i == direction ? distance : 0);
         if (periods_of(cart)[i])
             at = (at % n + n) % n;
         if (at < 0 || at >= n)
             return MPI_PROC_NULL;
         rank = rank * n + at;
     }
-    return rank;
+    return (int)rank;
 }
 
-int face_Cart_rank(struct form *form, MPI_Comm handle, const int *coords, int *ret_rank) {
-    struct MPI_ABI_Comm *comm;
-    const int code = find_cart(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    *ret_rank = rank_at(comm->cart, coords);
+int face_Cart_rank(struct form *form, struct MPI_ABI_Comm *comm, const int *coords, int *ret_rank) {
+    *ret_rank = rank_at(comm->cart, coords, -1, 0);
     return *ret_rank == MPI_PROC_NULL
                ? form_error(form, MPI_ERR_ARG, "the coordinates are outside of the grid")
                : MPI_SUCCESS;
 }
 
-/* The rank at a distance along a dimension; MPI_PROC_NULL outside of the grid. */
-static int neighbour(const struct MPI_ABI_Comm *comm, int direction, long long distance) {
-    struct cart *cart = comm->cart;
-    const int own = coords_of(cart)[direction], n = dims_of(cart)[direction];
-    long long at = own + distance;
-    int stride = 1;
-    if (periods_of(cart)[direction])
-        at = (at % n + n) % n;
-    if (at < 0 || at >= n)
-        return MPI_PROC_NULL;
-    for (int i = direction + 1; i < cart->ndims; i++)
-        stride *= dims_of(cart)[i];
-    return comm->rank + ((int)at - own) * stride;
-}
-
-int face_Cart_shift(struct form *form, MPI_Comm handle, int direction, int displacement,
+int face_Cart_shift(struct form *form, struct MPI_ABI_Comm *comm, int direction, int displacement,
                     int *ret_source, int *ret_destination) {
-    struct MPI_ABI_Comm *comm;
-    int code = find_cart(form, handle, &comm);
-    if (code == MPI_SUCCESS && (direction < 0 || direction >= comm->cart->ndims))
-        code = form_error(form, MPI_ERR_DIMS, "direction is %d, but there are %d dimensions",
+    if (direction < 0 || direction >= comm->cart->ndims)
+        return form_error(form, MPI_ERR_DIMS, "direction is %d, but there are %d dimensions",
                           direction, comm->cart->ndims);
-    if (code != MPI_SUCCESS)
-        return code;
-    *ret_source = neighbour(comm, direction, -(long long)displacement);
-    *ret_destination = neighbour(comm, direction, displacement);
+    const int *own = coords_of(comm->cart);
+    *ret_source = rank_at(comm->cart, own, direction, -(long long)displacement);
+    *ret_destination = rank_at(comm->cart, own, direction, displacement);
     return MPI_SUCCESS;
 }
 
-int face_Cart_sub(struct form *form, MPI_Comm handle, const int *remain, MPI_Comm *ret_comm) {
-    struct MPI_ABI_Comm *comm;
-    const int code = find_cart(form, handle, &comm);
-    if (code != MPI_SUCCESS)
-        return code;
+int face_Cart_sub(struct form *form, struct MPI_ABI_Comm *comm, const int *remain,
+                  MPI_Comm *ret_comm) {
     struct cart *cart = comm->cart;
     int ndims = 0, colour = 0;
     int *kept = malloc(2 * sizeof *kept * (size_t)cart->ndims + 1);
@@ -239,14 +175,6 @@ int face_Cart_sub(struct form *form, MPI_Comm handle, const int *remain, MPI_Com
     const int made = make_cart(form, comm, colour, ndims, kept, periods, ret_comm);
     free(kept);
     return made;
-}
-
-int face_Topo_test(struct form *form, MPI_Comm handle, int *ret_kind) {
-    struct MPI_ABI_Comm *comm;
-    const int code = comm_find(form, handle, &comm);
-    if (code == MPI_SUCCESS)
-        *ret_kind = comm->cart ? MPI_CART : MPI_UNDEFINED;
-    return code;
 }
 
 /* The largest divisor of n up to the k-th root of n, so that k factors are close to each other, or

@@ -13,6 +13,7 @@ struct item {
     MPI_Count value;
 };
 struct contents {
+    atomic_int references; /* of types that were made alike */
     int combiner;
     bool is_large;
     MPI_Count ntypes, nitems;
@@ -20,12 +21,13 @@ struct contents {
     struct item items[];
 };
 
-void contents_free(struct contents *contents) {
-    for (MPI_Count i = 0; contents && i < contents->ntypes; i++)
+void contents_put(struct contents *contents) {
+    if (!contents || atomic_fetch_sub(&contents->references, 1) != 1)
+        return;
+    for (MPI_Count i = 0; i < contents->ntypes; i++)
         if (!is_predefined(contents->types[i]))
             type_put(contents->types[i]);
-    if (contents)
-        free(contents->types);
+    free(contents->types);
     free(contents);
 }
 
@@ -77,6 +79,7 @@ int type_keep(struct form *form, int code, MPI_Datatype *type, int combiner, MPI
         *type = MPI_DATATYPE_NULL;
         return form_error(form, MPI_ERR_NO_MEM, "no memory for the arguments of a datatype");
     }
+    atomic_init(&made->references, 1);
     made->combiner = combiner;
     made->is_large = form_is_large(form);
     made->types = types;
@@ -88,18 +91,29 @@ int type_keep(struct form *form, int code, MPI_Datatype *type, int combiner, MPI
     return MPI_SUCCESS;
 }
 
+/* A type that is made like a derived one: the program frees it, and it has no attributes. */
+static int make_alike(struct form *form, const struct MPI_ABI_Datatype *type,
+                      MPI_Datatype *ret_type) {
+    struct type_part *parts = malloc((type->nparts + 1) * sizeof *parts);
+    if (parts)
+        memcpy(parts, type->parts, type->nparts * sizeof *parts);
+    const int code = type_make(form, parts, type->nparts, ret_type);
+    if (code != MPI_SUCCESS)
+        return code;
+    type_inherit(*ret_type, type);
+    (*ret_type)->contents = type->contents;
+    atomic_fetch_add(&type->contents->references, 1);
+    return MPI_SUCCESS;
+}
+
 /* Where an item is returned: with the ints, the addresses or the counts. */
 static char place_of(const struct contents *contents, char kind) {
     return kind == 'i' ? 'i' : contents->is_large ? 'c' : kind == 'c' ? 'i' : kind;
 }
 
-int face_Type_get_envelope_c(struct form *form, MPI_Datatype handle, MPI_Count *ret_ints,
+int face_Type_get_envelope_c(struct form *form, struct MPI_ABI_Datatype *type, MPI_Count *ret_ints,
                              MPI_Count *ret_addresses, MPI_Count *ret_counts, MPI_Count *ret_types,
                              int *ret_combiner) {
-    struct MPI_ABI_Datatype *type;
-    const int code = type_find(form, handle, &type);
-    if (code != MPI_SUCCESS)
-        return code;
     const struct contents *contents = type->contents;
     *ret_combiner = contents ? contents->combiner : MPI_COMBINER_NAMED;
     *ret_ints = *ret_addresses = *ret_counts = 0;
@@ -111,13 +125,10 @@ int face_Type_get_envelope_c(struct form *form, MPI_Datatype handle, MPI_Count *
     return MPI_SUCCESS;
 }
 
-int face_Type_get_envelope(struct form *form, MPI_Datatype handle, int *ret_ints,
+int face_Type_get_envelope(struct form *form, struct MPI_ABI_Datatype *type, int *ret_ints,
                            int *ret_addresses, int *ret_types, int *ret_combiner) {
     MPI_Count ints, addresses, counts, types;
-    const int code =
-        face_Type_get_envelope_c(form, handle, &ints, &addresses, &counts, &types, ret_combiner);
-    if (code != MPI_SUCCESS)
-        return code;
+    (void)face_Type_get_envelope_c(form, type, &ints, &addresses, &counts, &types, ret_combiner);
     if (counts > 0 || ints > INT_MAX)
         return form_error(form, MPI_ERR_TYPE,
                           "the datatype was made with large counts. Call MPI_Type_get_envelope_c");
@@ -127,16 +138,13 @@ int face_Type_get_envelope(struct form *form, MPI_Datatype handle, int *ret_ints
     return MPI_SUCCESS;
 }
 
-int face_Type_get_contents_c(struct form *form, MPI_Datatype handle, MPI_Count max_ints,
+int face_Type_get_contents_c(struct form *form, struct MPI_ABI_Datatype *type, MPI_Count max_ints,
                              MPI_Count max_addresses, MPI_Count max_counts, MPI_Count max_types,
                              int *ret_ints, MPI_Aint *ret_addresses, MPI_Count *ret_counts,
                              MPI_Datatype *ret_types) {
     MPI_Count ints, addresses, counts, types;
     int combiner;
-    const int code =
-        face_Type_get_envelope_c(form, handle, &ints, &addresses, &counts, &types, &combiner);
-    if (code != MPI_SUCCESS)
-        return code;
+    (void)face_Type_get_envelope_c(form, type, &ints, &addresses, &counts, &types, &combiner);
     if (combiner == MPI_COMBINER_NAMED)
         return form_error(form, MPI_ERR_TYPE, "a predefined datatype has no contents");
     if (max_ints < ints || max_addresses < addresses || max_counts < counts || max_types < types)
@@ -144,7 +152,7 @@ int face_Type_get_contents_c(struct form *form, MPI_Datatype handle, MPI_Count m
                           "there are %lld integers, %lld addresses, %lld counts and %lld datatypes",
                           (long long)ints, (long long)addresses, (long long)counts,
                           (long long)types);
-    const struct contents *contents = handle->contents;
+    const struct contents *contents = type->contents;
     for (MPI_Count i = 0; i < contents->nitems; i++) {
         const struct item *item = &contents->items[i];
         const char place = place_of(contents, item->kind);
@@ -155,17 +163,19 @@ int face_Type_get_contents_c(struct form *form, MPI_Datatype handle, MPI_Count m
         else
             *ret_counts++ = item->value;
     }
-    for (MPI_Count i = 0; i < contents->ntypes; i++) {
+    int code = MPI_SUCCESS;
+    for (MPI_Count i = 0; i < contents->ntypes && code == MPI_SUCCESS; i++) {
+        const struct MPI_ABI_Datatype *part = type_of(contents->types[i]);
         ret_types[i] = contents->types[i];
-        if (!is_predefined(ret_types[i]))
-            type_get(ret_types[i]);
+        if (!part->name) /* predefined ones are their own copies */
+            code = make_alike(form, part, &ret_types[i]);
     }
-    return MPI_SUCCESS;
+    return code;
 }
 
-int face_Type_get_contents(struct form *form, MPI_Datatype handle, int max_ints, int max_addresses,
-                           int max_types, int *ret_ints, MPI_Aint *ret_addresses,
+int face_Type_get_contents(struct form *form, struct MPI_ABI_Datatype *type, int max_ints,
+                           int max_addresses, int max_types, int *ret_ints, MPI_Aint *ret_addresses,
                            MPI_Datatype *ret_types) {
-    return face_Type_get_contents_c(form, handle, max_ints, max_addresses, 0, max_types, ret_ints,
+    return face_Type_get_contents_c(form, type, max_ints, max_addresses, 0, max_types, ret_ints,
                                     ret_addresses, NULL, ret_types);
 }

@@ -25,8 +25,9 @@ struct type_part {
 
 struct MPI_ABI_Datatype {
     const char *name;
-    MPI_Count size; /* of MPI_Type_size */
-    MPI_Count wire; /* bytes of a packed element, with the gap at the end of pairs */
+    MPI_Count size;     /* of MPI_Type_size */
+    MPI_Count wire;     /* bytes of a packed element, with the gap at the end of pairs */
+    MPI_Count external; /* of a basic type that is no pair: bytes in external32; 0: not supported */
     MPI_Count lb, extent, true_lb, true_extent;
     rcm_dtype moved;  /* moves it: one type for each kind and size; RCM_UINT8 if kinds are mixed */
     MPI_Count nmoved; /* elements of it in one element */
@@ -47,18 +48,19 @@ extern struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1];
 
 /* The error of a handle that is no type, or of a type that is not committed. */
 RARE int type_refuse(struct form *form, MPI_Datatype handle);
-/* The type of a handle; NULL: there is none. */
+/* The type of a handle; NULL, or an empty one that is not committed: there is none. */
 static inline struct MPI_ABI_Datatype *type_of(MPI_Datatype handle) {
     const uintptr_t i = (uintptr_t)handle - TYPE_FIRST;
     if (i <= TYPE_LAST - TYPE_FIRST)
-        return type_basics[i].name ? &type_basics[i] : NULL;
+        return &type_basics[i];
     return is_predefined(handle) ? NULL : handle;
 }
 /* Finds a type by its handle. type_find_used also requires MPI_Type_commit. */
 static inline int type_find(struct form *form, MPI_Datatype handle,
                             struct MPI_ABI_Datatype **ret_type) {
-    *ret_type = type_of(handle);
-    return *ret_type ? MPI_SUCCESS : type_refuse(form, handle);
+    struct MPI_ABI_Datatype *type = *ret_type = type_of(handle);
+    const bool exists = type && (type->is_committed || !is_predefined(handle));
+    return exists ? MPI_SUCCESS : type_refuse(form, handle);
 }
 static inline int type_find_used(struct form *form, MPI_Datatype handle,
                                  struct MPI_ABI_Datatype **ret_type) {
@@ -66,6 +68,8 @@ static inline int type_find_used(struct form *form, MPI_Datatype handle,
     return *ret_type && (*ret_type)->is_committed ? MPI_SUCCESS : type_refuse(form, handle);
 }
 MPI_Datatype type_handle(const struct MPI_ABI_Datatype *type);
+/* The types of a predefined pair; NULL: it is none. */
+const struct type_pair *type_pair(const struct MPI_ABI_Datatype *type);
 void type_get(struct MPI_ABI_Datatype *type);
 void type_put(struct MPI_ABI_Datatype *type);
 /* Makes a type of n parts, whose types gain a reference. parts becomes the type's in every case. */
@@ -73,6 +77,8 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
 
 /* Gives a type other bounds. */
 void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent);
+/* Gives a type of the same elements all other properties of `from`. */
+void type_inherit(MPI_Datatype type, const struct MPI_ABI_Datatype *from);
 
 /* Keeps the arguments of the constructor that made *type, for MPI_Type_get_contents. Layout has a
  * letter for each: i an int, c a count, a an address (both MPI_Count), t a datatype; I (const int
@@ -80,15 +86,17 @@ void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent);
  * is returned, and then there is no type. */
 int type_keep(struct form *form, int code, MPI_Datatype *type, int combiner, MPI_Count n,
               const char *layout, ...);
-void contents_free(struct contents *contents);
+void contents_put(struct contents *contents);
 
 /* Copies n elements to or from packed bytes. Unpack stops after `bytes`. */
 void type_pack(const struct MPI_ABI_Datatype *type, const void *memory, MPI_Count n, void *packed);
 void type_unpack(const struct MPI_ABI_Datatype *type, void *memory, MPI_Count n, const void *packed,
                  size_t bytes);
-/* Checks that n packed elements fit in `size` bytes from `position` on. */
-int type_check_room(struct form *form, MPI_Count n, const struct MPI_ABI_Datatype *type,
-                    MPI_Count size, MPI_Count position);
+/* No array of lengths, in a constructor whose blocks have one length. */
+#define NO_ARRAY ((struct array){NULL, false})
+/* Checks that n packed elements of `bytes` fit in `size` bytes from `position` on. */
+int type_check_room(struct form *form, MPI_Count n, MPI_Count bytes, MPI_Count size,
+                    MPI_Count position);
 
 /* An address at an offset from a buffer, which may be MPI_BOTTOM. */
 #define AT(base, offset) ((char *)((uintptr_t)(base) + (uintptr_t)(offset)))
@@ -98,10 +106,10 @@ struct data {
     size_t count; /* in elements of dtype */
     size_t bytes;
     rcm_dtype dtype;
-    void *packed; /* NULL: address is the program's */
+    void *packed; /* NULL: address is the program's. Else also these: */
     void *memory;
     MPI_Count n;
-    struct MPI_ABI_Datatype *type; /* with a reference, if packed */
+    struct MPI_ABI_Datatype *type; /* with a reference */
 };
 enum { DATA_IN = 1, DATA_OUT = 2 };
 /* No buffer: all that is read of one. */
@@ -110,16 +118,18 @@ static inline void data_clear(struct data *data) {
     data->count = data->bytes = 0;
     data->dtype = RCM_UINT8;
 }
-/* Packs a buffer that is not dense. */
-RARE int data_pack(struct form *form, struct data *data, unsigned use);
+/* Packs n elements at memory, or makes room for them. */
+RARE int data_pack(struct form *form, const void *memory, MPI_Count n,
+                   struct MPI_ABI_Datatype *type, unsigned use, struct data *data);
 /* The error of a count that is negative or too large. */
 RARE int data_refuse(struct form *form, MPI_Count n);
-/* Binds n elements at memory. After an error there is nothing to release. */
-static inline int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
-                            unsigned use, struct data *ret_data) {
+/* Binds n elements at memory. *ret_packs: the type, if they are left to pack; or NULL. */
+static inline int data_find(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
+                            struct data *ret_data, struct MPI_ABI_Datatype **ret_packs) {
     struct MPI_ABI_Datatype *type = type_of(handle);
     MPI_Count bytes;
     ret_data->packed = NULL;
+    *ret_packs = NULL;
     if (!type || !type->is_committed)
         return type_refuse(form, handle);
     if (n < 0 || __builtin_mul_overflow(n, type->wire, &bytes))
@@ -128,11 +138,20 @@ static inline int data_bind(struct form *form, const void *memory, MPI_Count n, 
     ret_data->count = (size_t)(n * type->nmoved);
     ret_data->bytes = (size_t)bytes;
     ret_data->dtype = type->moved;
-    ret_data->memory = (void *)memory;
-    ret_data->n = n;
-    ret_data->type = type;
-    return bytes == 0 || type->is_dense ? MPI_SUCCESS : data_pack(form, ret_data, use);
+    if (bytes > 0 && !type->is_dense)
+        *ret_packs = type;
+    return MPI_SUCCESS;
 }
+/* Binds n elements at memory. After an error there is nothing to release. */
+static inline int data_bind(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
+                            unsigned use, struct data *ret_data) {
+    struct MPI_ABI_Datatype *packs;
+    const int code = data_find(form, memory, n, handle, ret_data, &packs);
+    return packs ? data_pack(form, memory, n, packs, use, ret_data) : code;
+}
+/* The same, but always packed. */
+int data_copy(struct form *form, const void *memory, MPI_Count n, MPI_Datatype handle,
+              struct data *data);
 /* Block `i` of a buffer that has n elements in each block. */
 static inline void *data_block(const struct data *data, int i, int nblocks) {
     return (char *)data->address + data->bytes / (size_t)nblocks * (size_t)i;

@@ -149,3 +149,12 @@ void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent) {
     type->extent = extent;
     type->is_dense = type->is_dense && extent == type->wire;
 }
+
+void type_inherit(MPI_Datatype type, const struct MPI_ABI_Datatype *from) {
+    type->lb = from->lb;
+    type->extent = from->extent;
+    type->is_dense = from->is_dense;
+    type->is_committed = from->is_committed;
+    type->exact = from->exact;
+    type->group = from->group;
+}

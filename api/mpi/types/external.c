@@ -1,101 +1,137 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The representation external32: packed elements with the most significant byte first. */
+/* The representation external32 (MPI 5.0, 14.5.2): numbers with the most significant byte first,
+ * some of another size than in memory, without gaps. */
 #include <stdlib.h>
 #include <string.h>
 #include "datatype.h"
 #include "faces.h"
+#include "tables.h"
 
-/* Bytes of the numbers of a basic type; 0: external32 has another size, or it is a pair. */
-static MPI_Count number_bytes(const struct MPI_ABI_Datatype *type) {
-    if (type->group == GROUP_PAIR || type->name == NULL || type_handle(type) == MPI_WCHAR ||
-        type_handle(type) == MPI_2REAL || type_handle(type) == MPI_2DOUBLE_PRECISION)
-        return 0;
-    return type->group == GROUP_COMPLEX ? type->wire / 2 : type->wire;
-}
+/* Packed elements and their external32. */
+struct conversion {
+    unsigned char *packed, *external;
+    bool is_packing;
+    const char *refused; /* a type with a value that does not fit, or NULL */
+};
 
-/* Reverses the bytes of all numbers of n packed elements, and moves *at to their end. Returns
- * whether all types can. */
-static bool reverse(const struct MPI_ABI_Datatype *type, MPI_Count n, char **at) {
-    if (type->nparts == 0) {
-        const MPI_Count bytes = number_bytes(type);
-        for (MPI_Count left = n * type->wire; bytes > 0 && left > 0; left -= bytes) {
-            for (MPI_Count i = 0; i < bytes / 2; i++) {
-                const char first = (*at)[i];
-                (*at)[i] = (*at)[bytes - 1 - i];
-                (*at)[bytes - 1 - i] = first;
-            }
-            *at += bytes;
-        }
-        return bytes > 0 || n == 0;
+/* Bytes of an element; 0: it has none. *ret_refused: a type that has no external32 here. */
+static MPI_Count external_bytes(const struct MPI_ABI_Datatype *type, const char **ret_refused) {
+    const struct type_pair *pair = type_pair(type);
+    MPI_Count bytes = type->external;
+    if (pair)
+        bytes = external_bytes(type_of(pair->value), ret_refused) +
+                external_bytes(type_of(pair->index), ret_refused);
+    else if (type->nparts == 0 && type->wire > 0 && bytes == 0)
+        *ret_refused = type->name;
+    for (size_t i = 0; i < type->nparts; i++) {
+        const struct type_part *part = &type->parts[i];
+        if (part->count * part->length > 0)
+            bytes += part->count * part->length * external_bytes(part->type, ret_refused);
     }
-    bool can = true;
-    for (MPI_Count i = 0; i < n && can; i++)
-        for (size_t k = 0; k < type->nparts && can; k++)
-            can = reverse(type->parts[k].type, type->parts[k].count * type->parts[k].length, at);
-    return can;
+    return bytes;
 }
 
-static int find_external(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
-                         struct MPI_ABI_Datatype **ret_type) {
-    const int code = type_find_used(form, handle, ret_type);
-    if (code == MPI_SUCCESS && strcmp(name, "external32") != 0)
+/* Converts a number of `from` bytes in memory and `to` bytes in external32. */
+static void convert_number(struct conversion *at, MPI_Count from, MPI_Count to, bool is_signed,
+                           const char *name) {
+    for (MPI_Count i = 0; i < to; i++) {
+        if (at->is_packing)
+            at->external[to - 1 - i] = at->packed[i];
+        else
+            at->packed[i] = at->external[to - 1 - i];
+    }
+    const unsigned char rest = is_signed && at->external[0] >= 0x80 ? 0xff : 0;
+    for (MPI_Count i = to; i < from; i++) {
+        if (at->is_packing && at->packed[i] != rest)
+            at->refused = name;
+        else
+            at->packed[i] = rest;
+    }
+    at->packed += from;
+    at->external += to;
+}
+
+static void convert(const struct MPI_ABI_Datatype *type, MPI_Count n, struct conversion *at) {
+    const struct type_pair *pair = type_pair(type);
+    const MPI_Count numbers = type->group == GROUP_COMPLEX ? 2 : 1;
+    for (MPI_Count i = 0; i < n; i++) {
+        if (pair) {
+            const struct MPI_ABI_Datatype *index = type_of(pair->index);
+            unsigned char *end = at->packed + type->wire;
+            convert(type_of(pair->value), 1, at);
+            at->packed += (end - at->packed) % index->wire; /* a gap behind a short value */
+            convert(index, 1, at);
+            at->packed = end;
+        } else if (type->nparts == 0) {
+            for (MPI_Count k = 0; k < numbers; k++)
+                convert_number(at, type->wire / numbers, type->external / numbers,
+                               type->exact == RCM_INT64, type->name);
+        }
+        for (size_t k = 0; k < type->nparts; k++)
+            convert(type->parts[k].type, type->parts[k].count * type->parts[k].length, at);
+    }
+}
+
+/* Checks the arguments, and room for n elements from the position on. *ret_bytes: of all elements.
+ */
+static int check(struct form *form, const char *name, MPI_Count n,
+                 const struct MPI_ABI_Datatype *type, MPI_Count size, MPI_Count position,
+                 MPI_Count *ret_bytes) {
+    const char *refused = NULL;
+    if (strcmp(name, "external32") != 0)
         return form_error(form, MPI_ERR_ARG, "datarep is %.40s, not external32", name);
-    if (code == MPI_SUCCESS && n < 0)
+    if (n < 0)
         return form_error(form, MPI_ERR_COUNT, "count is %lld", (long long)n);
-    return code;
-}
-
-/* The same, with room for the elements from the position on. */
-static int find_room(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
-                     MPI_Count size, MPI_Count position, struct MPI_ABI_Datatype **ret_type) {
-    const int code = find_external(form, name, n, handle, ret_type);
-    return code == MPI_SUCCESS ? type_check_room(form, n, *ret_type, size, position) : code;
-}
-
-static int no_external(struct form *form) {
-    return form_error(form, MPI_ERR_UNSUPPORTED_OPERATION,
-                      "pairs and MPI_WCHAR have no external32 here. Pack their parts");
+    const MPI_Count bytes = external_bytes(type, &refused);
+    if (refused)
+        return form_error(form, MPI_ERR_UNSUPPORTED_OPERATION,
+                          "%s has no external32 here. Pack it as another type", refused);
+    *ret_bytes = n * bytes;
+    return type_check_room(form, n, bytes, size, position);
 }
 
 int face_Pack_external(struct form *form, const char *name, const void *in, MPI_Count n,
-                       MPI_Datatype handle, void *packed, MPI_Count size, MPI_Count *position) {
-    struct MPI_ABI_Datatype *type;
-    const int code = find_room(form, name, n, handle, size, *position, &type);
+                       struct MPI_ABI_Datatype *type, void *packed, MPI_Count size,
+                       MPI_Count *position) {
+    MPI_Count bytes;
+    const int code = check(form, name, n, type, size, *position, &bytes);
     if (code != MPI_SUCCESS)
         return code;
-    char *at = AT(packed, *position);
-    type_pack(type, in, n, at);
-    if (!reverse(type, n, &at))
-        return no_external(form);
-    *position += n * type->wire;
+    unsigned char *copy = malloc((size_t)(n * type->wire) + 1);
+    if (!copy)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for %lld elements", (long long)n);
+    type_pack(type, in, n, copy);
+    struct conversion at = {copy, (unsigned char *)AT(packed, *position), true, NULL};
+    convert(type, n, &at);
+    free(copy);
+    if (at.refused)
+        return form_error(form, MPI_ERR_CONVERSION,
+                          "a value of %s does not fit in the bytes that external32 has for it",
+                          at.refused);
+    *position += bytes;
     return MPI_SUCCESS;
 }
 
 int face_Unpack_external(struct form *form, const char *name, const void *packed, MPI_Count size,
-                         MPI_Count *position, void *out, MPI_Count n, MPI_Datatype handle) {
-    struct MPI_ABI_Datatype *type;
-    const int code = find_room(form, name, n, handle, size, *position, &type);
+                         MPI_Count *position, void *out, MPI_Count n,
+                         struct MPI_ABI_Datatype *type) {
+    MPI_Count bytes;
+    const int code = check(form, name, n, type, size, *position, &bytes);
     if (code != MPI_SUCCESS)
         return code;
-    const size_t bytes = (size_t)(n * type->wire);
-    char *copy = malloc(bytes + 1), *at = copy;
+    const size_t room = (size_t)(n * type->wire);
+    unsigned char *copy = calloc(1, room + 1);
     if (!copy)
-        return form_error(form, MPI_ERR_NO_MEM, "no memory for %zu bytes", bytes);
-    if (bytes)
-        memcpy(copy, (const char *)packed + *position, bytes);
-    const bool is_reversed = reverse(type, n, &at);
-    if (is_reversed)
-        type_unpack(type, out, n, copy, bytes);
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for %lld elements", (long long)n);
+    struct conversion at = {copy, (unsigned char *)AT(packed, *position), false, NULL};
+    convert(type, n, &at);
+    type_unpack(type, out, n, copy, room);
     free(copy);
-    *position += is_reversed ? (MPI_Count)bytes : 0;
-    return is_reversed ? MPI_SUCCESS : no_external(form);
+    *position += bytes;
+    return MPI_SUCCESS;
 }
 
-int face_Pack_external_size(struct form *form, const char *name, MPI_Count n, MPI_Datatype handle,
-                            MPI_Count *ret_size) {
-    struct MPI_ABI_Datatype *type;
-    const int code = find_external(form, name, n, handle, &type);
-    if (code == MPI_SUCCESS)
-        *ret_size = n * type->wire;
-    return code;
+int face_Pack_external_size(struct form *form, const char *name, MPI_Count n,
+                            struct MPI_ABI_Datatype *type, MPI_Count *ret_size) {
+    return check(form, name, n, type, INT64_MAX, 0, ret_size);
 }

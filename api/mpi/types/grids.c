@@ -12,17 +12,15 @@ struct dimension {
 };
 
 static int add_dimension(struct form *form, const struct dimension *dimension, MPI_Count stride,
-                         MPI_Datatype inner, MPI_Datatype *ret_type) {
-    struct MPI_ABI_Datatype *type;
+                         struct MPI_ABI_Datatype *type, MPI_Datatype *ret_type) {
     struct type_part *parts = malloc(2 * sizeof *parts);
-    int code = type_find(form, inner, &type);
     const MPI_Count last = dimension->start + dimension->count * dimension->step;
     if (parts) {
         parts[0] = (struct type_part){dimension->start * stride, dimension->count,
                                       dimension->step * stride, dimension->length, type};
         parts[1] = (struct type_part){last * stride, 1, 0, dimension->rest, type};
     }
-    code = type_make(form, parts, dimension->rest > 0 ? 2 : 1, ret_type);
+    const int code = type_make(form, parts, dimension->rest > 0 ? 2 : 1, ret_type);
     if (code == MPI_SUCCESS)
         type_resize(*ret_type, 0, stride * dimension->size);
     return code;
@@ -30,24 +28,17 @@ static int add_dimension(struct form *form, const struct dimension *dimension, M
 
 /* Makes the type of dimensions, whose order is that of C, or of Fortran. */
 static int make_grid(struct form *form, int ndims, const struct dimension *dimensions, int order,
-                     MPI_Datatype old, MPI_Datatype *ret_type) {
-    struct MPI_ABI_Datatype *type;
-    int code = type_find(form, old, &type);
-    MPI_Datatype inner = old;
+                     struct MPI_ABI_Datatype *old, MPI_Datatype *ret_type) {
+    struct MPI_ABI_Datatype *inner = old;
+    int code = MPI_SUCCESS;
     for (int i = 0; code == MPI_SUCCESS && i < ndims; i++) {
         const struct dimension *next = &dimensions[order == MPI_ORDER_C ? ndims - 1 - i : i];
-        MPI_Datatype made = MPI_DATATYPE_NULL;
-        MPI_Count stride = 0;
-        code = type_find(form, inner, &type);
-        if (code == MPI_SUCCESS) {
-            stride = type->extent;
-            code = add_dimension(form, next, stride, inner, &made);
-        }
+        *ret_type = MPI_DATATYPE_NULL;
+        code = add_dimension(form, next, inner->extent, inner, ret_type);
         if (inner != old)
             type_put(inner);
-        inner = made;
+        inner = *ret_type;
     }
-    *ret_type = inner;
     return code;
 }
 
@@ -62,7 +53,7 @@ static int check_grid(struct form *form, int ndims, int order) {
 
 int face_Type_create_subarray(struct form *form, int ndims, struct array sizes,
                               struct array subsizes, struct array starts, int order,
-                              MPI_Datatype old, MPI_Datatype *ret_type) {
+                              struct MPI_ABI_Datatype *old, MPI_Datatype *ret_type) {
     int code = check_grid(form, ndims, order);
     struct dimension *dimensions = calloc(ndims > 0 ? (size_t)ndims : 1, sizeof *dimensions);
     if (code == MPI_SUCCESS && !dimensions)
@@ -80,8 +71,7 @@ int face_Type_create_subarray(struct form *form, int ndims, struct array sizes,
     if (code == MPI_SUCCESS)
         code = make_grid(form, ndims, dimensions, order, old, ret_type);
     free(dimensions);
-    return type_keep(form, code, ret_type, MPI_COMBINER_SUBARRAY, ndims, "iCCCit", ndims, sizes,
-                     subsizes, starts, order, old);
+    return code;
 }
 
 /* The elements of process `at` of `processes`: of each round of blocks the one at its place. */
@@ -113,7 +103,7 @@ static int distribute(struct form *form, MPI_Count size, int distribution, int b
 
 int face_Type_create_darray(struct form *form, int size, int rank, int ndims, struct array sizes,
                             const int *distributions, const int *blocks, const int *processes,
-                            int order, MPI_Datatype old, MPI_Datatype *ret_type) {
+                            int order, struct MPI_ABI_Datatype *old, MPI_Datatype *ret_type) {
     int code = check_grid(form, ndims, order), left = size, at = rank;
     struct dimension *dimensions = calloc(ndims > 0 ? (size_t)ndims : 1, sizeof *dimensions);
     if (code == MPI_SUCCESS && !dimensions)
@@ -136,6 +126,5 @@ int face_Type_create_darray(struct form *form, int size, int rank, int ndims, st
     if (code == MPI_SUCCESS)
         code = make_grid(form, ndims, dimensions, order, old, ret_type);
     free(dimensions);
-    return type_keep(form, code, ret_type, MPI_COMBINER_DARRAY, ndims, "iiiCIIIit", size, rank,
-                     ndims, sizes, distributions, blocks, processes, order, old);
+    return code;
 }

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See long_types.h. */
-#include "long_types.h"
+/* Predefined operators on types that ringcomm.h does not reduce: long double, and pairs with short
+ * and long double. */
+#include "operators.h"
 #include <complex.h>
 #include <string.h>
+
+struct long_double_int {
+    long double value;
+    int index;
+};
+struct short_int {
+    short value;
+    int index;
+};
 
 /* Operands may be aligned to 8 bytes only, so each is copied. */
 #define FOR_EACH(NAME, TYPE, RESULT)                                                               \
     static void NAME(const void *in, void *inout, size_t n, rcm_dtype dtype, void *context) {      \
-        (void)dtype, (void)context;                                                                \
         for (size_t i = 0; i < n; i++) {                                                           \
             TYPE a, b;                                                                             \
             memcpy(&a, (const char *)in + i * sizeof a, sizeof a);                                 \

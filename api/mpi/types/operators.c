@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See operators.h. An operator of ringcomm.h is made for each pair of operator and type, once, and
- * lives as long as the process: operations in flight may use it. */
+/* See operators.h. A call whose operator ringcomm.h does not have makes one for its type, which
+ * lives until the operation is complete. */
 #include "operators.h"
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "faces.h"
 #include "leaks.h"
-#include "long_types.h"
 
 struct MPI_ABI_Op {
     MPI_User_function *function;
@@ -17,50 +15,23 @@ struct MPI_ABI_Op {
     atomic_int references;
 };
 
-enum { OP_FIRST = 0x20, OP_LAST = 0x3d, ALIGNMENT = 16 /* of long double */ };
-#define TYPES(group) (1u << GROUP_##group)
+enum { ALIGNMENT = 16 /* of long double */ };
 
-/* Operators of ringcomm.h and the types on which MPI defines them (MPI 5.0, 6.9.2). */
-static const struct predefined {
-    const char *name;
-    rcm_op op;
-    unsigned groups;
-} predefined[OP_LAST - OP_FIRST + 1] = {
-#define OP(NAME, GROUPS) [(uintptr_t)MPI_##NAME - OP_FIRST] = {"MPI_" #NAME, RCM_##NAME, GROUPS}
-    OP(SUM, TYPES(INTEGER) | TYPES(FLOAT) | TYPES(COMPLEX)),
-    OP(PROD, TYPES(INTEGER) | TYPES(FLOAT) | TYPES(COMPLEX)),
-    OP(MIN, TYPES(INTEGER) | TYPES(FLOAT)),
-    OP(MAX, TYPES(INTEGER) | TYPES(FLOAT)),
-    OP(BAND, TYPES(INTEGER) | TYPES(BYTE)),
-    OP(BOR, TYPES(INTEGER) | TYPES(BYTE)),
-    OP(BXOR, TYPES(INTEGER) | TYPES(BYTE)),
-    OP(LAND, TYPES(INTEGER) | TYPES(LOGICAL)),
-    OP(LOR, TYPES(INTEGER) | TYPES(LOGICAL)),
-    OP(LXOR, TYPES(INTEGER) | TYPES(LOGICAL)),
-    OP(MINLOC, TYPES(PAIR)),
-    OP(MAXLOC, TYPES(PAIR)),
-};
-
-/* An operator that was made for a type. */
-struct made {
-    struct made *next;
-    MPI_Op handle;
-    struct MPI_ABI_Op op;          /* a copy: the program may free its own */
+struct made_op {
+    MPI_Op op;                     /* with a reference; or predefined */
     struct MPI_ABI_Datatype *type; /* with a reference */
     rcm_op number;
 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct made *all_made;
 
-static void call_pieces(const struct made *made, char *in, char *inout, MPI_Count n) {
+static void call_pieces(const struct made_op *made, char *in, char *inout, MPI_Count n) {
     MPI_Datatype type = type_handle(made->type);
-    if (made->op.large_function) {
-        made->op.large_function(in, inout, &n, &type);
+    if (made->op->large_function) {
+        made->op->large_function(in, inout, &n, &type);
         return;
     }
     while (n > 0) {
         int piece = n < INT_MAX ? (int)n : INT_MAX;
-        made->op.function(in, inout, &piece, &type);
+        made->op->function(in, inout, &piece, &type);
         in += piece * made->type->extent;
         inout += piece * made->type->extent;
         n -= piece;
@@ -68,7 +39,7 @@ static void call_pieces(const struct made *made, char *in, char *inout, MPI_Coun
 }
 
 /* Copies to the layout of the program, in memory that is aligned for every type. */
-static void call_unpacked(const struct made *made, const void *in, void *inout, MPI_Count n) {
+static void call_unpacked(const struct made_op *made, const void *in, void *inout, MPI_Count n) {
     const struct MPI_ABI_Datatype *type = made->type;
     const size_t bytes = (size_t)n * (size_t)type->wire;
     const MPI_Count low = type->true_lb < 0 ? type->true_lb : 0;
@@ -89,9 +60,8 @@ static void call_unpacked(const struct made *made, const void *in, void *inout, 
 
 static void call_function(const void *in, void *inout, size_t count, rcm_dtype dtype,
                           void *context) {
-    const struct made *made = context;
+    const struct made_op *made = context;
     const uintptr_t misaligned = ((uintptr_t)in | (uintptr_t)inout) % ALIGNMENT;
-    (void)dtype;
     if (count == 0)
         return;
     if (made->type->is_dense && made->type->true_lb == 0 &&
@@ -101,22 +71,21 @@ static void call_function(const void *in, void *inout, size_t count, rcm_dtype d
         call_unpacked(made, in, inout, (MPI_Count)count);
 }
 
-/* With the lock. */
 static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
-                         rcm_dtype dtype, struct made **ret_made) {
-    struct made *made = calloc(1, sizeof *made);
+                         struct reduction *ret_reduction) {
+    struct made_op *made = calloc(1, sizeof *made);
     char name[RCM_OP_NAME_MAX] = "function";
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an operator");
-    made->handle = handle;
+    made->op = handle;
     made->type = type;
-    rcm_status status;
-    if (is_predefined(handle)) {
-        const struct predefined *op = &predefined[(uintptr_t)handle - OP_FIRST];
+    rcm_dtype dtype;
+    rcm_status status = rcm_dtype_opaque((size_t)type->wire, &dtype);
+    if (status == RCM_OK && is_predefined(handle)) {
+        const struct predefined_op *op = &op_basics[(uintptr_t)handle - OP_FIRST];
         snprintf(name, sizeof name, "%s", op->name + 4);
         status = long_operator(type_handle(type), op->op, name, dtype, &made->number);
-    } else {
-        made->op = *handle;
+    } else if (status == RCM_OK) {
         status = rcm_op_create(call_function, made, handle->is_commutative ? RCM_OP_COMMUTATIVE : 0,
                                name, dtype, &made->number);
     }
@@ -125,53 +94,37 @@ static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Dataty
         return form_status(form, status);
     }
     type_get(type);
-    made->next = all_made;
-    all_made = made;
-    *ret_made = made;
+    op_get(handle);
+    *ret_reduction = (struct reduction){made->number, dtype, made};
     return MPI_SUCCESS;
 }
 
-RARE static int find_made(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
-                          struct reduction *ret_reduction) {
-    int code = MPI_SUCCESS;
-    const rcm_status status = rcm_dtype_opaque((size_t)type->wire, &ret_reduction->dtype);
-    if (status != RCM_OK)
-        return form_status(form, status);
-    pthread_mutex_lock(&lock);
-    struct made *made = all_made;
-    while (made && (made->handle != handle || made->type != type))
-        made = made->next;
+void reduction_end(struct made_op *made) {
     if (!made)
-        code = make_operator(form, handle, type, ret_reduction->dtype, &made);
-    if (code == MPI_SUCCESS)
-        ret_reduction->op = made->number;
-    pthread_mutex_unlock(&lock);
-    return code;
+        return;
+    const rcm_status status = rcm_op_free(made->number);
+    (void)status; /* it was made */
+    type_put(made->type);
+    op_put(made->op);
+    free(made);
 }
 
-/* What is no predefined operator on a type of ringcomm.h. */
-RARE static int find_other(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
-                           const struct predefined *op, struct reduction *ret_reduction) {
+int reduction_make(struct form *form, MPI_Op handle, MPI_Datatype type_number,
+                   struct reduction *ret_reduction) {
+    struct MPI_ABI_Datatype *type;
+    const uintptr_t i = (uintptr_t)handle - OP_FIRST;
+    const struct predefined_op *op = i <= OP_LAST - OP_FIRST ? &op_basics[i] : NULL;
+    ret_reduction->made = NULL;
+    const int code = type_find_used(form, type_number, &type);
+    if (code != MPI_SUCCESS)
+        return code;
     if (is_predefined(handle) && (!op || !op->name))
         return form_error(form, MPI_ERR_OP, "op is %s",
                           handle == MPI_OP_NULL ? "MPI_OP_NULL" : "no operator of collectives");
     if (op && !(op->groups & 1u << type->group))
         return form_error(form, MPI_ERR_OP, "%s is not defined for %s", op->name,
                           type->name ? type->name : "a derived datatype");
-    return find_made(form, handle, type, ret_reduction);
-}
-
-int reduction_find(struct form *form, MPI_Op handle, MPI_Datatype type_number,
-                   struct reduction *ret_reduction) {
-    struct MPI_ABI_Datatype *type = type_of(type_number);
-    const uintptr_t i = (uintptr_t)handle - OP_FIRST;
-    const struct predefined *op = i <= OP_LAST - OP_FIRST ? &predefined[i] : NULL;
-    if (!type || !type->is_committed)
-        return type_refuse(form, type_number);
-    if (!op || !type->exact || !(op->groups & 1u << type->group))
-        return find_other(form, handle, type, op, ret_reduction);
-    *ret_reduction = (struct reduction){op->op, type->exact};
-    return MPI_SUCCESS;
+    return make_operator(form, handle, type, ret_reduction);
 }
 
 static int create(struct form *form, struct MPI_ABI_Op op, MPI_Op *ret_op) {
@@ -198,15 +151,9 @@ void op_get(MPI_Op op) {
         atomic_fetch_add(&op->references, 1);
 }
 
-/* Operators made for types stay for operations in flight, without a handle. */
 void op_put(MPI_Op op) {
     if (is_predefined(op) || atomic_fetch_sub(&op->references, 1) != 1)
         return;
-    pthread_mutex_lock(&lock);
-    for (struct made *made = all_made; made; made = made->next)
-        if (made->handle == op)
-            made->handle = MPI_OP_NULL;
-    pthread_mutex_unlock(&lock);
     free(op);
     leaks_count(leak_op, -1);
 }
@@ -220,7 +167,6 @@ int face_Op_free(struct form *form, MPI_Op *op) {
 }
 
 int face_Op_commutative(struct form *form, MPI_Op op, int *ret_commute) {
-    (void)form;
     *ret_commute = is_predefined(op) ? op != MPI_REPLACE && op != MPI_NO_OP : op->is_commutative;
     return MPI_SUCCESS;
 }
@@ -230,16 +176,17 @@ int face_Reduce_local(struct form *form, const void *in, void *inout, MPI_Count 
     struct reduction reduction;
     struct data from, to;
     int code = reduction_find(form, op, type, &reduction);
+    from.packed = to.packed = NULL;
     if (code == MPI_SUCCESS)
         code = data_bind(form, in, count, type, DATA_IN, &from);
-    if (code != MPI_SUCCESS)
-        return code;
-    code = data_bind(form, inout, count, type, DATA_IN | DATA_OUT, &to);
+    if (code == MPI_SUCCESS)
+        code = data_bind(form, inout, count, type, DATA_IN | DATA_OUT, &to);
     if (code == MPI_SUCCESS) {
         code = form_status(form, rcm_reduce_local(from.address, to.address, (size_t)count,
                                                   reduction.dtype, reduction.op));
         data_finish(&to, true, to.bytes);
     }
     data_finish(&from, false, 0);
+    reduction_end(reduction.made);
     return code;
 }

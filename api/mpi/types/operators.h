@@ -4,11 +4,12 @@
 #ifndef OPERATORS_H
 #define OPERATORS_H
 
-#include "datatype.h"
+#include "tables.h"
 
 struct reduction {
     rcm_op op;
-    rcm_dtype dtype; /* its size is that of a packed element */
+    rcm_dtype dtype;      /* its size is that of a packed element */
+    struct made_op *made; /* the operator, if it was made for this reduction; or NULL */
 };
 
 /* A reference to an operator, which may be predefined. */
@@ -16,7 +17,24 @@ void op_get(MPI_Op op);
 void op_put(MPI_Op op);
 
 /* Finds what reduces elements of a type by an operator. */
-int reduction_find(struct form *form, MPI_Op op, MPI_Datatype type,
-                   struct reduction *ret_reduction);
+RARE int reduction_make(struct form *form, MPI_Op op, MPI_Datatype type,
+                        struct reduction *ret_reduction);
+static inline int reduction_find(struct form *form, MPI_Op op, MPI_Datatype handle,
+                                 struct reduction *ret_reduction) {
+    const struct MPI_ABI_Datatype *type = type_of(handle);
+    const uintptr_t i = (uintptr_t)op - OP_FIRST;
+    if (!type || !type->is_committed || !type->exact || i > OP_LAST - OP_FIRST ||
+        !(op_basics[i].groups & 1u << type->group))
+        return reduction_make(form, op, handle, ret_reduction);
+    *ret_reduction = (struct reduction){op_basics[i].op, type->exact, NULL};
+    return MPI_SUCCESS;
+}
+/* Frees what reduction_find made, when the operation is complete. NULL is a no-op. */
+void reduction_end(struct made_op *made);
+
+/* Makes a predefined operator on a type that ringcomm.h does not reduce: long double, and pairs
+ * with short and long double. */
+rcm_status long_operator(MPI_Datatype type, rcm_op op, const char *name, rcm_dtype dtype,
+                         rcm_op *ret_op);
 
 #endif

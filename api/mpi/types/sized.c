@@ -4,28 +4,13 @@
 #include <stdlib.h>
 #include "datatype.h"
 #include "faces.h"
-
-/* Types of Fortran by class and size, the smallest first. Precision and range in decimal digits. */
-static const struct sized {
-    int class, precision, range;
-    MPI_Datatype type;
-} sized[] = {
-    {MPI_TYPECLASS_INTEGER, 0, 2, MPI_INTEGER1},     {MPI_TYPECLASS_INTEGER, 0, 4, MPI_INTEGER2},
-    {MPI_TYPECLASS_INTEGER, 0, 9, MPI_INTEGER4},     {MPI_TYPECLASS_INTEGER, 0, 18, MPI_INTEGER8},
-    {MPI_TYPECLASS_REAL, 3, 4, MPI_REAL2},           {MPI_TYPECLASS_REAL, 6, 37, MPI_REAL4},
-    {MPI_TYPECLASS_REAL, 15, 307, MPI_REAL8},        {MPI_TYPECLASS_COMPLEX, 6, 37, MPI_COMPLEX8},
-    {MPI_TYPECLASS_COMPLEX, 15, 307, MPI_COMPLEX16},
-};
-enum { SIZED = sizeof sized / sizeof sized[0] };
+#include "tables.h"
 
 int face_Type_match_size(struct form *form, int class, int size, MPI_Datatype *ret_type) {
-    struct MPI_ABI_Datatype *type;
-    for (int i = 0; i < SIZED; i++) {
-        if (sized[i].class == class && type_find(form, sized[i].type, &type) == MPI_SUCCESS &&
-            type->size == size) {
-            *ret_type = sized[i].type;
+    for (const struct type_sized *row = type_sized; row->type; row++) {
+        *ret_type = row->type;
+        if (row->class == class && type_of(row->type)->size == size)
             return MPI_SUCCESS;
-        }
     }
     return form_error(form, MPI_ERR_ARG, "typeclass %d has no datatype of %d bytes", class, size);
 }
@@ -34,33 +19,29 @@ int face_Type_match_size(struct form *form, int class, int size, MPI_Datatype *r
  * is empty, but not NULL. */
 static struct made {
     struct made *next;
-    struct sized wanted;
+    struct type_sized wanted;
 } * all_made;
 
 /* With the lock. */
-static int make_fortran(struct form *form, int combiner, const struct sized *wanted,
+static int make_fortran(struct form *form, int combiner, const struct type_sized *wanted,
                         struct made **ret_made) {
-    int i = 0;
-    while (i < SIZED && (sized[i].class != wanted->class || sized[i].range < wanted->range ||
-                         sized[i].precision < wanted->precision))
-        i++;
-    if (i == SIZED)
+    const struct type_sized *row = type_sized;
+    while (row->type && (row->class != wanted->class || row->range < wanted->range ||
+                         row->precision < wanted->precision))
+        row++;
+    if (!row->type)
         return form_error(form, MPI_ERR_ARG, "no datatype has precision %d and range %d",
                           wanted->precision, wanted->range);
     struct made *made = malloc(sizeof *made);
     MPI_Datatype type;
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a datatype");
-    int code = face_Type_dup(form, sized[i].type, &type);
-    if (code == MPI_SUCCESS) {
-        contents_free(type->contents);
-        type->contents = NULL;
+    int code = face_Type_dup(form, type_of(row->type), &type);
+    if (code == MPI_SUCCESS)
         type->name = "";
-        code =
-            combiner == MPI_COMBINER_F90_INTEGER
-                ? type_keep(form, code, &type, combiner, 0, "i", wanted->range)
-                : type_keep(form, code, &type, combiner, 0, "ii", wanted->precision, wanted->range);
-    }
+    code = combiner == MPI_COMBINER_F90_INTEGER
+               ? type_keep(form, code, &type, combiner, 0, "i", wanted->range)
+               : type_keep(form, code, &type, combiner, 0, "ii", wanted->precision, wanted->range);
     if (code != MPI_SUCCESS) {
         free(made);
         return code;
@@ -71,59 +52,40 @@ static int make_fortran(struct form *form, int combiner, const struct sized *wan
     return MPI_SUCCESS;
 }
 
-static int find_fortran(struct form *form, int combiner, const struct sized *wanted,
-                        MPI_Datatype *ret_type) {
+int face_f90_type(struct form *form, int combiner, int precision, int range,
+                  MPI_Datatype *ret_type) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct type_sized wanted = {combiner == MPI_COMBINER_F90_INTEGER ? MPI_TYPECLASS_INTEGER
+                                      : combiner == MPI_COMBINER_F90_REAL  ? MPI_TYPECLASS_REAL
+                                                                           : MPI_TYPECLASS_COMPLEX,
+                                      precision, range, NULL};
     int code = MPI_SUCCESS;
     pthread_mutex_lock(&lock);
     struct made *made = all_made;
-    while (made && (made->wanted.class != wanted->class || made->wanted.range != wanted->range ||
-                    made->wanted.precision != wanted->precision))
+    while (made && (made->wanted.class != wanted.class || made->wanted.range != range ||
+                    made->wanted.precision != precision))
         made = made->next;
     if (!made)
-        code = make_fortran(form, combiner, wanted, &made);
+        code = make_fortran(form, combiner, &wanted, &made);
     if (code == MPI_SUCCESS)
         *ret_type = made->wanted.type;
     pthread_mutex_unlock(&lock);
     return code;
 }
 
-int face_Type_create_f90_integer(struct form *form, int range, MPI_Datatype *ret_type) {
-    const struct sized wanted = {MPI_TYPECLASS_INTEGER, 0, range, NULL};
-    return find_fortran(form, MPI_COMBINER_F90_INTEGER, &wanted, ret_type);
+const struct type_pair *type_pair(const struct MPI_ABI_Datatype *type) {
+    const MPI_Datatype handle = type_handle(type);
+    const struct type_pair *row = type_pairs;
+    while (row->pair && row->pair != handle)
+        row++;
+    return row->pair ? row : NULL;
 }
 
-int face_Type_create_f90_real(struct form *form, int precision, int range, MPI_Datatype *ret_type) {
-    const struct sized wanted = {MPI_TYPECLASS_REAL, precision, range, NULL};
-    return find_fortran(form, MPI_COMBINER_F90_REAL, &wanted, ret_type);
-}
-
-int face_Type_create_f90_complex(struct form *form, int precision, int range,
-                                 MPI_Datatype *ret_type) {
-    const struct sized wanted = {MPI_TYPECLASS_COMPLEX, precision, range, NULL};
-    return find_fortran(form, MPI_COMBINER_F90_COMPLEX, &wanted, ret_type);
-}
-
-int face_Type_get_value_index(struct form *form, MPI_Datatype value, MPI_Datatype index,
-                              MPI_Datatype *ret_type) {
-    static const MPI_Datatype pairs[][3] = {
-        {MPI_FLOAT, MPI_INT, MPI_FLOAT_INT},
-        {MPI_DOUBLE, MPI_INT, MPI_DOUBLE_INT},
-        {MPI_LONG, MPI_INT, MPI_LONG_INT},
-        {MPI_SHORT, MPI_INT, MPI_SHORT_INT},
-        {MPI_INT, MPI_INT, MPI_2INT},
-        {MPI_LONG_DOUBLE, MPI_INT, MPI_LONG_DOUBLE_INT},
-        {MPI_REAL, MPI_REAL, MPI_2REAL},
-        {MPI_DOUBLE_PRECISION, MPI_DOUBLE_PRECISION, MPI_2DOUBLE_PRECISION},
-        {MPI_INTEGER, MPI_INTEGER, MPI_2INTEGER},
-    };
-    struct MPI_ABI_Datatype *type;
-    int code = type_find(form, value, &type);
-    if (code == MPI_SUCCESS)
-        code = type_find(form, index, &type);
+int face_Type_get_value_index(struct form *form, struct MPI_ABI_Datatype *value,
+                              struct MPI_ABI_Datatype *index, MPI_Datatype *ret_type) {
     *ret_type = MPI_DATATYPE_NULL;
-    for (size_t i = 0; code == MPI_SUCCESS && i < sizeof pairs / sizeof pairs[0]; i++)
-        if (pairs[i][0] == value && pairs[i][1] == index)
-            *ret_type = pairs[i][2];
-    return code;
+    for (const struct type_pair *row = type_pairs; row->pair; row++)
+        if (row->value == type_handle(value) && row->index == type_handle(index))
+            *ret_type = row->pair;
+    return MPI_SUCCESS;
 }
