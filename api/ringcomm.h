@@ -844,10 +844,12 @@ RCM_CHECKED rcm_status rcm_destroy_begin(rcm_comm *comm, rcm_comm_request **ret_
 /*
  * Ends a communicator for this rank alone, without waiting for other ranks. They can still receive
  * what it has sent. Later operations of other ranks that need this rank fail with RCM_ERR_PEER soon
- * after they wait for it. The text states that the rank has left. If its process has ended and was
- * never connected to theirs, the text states that it is lost. A receive from any source fails only
- * when all others have left. rcm_destroy of comm on other ranks fails likewise: all ranks of a
- * communicator destroy it, or all leave it. rcm_comm_shrink continues without this rank.
+ * after they wait for it. Like any error, this ends all operations in flight on every rank, also a
+ * receive of what this rank has sent. The text states that the rank has left. If its process has
+ * ended and was never connected to theirs, the text states that it is lost. A receive from any
+ * source fails only when all others have left. rcm_destroy of comm on other ranks fails likewise:
+ * all ranks of a communicator destroy it, or all leave it. rcm_comm_shrink continues without this
+ * rank.
  *
  * Unfinished operations of this rank: receives without a matching message end with
  * RCM_ERR_CANCELED. The call waits for receives whose message is arriving, until their deadline or

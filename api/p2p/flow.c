@@ -174,6 +174,12 @@ static rcm_status flow_pump_copy(const struct rcmi_endpoint *e, struct rcmi_flow
     return status;
 }
 
+/* Whether a send completes only when its reader has taken it. The reader may need this CPU. The own
+ * rank is its reader itself: its receive is complete when the send is. */
+static bool flow_awaits_reader(const struct rcmi_endpoint *e) {
+    return e->messaging->oversubscribed || e->peer == e->messaging->rank;
+}
+
 static rcm_status flow_pump_data(const struct rcmi_endpoint *e, struct rcmi_flow *flow,
                                  bool *moved) {
     struct rcmi_transfer *t;
@@ -186,7 +192,7 @@ static rcm_status flow_pump_data(const struct rcmi_endpoint *e, struct rcmi_flow
             *moved = true;
         }
         rcmi_transfers_remove(&flow->sending, t);
-        t->last = e->messaging->oversubscribed ? rcmi_channel_sent(flow->tx) : 0;
+        t->last = flow_awaits_reader(e) ? rcmi_channel_sent(flow->tx) : 0;
         rcmi_flow_sent(flow, t);
     }
     return RCM_OK;

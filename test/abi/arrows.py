@@ -136,23 +136,34 @@ def check_includes(root):
     return broken, lines
 
 
-def symbols(nm, archive):
-    """(defined, undefined) external symbols: name -> member of the archive."""
-    listing = subprocess.run([nm, '-A', '-g', '-P', archive], check=True, text=True,
+def listed(nm, archives):
+    """Layer -> [(member, symbol, kind)] of the external symbols in its archive."""
+    listing = subprocess.run([nm, '-A', '-g', '-P', *archives.values()], check=True, text=True,
                              capture_output=True).stdout
-    defined, undefined = {}, {}
+    rooms = {path: room for room, path in archives.items()}
+    table = {room: [] for room in archives}
     for line in listing.splitlines():
         match = re.match(r'(?P<file>.*?)(\[(?P<member>[^\]]*)\])?: (?P<name>\S+) (?P<kind>\S)', line)
         if not match:
             continue
-        table = undefined if match['kind'] in 'Uvw' else defined
-        table.setdefault(match['name'], os.path.basename(match['member'] or match['file']))
+        path, member = match['file'], match['member']
+        if member is None:  # "lib.a:member.o: "
+            path, _, member = path.rpartition(':')
+        table[rooms[path]].append((os.path.basename(member), match['name'], match['kind']))
+    return table
+
+
+def symbols(rows):
+    """(defined, undefined) external symbols: name -> member of the archive."""
+    defined, undefined = {}, {}
+    for member, name, kind in rows:
+        (undefined if kind in 'Uvw' else defined).setdefault(name, member)
     return defined, undefined
 
 
 def check_symbols(nm, archives):
     broken, count = [], 0
-    table = {room: symbols(nm, path) for room, path in archives.items()}
+    table = {room: symbols(rows) for room, rows in listed(nm, archives).items()}
     owners = {}
     for room, (defined, _) in table.items():
         for name in defined:
@@ -168,12 +179,12 @@ def check_symbols(nm, archives):
     return broken, count
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('root')
     parser.add_argument('--nm', default='nm')
     parser.add_argument('--archive', action='append', default=[], metavar='ROOM=FILE')
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     archives = dict(item.split('=', 1) for item in args.archive)
     if archives and set(archives) != set(MAY_USE) - FACES:
         sys.exit(f'archives of {sorted(archives)} given, of {sorted(set(MAY_USE) - FACES)} required')

@@ -16,7 +16,6 @@ fuzzers' inputs are exempt. Not here: whether the code follows these arrows (arr
 import argparse
 import os
 import re
-import subprocess
 import sys
 
 import arrows
@@ -120,22 +119,16 @@ def sources(root, room):
     return found
 
 
-def calls(nm, archive, source):
-    """File -> file of the same archive -> one of its symbols that the first uses."""
-    listing = subprocess.run([nm, '-A', '-g', '-P', archive], check=True, text=True,
-                             capture_output=True).stdout
+def calls(rows, source):
+    """File -> file of the same archive -> one of its symbols that the first uses. rows: see arrows.listed."""
     home, uses = {}, {}
-    for line in listing.splitlines():
-        match = re.match(r'.*?\[([^\]]*)\]: (\S+) (\S)', line) or re.match(r'(.*?): (\S+) (\S)', line)
-        if not match:
-            continue
-        member = os.path.basename(match[1].split(':')[-1])
+    for member, name, kind in rows:
         member = source.get(member, member)
-        if match[3] in 'Uvw':
-            uses.setdefault(member, set()).add(match[2])
+        uses.setdefault(member, set())
+        if kind in 'Uvw':
+            uses[member].add(name)
         else:
-            home[match[2]] = member
-            uses.setdefault(member, set())
+            home[name] = member
     return {member: {home[name]: name for name in sorted(names) if home.get(name, member) != member}
             for member, names in uses.items()}
 
@@ -183,8 +176,8 @@ def backend_of(path):
     return next((name for name in BACKENDS if path.startswith(name + '/')), path)
 
 
-def check_archive(root, nm, room, archive):
-    graph = calls(nm, archive, sources(root, room))
+def check_archive(root, room, archive, rows):
+    graph = calls(rows, sources(root, room))
     print(f'{room}: {sum(map(len, graph.values()))} arrows between {len(graph)} files')
     if not any(graph.values()) and len(graph) > 1:
         return [f'{archive}: no symbols']
@@ -216,19 +209,19 @@ def check_picture(root):
     return wrong
 
 
-def main():
+def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('root')
     parser.add_argument('--nm', default='nm')
     parser.add_argument('--archive', action='append', default=[], metavar='ROOM=FILE')
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     archives = dict(item.split('=', 1) for item in args.archive)
     if archives and set(archives) != set(ORDER):
         sys.exit(f'archives of {sorted(archives)} given, of {sorted(ORDER)} wanted')
     wrong = check_includers(args.root) + check_picture(args.root) + check_folders(args.root)
     wrong += check_headers(args.root)
-    for room, archive in archives.items():
-        wrong += check_archive(args.root, args.nm, room, archive)
+    for room, rows in (arrows.listed(args.nm, archives) if archives else {}).items():
+        wrong += check_archive(args.root, room, archives[room], rows)
     for text in wrong:
         print(f'broken wall: {text}')
     sys.exit(1 if wrong else 0)

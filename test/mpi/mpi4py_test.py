@@ -74,21 +74,12 @@ def read_fails():
 
 
 def judge(launcher, regex, passes):
-    """Runs the tests on libmpi_abi.so.1 and compares with the lists. Returns what is wrong.
-
-    Files with a failure run once more: mpi4py expects that a receive is complete when the synchronous send to the own
-    rank returns. MPI does not, and on a busy machine it is not always.
-    """
+    """Runs the tests on libmpi_abi.so.1 and compares with the lists. Returns what is wrong."""
     outcomes, output = run(launcher, regex, RINGCOMM_TIMEOUT="20")
     files = re.compile(f"test_(?:{regex})")
     wanted = {test for test in passes if files.fullmatch(test.split(".")[0])}
     fails = {test: reason for test, reason in read_fails().items() if test in wanted}
     failed = {test for test in wanted if outcomes.get(test) != "passed"}
-    if failed - set(fails):
-        again = "|".join({test.split(".")[0].removeprefix("test_") for test in failed - set(fails)})
-        print(f"again: {again}")
-        outcomes, output = run(launcher, again, RINGCOMM_TIMEOUT="20")
-        failed = {test for test in failed if outcomes.get(test) != "passed"}
     most, least = LIMITS[regex]
     wrong = [f"{test}: {outcomes.get(test, 'did not run')}" for test in sorted(failed - set(fails))]
     if len(fails) > most:

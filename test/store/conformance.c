@@ -237,11 +237,17 @@ static void deadlines(void **state) {
         if (least > ms + 100)
             fail_msg("a get with %d ms took %.1f ms", ms, least);
     }
-    double start = seconds_now();
-    check_status(RCM_ERR_TIMEOUT, rcm_store_wait(s->store, keys, 3, 200));
-    double took = (seconds_now() - start) * 1e3;
-    check_error_names("missing-a"); /* the first missing one */
-    assert_true(took >= 200 && took < 1000);
+    double least = 1e9;
+    for (int try = 0; try < 10 && least > 1000; try++) {
+        const double start = seconds_now();
+        check_status(RCM_ERR_TIMEOUT, rcm_store_wait(s->store, keys, 3, 200));
+        const double took = (seconds_now() - start) * 1e3;
+        check_error_names("missing-a"); /* the first missing one */
+        assert_true(took >= 200);
+        least = took < least ? took : least;
+    }
+    if (least > 1000)
+        fail_msg("a wait with 200 ms took %.1f ms", least);
     check_ok(rcm_store_wait(s->store, keys, 1, 0)); /* 0 checks once */
     check_ok(rcm_store_get(s->store, "there", 0, &value, &len));
     free(value);
@@ -264,13 +270,14 @@ static void *set_later(void *arg) {
     return NULL;
 }
 
-static void waiters_woken(void **state) {
-    struct stores *s = *state;
+/* How long two waits took, in seconds. late-2 is set through the store that waits: a wait must not
+ * block other calls. */
+static double waits_took(struct stores *s) {
     struct waker w[] = {{s->other, "late-1", 100}, {s->store, "late-2", 200}};
     const char *keys[] = {"late-2", "late-1", "late-1"};
     pthread_t threads[2];
+    int deleted;
     double start = seconds_now();
-    /* late-2 is set through the store that waits: a wait must not block other calls. */
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, set_later, &w[i]), 0);
     expect_text(s->store, "late-1", "late-1");
@@ -279,9 +286,21 @@ static void waiters_woken(void **state) {
     double took = seconds_now() - start;
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    if (took < 0.19 || took > 1.0)
-        fail_msg("woken after %.3f s", took);
     check_ok(rcm_store_wait(s->store, keys, 3, -1)); /* all keys exist: -1 returns at once */
+    for (int i = 0; i < 2; i++)
+        check_ok(rcm_store_delete(s->store, keys[i], &deleted));
+    return took;
+}
+
+static void waiters_woken(void **state) {
+    double least = 1e9; /* of ten tries: the machine may be busy */
+    for (int try = 0; try < 10 && least > 1.0; try++) {
+        const double took = waits_took(*state);
+        assert_true(took >= 0.19);
+        least = took < least ? took : least;
+    }
+    if (least > 1.0)
+        fail_msg("woken after %.3f s", least);
 }
 
 static void *add_later(void *arg) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The steps of CONTRIBUTING.md are sufficient for a new algorithm and a new transport:
-newcomer_test.py SOURCE_ROOT MESON
+newcomer_test.py SOURCE_ROOT MESON COMPILER...
 
 In a copy of the source it adds a toy all_reduce (newcomer/toy.c) and a toy transport (a renamed
 copy of transport/self). It changes only files that the entries of "How to add" name. It runs the
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT, MESON = os.path.abspath(sys.argv[1]), sys.argv[2]
+ROOT, MESON, CC = os.path.abspath(sys.argv[1]), sys.argv[2], ' '.join(sys.argv[3:])
 HERE = os.path.dirname(os.path.abspath(__file__))
 TARGETS = ['ringcomm-plan', 'conformance', 'test_plan_sweep', 'test_plan_select', 'ringcomm-info',
            'ringcomm-bench']
@@ -66,7 +66,7 @@ class Copy:
 
     def run(self, *command):
         print('$', *command, flush=True)
-        done = subprocess.run(command, cwd=self.folder, check=False, text=True,
+        done = subprocess.run(command, cwd=self.folder, check=False, text=True, env={**os.environ, 'CC': CC},
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             sys.exit(f'{done.stdout[-6000:]}\nexit status {done.returncode}')
@@ -130,7 +130,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix='ringcomm-newcomer-') as folder:
         copy = Copy(os.path.join(folder, 'ringcomm'))
         commands = [add_algorithm(copy), add_transport(copy)]
-        copy.run(MESON, 'setup', 'build', '--buildtype=plain', '-Dwerror=true',
+        # The flags of tools/check's build: ccache has most objects.
+        copy.run(MESON, 'setup', 'build', '--buildtype=release', '-Dwerror=true',
                  *[f'-D{part}=disabled' for part in WITHOUT])
         copy.run(MESON, 'compile', '-C', 'build', '-j', '2', *TARGETS)
         for command in commands:

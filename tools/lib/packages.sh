@@ -19,9 +19,11 @@ libcmocka-dev       pkg-config --exists cmocka
 python3             command -v python3
 '
 
-# Additional packages for tools/check: the second compiler and its sanitizers, clang-format, other
-# launchers, networks of several hosts, manual pages, the build of another project.
+# Additional packages for tools/check: a compiler cache, the second compiler and its sanitizers,
+# clang-format, other launchers, networks of several hosts, manual pages, the build of another
+# project.
 check_packages='
+ccache              command -v ccache
 g++                 command -v g++
 clang               command -v clang++
 libclang-rt-14-dev  clang_links address && clang_links thread

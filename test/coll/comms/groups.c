@@ -549,51 +549,61 @@ static double seconds_since(const struct timespec *then) {
     return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) / 1e9;
 }
 
-/* Rank 0 leaves a communicator. What it sent is received, operations that need it fail, others go
- * on. */
-static int leaves(rcm_comm *comm) {
-    const int n = rcm_size(comm);
-    int errors = 0, got = 0;
-    struct timespec begun;
-    if (n < 2)
-        return 0;
-    rcm_comm *group = subset_of(comm, all_of(comm), false, 5, &errors);
-    rcm_comm *others =
-        rcm_rank(comm) > 0 ? subset_of(comm, all_of(comm) & ~1u, false, 6, &errors) : NULL;
-    sum_right(group, 14, &errors);
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    if (rcm_rank(comm) == 0) {
-        const int token = 4711;
-        CHECK(errors, rcm_send(group, &token, 1, RCM_INT32, 1, 0, NULL, NULL) == RCM_OK, "%s",
-              rcm_last_error());
-        CHECK(errors, rcm_leave(group) == RCM_OK, "%s", rcm_last_error());
-        CHECK(errors, seconds_since(&begun) < SOON_S, "leaving takes %.3f s",
-              seconds_since(&begun));
-    } else {
-        if (rcm_rank(comm) == 1)
-            CHECK(errors,
-                  rcm_recv(group, &got, 1, RCM_INT32, 0, 0, NULL, NULL) == RCM_OK && got == 4711,
-                  "%s", rcm_last_error());
-        const rcm_status status = rcm_barrier(group, NULL, NULL);
-        CHECK(errors,
-              status == RCM_ERR_PEER && strstr(rcm_last_error(), "has left") &&
-                  strstr(rcm_last_error(), "rank 0"),
-              "%s: %s", rcm_status_name(status), rcm_last_error());
-        CHECK(errors, seconds_since(&begun) < SOON_S, "it takes %.3f s", seconds_since(&begun));
-        CHECK(errors, rcm_leave(group) == RCM_ERR_PEER, "%s", rcm_last_error());
-        sum_right(others, 15, &errors);
-        end(others, &errors);
-    }
-    sum_right(comm, 16, &errors);
-    return errors;
-}
-
 /* An operation that needs a rank that has left fails with a text that reports it. */
 static void left_says(rcm_status status, const char *words, const struct timespec *begun,
                       int *errors) {
     CHECK(*errors, status == RCM_ERR_PEER && strstr(rcm_last_error(), words), "%s: %s",
           rcm_status_name(status), rcm_last_error());
     CHECK(*errors, seconds_since(begun) < SOON_S, "it takes %.3f s", seconds_since(begun));
+}
+
+/* Sends two tokens to rank 1 and leaves. */
+static void send_and_leave(rcm_comm *group, int *errors) {
+    struct timespec begun;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    for (int token = 4711; token < 4713; token++)
+        CHECK(*errors, rcm_send(group, &token, 1, RCM_INT32, 1, 0, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    CHECK(*errors, rcm_leave(group) == RCM_OK, "%s", rcm_last_error());
+    CHECK(*errors, seconds_since(&begun) < SOON_S, "leaving takes %.3f s", seconds_since(&begun));
+}
+
+static void receive_token(rcm_comm *group, int token, int *errors) {
+    int got = 0;
+    CHECK(*errors, rcm_recv(group, &got, 1, RCM_INT32, 0, 0, NULL, NULL) == RCM_OK && got == token,
+          "got %d, not %d: %s", got, token, rcm_last_error());
+}
+
+/* Rank 0 leaves a communicator. What it sent is received afterwards, operations that need it fail,
+ * others go on. The failure ends all operations in flight on every rank, so the ranks meet before
+ * it. */
+static int leaves(rcm_comm *comm) {
+    const int me = rcm_rank(comm);
+    int errors = 0;
+    struct timespec begun;
+    if (rcm_size(comm) < 2)
+        return 0;
+    rcm_comm *group = subset_of(comm, all_of(comm), false, 5, &errors);
+    rcm_comm *others = me > 0 ? subset_of(comm, all_of(comm) & ~1u, false, 6, &errors) : NULL;
+    sum_right(group, 14, &errors);
+    if (me == 0)
+        send_and_leave(group, &errors);
+    if (me == 1) /* a send may wait for its receive until the channel is open */
+        receive_token(group, 4711, &errors);
+    sum_right(comm, 16, &errors);
+    if (me == 1)
+        receive_token(group, 4712, &errors);
+    if (me > 0) {
+        sum_right(others, 15, &errors);
+        clock_gettime(CLOCK_MONOTONIC, &begun);
+        left_says(rcm_barrier(group, NULL, NULL), "has left", &begun, &errors);
+        CHECK(errors, strstr(rcm_last_error(), "rank 0"), "%s", rcm_last_error());
+        CHECK(errors, rcm_leave(group) == RCM_ERR_PEER, "%s", rcm_last_error());
+        sum_right(others, 17, &errors);
+        end(others, &errors);
+    }
+    sum_right(comm, 16, &errors);
+    return errors;
 }
 
 /* Synchronizes by messages to rank 0 and back, so that no other ranks connect. */

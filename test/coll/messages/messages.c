@@ -236,6 +236,40 @@ static int check_synchronous(rcm_comm *comm) {
     return errors;
 }
 
+/* A synchronous send to the own rank is complete: its receive is too, without another call. The
+ * library's thread and this one both drive. */
+static int check_own_rank(rcm_comm *comm) {
+    static const size_t sizes[] = {1, 0, 3000, 1, 1, 1, 30, LARGE};
+    enum { ROUNDS = 300, EACH = sizeof sizes / sizeof sizes[0] };
+    const int me = rcm_rank(comm);
+    char *out = filled(LARGE, 'o'), *in = filled(EACH * LARGE, 'i');
+    int errors = 0;
+    for (int round = 0; round < ROUNDS && errors == 0; round++) {
+        rcm_work *works[EACH] = {NULL};
+        for (uint64_t tag = 0; tag < EACH; tag++)
+            CHECK(errors,
+                  rcm_irecv(comm, in + tag * LARGE, sizes[tag], RCM_UINT8, me, tag, &works[tag]) ==
+                      RCM_OK,
+                  "%s", rcm_last_error());
+        for (uint64_t tag = 0; tag < (round % 20 == 0 ? EACH : EACH - 1); tag++) {
+            CHECK(errors,
+                  rcm_ssend(comm, out, sizes[tag], RCM_UINT8, me, tag, NULL, NULL) == RCM_OK, "%s",
+                  rcm_last_error());
+            CHECK(errors, rcm_work_status(works[tag]) == RCM_OK, "round %d, %zu bytes: %s", round,
+                  sizes[tag], rcm_status_name(rcm_work_status(works[tag])));
+        }
+        for (uint64_t tag = 0; tag < EACH; tag++) {
+            (void)!rcm_work_cancel(works[tag]);
+            (void)!rcm_work_wait(works[tag], -1);
+            rcm_work_free(works[tag]);
+        }
+    }
+    CHECK(errors, memcmp(in + (EACH - 1) * LARGE, out, LARGE) == 0, "wrong bytes");
+    free(in);
+    free(out);
+    return errors;
+}
+
 /* ---- Send and receive in one call ------------------------------------------------------------ */
 
 static int check_sendrecv(rcm_comm *comm) {
@@ -552,6 +586,7 @@ static const struct part parts[] = {
     {"probe", check_probe, true},
     {"matched", check_matched, true},
     {"synchronous", check_synchronous, true},
+    {"own rank", check_own_rank, false},
     {"cancel", check_cancels, true},
     {"race of cancels", check_cancel_race, true},
     {"never received", check_matched_left, true},
