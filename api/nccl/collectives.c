@@ -59,68 +59,66 @@ static ncclResult_t operation_add(struct operation o, ncclDataType_t dtype) {
                                      __VA_ARGS__},                                                 \
                   dtype)
 
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclAllReduce)
+(const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
+ cudaStream_t stream) {
     return OPERATION(RCM_ALL_REDUCE, .send = send, .recv = recv, .op = op);
 }
-NCCL_ALSO_P(ncclAllReduce);
 
-ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclReduce)
+(const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op, int root,
+ ncclComm_t comm, cudaStream_t stream) {
     return OPERATION(RCM_REDUCE, .send = send, .recv = recv, .op = op, .root = root);
 }
-NCCL_ALSO_P(ncclReduce);
 
-ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                           int root, ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclBroadcast)
+(const void *send, void *recv, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
+ cudaStream_t stream) {
     return OPERATION(RCM_BROADCAST, .send = send, .recv = recv, .root = root);
 }
-NCCL_ALSO_P(ncclBroadcast);
 
-ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
-                       cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclBcast)
+(void *buffer, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm, cudaStream_t stream) {
     return OPERATION(RCM_BROADCAST, .send = buffer, .recv = buffer, .root = root);
 }
-NCCL_ALSO_P(ncclBcast);
 
-ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                           ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclAllGather)
+(const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclComm_t comm,
+ cudaStream_t stream) {
     return OPERATION(RCM_ALL_GATHER, .send = send, .recv = recv);
 }
-NCCL_ALSO_P(ncclAllGather);
 
-ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclReduceScatter)
+(const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
+ cudaStream_t stream) {
     return OPERATION(RCM_REDUCE_SCATTER, .send = send, .recv = recv, .op = op);
 }
-NCCL_ALSO_P(ncclReduceScatter);
 
-ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                          ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclAlltoAll)
+(const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclComm_t comm,
+ cudaStream_t stream) {
     return OPERATION(RCM_ALL_TO_ALL, .send = send, .recv = recv);
 }
-NCCL_ALSO_P(ncclAlltoAll);
 
-ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t dtype, int root,
-                        ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclGather)
+(const void *send, void *recv, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
+ cudaStream_t stream) {
     return OPERATION(RCM_GATHER, .send = send, .recv = recv, .root = root);
 }
-NCCL_ALSO_P(ncclGather);
 
-ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t dtype, int root,
-                         ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclScatter)
+(const void *send, void *recv, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
+ cudaStream_t stream) {
     return OPERATION(RCM_SCATTER, .send = send, .recv = recv, .root = root);
 }
-NCCL_ALSO_P(ncclScatter);
 
-ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t dtype, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclSend)
+(const void *send, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
+ cudaStream_t stream) {
     return OPERATION(OPERATION_SEND, .send = send, .root = peer);
 }
-NCCL_ALSO_P(ncclSend);
 
-ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+NCCL_API(ncclResult_t, ncclRecv)
+(void *recv, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm, cudaStream_t stream) {
     return OPERATION(OPERATION_RECV, .recv = recv, .root = peer);
 }
-NCCL_ALSO_P(ncclRecv);

@@ -277,7 +277,7 @@ ncclResult_t comm_failure(struct ncclComm *comm) {
     return result;
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result) {
+NCCL_API(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *result) {
     if (!comm || !result)
         return face_fail(ncclInvalidArgument, "ncclCommGetAsyncError: %s is NULL",
                          comm ? "result" : "comm");
@@ -294,7 +294,6 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result) {
     comm_unlock();
     return lives ? ncclSuccess : comm_unknown(comm, __func__);
 }
-NCCL_ALSO_P(ncclCommGetAsyncError);
 
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap) {
     comm_look(comm);

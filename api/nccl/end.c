@@ -155,7 +155,7 @@ static void abort_taken(struct ncclComm *comm) {
     comm_unlock();
 }
 
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
+NCCL_API(ncclResult_t, ncclCommAbort)(ncclComm_t comm) {
     if (!comm)
         return ncclSuccess;
     comm_lock();
@@ -166,7 +166,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     abort_taken(comm);
     return ncclSuccess;
 }
-NCCL_ALSO_P(ncclCommAbort);
 
 void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why) {
     comm_lock();
@@ -179,7 +178,7 @@ void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why) {
     comm_unlock();
 }
 
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+NCCL_API(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags) {
     if (flags != 0)
         return face_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d. Use 0", flags);
     comm_lock();
@@ -204,7 +203,6 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
         return face_fail(ncclInvalidArgument, "ncclCommRevoke: the communicator is not in use");
     return busy ? ncclInProgress : ncclSuccess;
 }
-NCCL_ALSO_P(ncclCommRevoke);
 
 /* ---- Orderly end ----------------------------------------------------------------------------- */
 
@@ -227,7 +225,7 @@ static void begin_end(struct ncclComm *comm, int own) {
         comm->state = COMM_ENDED;
 }
 
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+NCCL_API(ncclResult_t, ncclCommFinalize)(ncclComm_t comm) {
     ncclResult_t result = comm_enter(comm, 0, __func__);
     if (result != ncclSuccess)
         return group_fail(result);
@@ -242,9 +240,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     return group_fail(face_fail(ncclInvalidArgument, "ncclCommFinalize: another thread finalizes, "
                                                      "destroys or aborts the communicator"));
 }
-NCCL_ALSO_P(ncclCommFinalize);
 
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+NCCL_API(ncclResult_t, ncclCommDestroy)(ncclComm_t comm) {
     if (!comm)
         return ncclSuccess;
     comm_lock();
@@ -267,4 +264,3 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     comm_unlock();
     return ncclSuccess;
 }
-NCCL_ALSO_P(ncclCommDestroy);

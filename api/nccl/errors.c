@@ -59,7 +59,7 @@ ncclResult_t face_result(rcm_status status, const char *what) {
     return face_fail(result, "%s: %s", what, rcm_last_error());
 }
 
-const char *ncclGetErrorString(ncclResult_t result) {
+NCCL_API(const char *, ncclGetErrorString)(ncclResult_t result) {
     static const char *const texts[] = {
 #define TEXT(name, number, text) [number] = (text),
         NCCL_RESULT_MAP(TEXT)
@@ -67,10 +67,9 @@ const char *ncclGetErrorString(ncclResult_t result) {
     };
     return (size_t)result < sizeof texts / sizeof texts[0] ? texts[result] : "an unknown result";
 }
-NCCL_ALSO_P(ncclGetErrorString);
 
 /* A communicator's own error comes first. The text is valid until this thread's next call. */
-const char *ncclGetLastError(ncclComm_t comm) {
+NCCL_API(const char *, ncclGetLastError)(ncclComm_t comm) {
     static _Thread_local char text[TEXT_BYTES];
     if (comm && comm_error_text(comm, text, sizeof text))
         return text;
@@ -79,4 +78,3 @@ const char *ncclGetLastError(ncclComm_t comm) {
     pthread_mutex_unlock(&lock);
     return text;
 }
-NCCL_ALSO_P(ncclGetLastError);

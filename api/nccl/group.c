@@ -121,12 +121,10 @@ ncclResult_t group_end(void) {
     return result;
 }
 
-ncclResult_t ncclGroupStart(void) {
+NCCL_API(ncclResult_t, ncclGroupStart)(void) {
     return group_begin();
 }
-NCCL_ALSO_P(ncclGroupStart);
 
-ncclResult_t ncclGroupEnd(void) {
+NCCL_API(ncclResult_t, ncclGroupEnd)(void) {
     return group_end();
 }
-NCCL_ALSO_P(ncclGroupEnd);

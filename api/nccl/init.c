@@ -17,7 +17,7 @@ static void announce(void) {
                 rcm_version(), NCCL_NUMBER);
 }
 
-ncclResult_t ncclGetVersion(int *version) {
+NCCL_API(ncclResult_t, ncclGetVersion)(int *version) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!version)
         return face_fail(ncclInvalidArgument, "ncclGetVersion: version is NULL");
@@ -25,12 +25,10 @@ ncclResult_t ncclGetVersion(int *version) {
     *version = NCCL_NUMBER;
     return ncclSuccess;
 }
-NCCL_ALSO_P(ncclGetVersion);
 
-ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+NCCL_API(ncclResult_t, ncclGetUniqueId)(ncclUniqueId *id) {
     return face_result(rcm_unique_id_get((struct rcm_unique_id *)(void *)id), __func__);
 }
-NCCL_ALSO_P(ncclGetUniqueId);
 
 /* ---- One rank -------------------------------------------------------------------------------- */
 
@@ -93,31 +91,29 @@ static ncclResult_t init_here(ncclComm_t *newcomm, int nranks, int rank, const n
                                  : group_fail(result);
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank) {
+NCCL_API(ncclResult_t, ncclCommInitRank)
+(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank) {
     return init_here(newcomm, nranks, rank, &id, NULL);
 }
-NCCL_ALSO_P(ncclCommInitRank);
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank,
-                                    ncclConfig_t *config) {
+NCCL_API(ncclResult_t, ncclCommInitRankConfig)
+(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
     return init_here(newcomm, nranks, rank, &id, config);
 }
-NCCL_ALSO_P(ncclCommInitRankConfig);
 
 /* The first id is enough. The stores of the others end where they were made. */
-ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int rank, int nids,
-                                      ncclUniqueId *ids, ncclConfig_t *config) {
+NCCL_API(ncclResult_t, ncclCommInitRankScalable)
+(ncclComm_t *newcomm, int nranks, int rank, int nids, ncclUniqueId *ids, ncclConfig_t *config) {
     if (nids < 1 || !ids)
         return group_fail(face_fail(ncclInvalidArgument, "ncclCommInitRankScalable: no id"));
     for (int i = 1; i < nids; i++)
         (void)!rcm_unique_id_free((struct rcm_unique_id *)(void *)&ids[i]);
     return init_here(newcomm, nranks, rank, ids, config);
 }
-NCCL_ALSO_P(ncclCommInitRankScalable);
 
 /* ---- All ranks of one process ---------------------------------------------------------------- */
 
-ncclResult_t ncclCommInitAll(ncclComm_t *comms, int ndevices, const int *devices) {
+NCCL_API(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int *devices) {
     ncclUniqueId id;
     if (!comms || ndevices < 1)
         return face_fail(ncclInvalidArgument, "ncclCommInitAll: comms is %p and ndevices %d",
@@ -137,7 +133,6 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int ndevices, const int *devices
     }
     return result;
 }
-NCCL_ALSO_P(ncclCommInitAll);
 
 /* ---- From a communicator --------------------------------------------------------------------- */
 
@@ -181,8 +176,8 @@ static ncclResult_t derive_end(struct ncclComm *parent, struct ncclComm *comm, r
     return result;
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *newcomm,
-                           ncclConfig_t *config) {
+NCCL_API(ncclResult_t, ncclCommSplit)
+(ncclComm_t comm, int colour, int key, ncclComm_t *newcomm, ncclConfig_t *config) {
     rcm_comm_request *request = NULL;
     struct ncclComm *part;
     if (colour < NCCL_NO_COLOUR)
@@ -197,7 +192,6 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *new
     const rcm_status status = rcm_comm_split_begin(comm->rcm, colour, key, NULL, &request);
     return derive_end(comm, part, status, request, newcomm, __func__);
 }
-NCCL_ALSO_P(ncclCommSplit);
 
 /* ---- Without some ranks ---------------------------------------------------------------------- */
 
@@ -259,8 +253,9 @@ static rcm_status shrink_usable(struct ncclComm *comm, const int *excluded, int 
     return rcm_comm_subset_begin(comm->rcm, ranks, left, 0, NULL, ret_request);
 }
 
-ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *newcomm,
-                            ncclConfig_t *config, int flags) {
+NCCL_API(ncclResult_t, ncclCommShrink)
+(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *newcomm, ncclConfig_t *config,
+ int flags) {
     struct rcm_error error = RCM_ERROR_INIT;
     rcm_comm_request *request = NULL;
     struct ncclComm *rest;
@@ -282,4 +277,3 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclC
     comm_exit(comm);
     return group_fail(result);
 }
-NCCL_ALSO_P(ncclCommShrink);

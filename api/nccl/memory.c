@@ -7,7 +7,7 @@
 /* Other processes open whole blocks of this size. */
 #define BLOCK_BYTES ((size_t)2 << 20)
 
-ncclResult_t ncclMemAlloc(void **memory, size_t bytes) {
+NCCL_API(ncclResult_t, ncclMemAlloc)(void **memory, size_t bytes) {
     struct driver_visit visit;
     uint64_t address = 0;
     int device = 0;
@@ -26,9 +26,8 @@ ncclResult_t ncclMemAlloc(void **memory, size_t bytes) {
     *memory = (void *)(uintptr_t)address;
     return result;
 }
-NCCL_ALSO_P(ncclMemAlloc);
 
-ncclResult_t ncclMemFree(void *memory) {
+NCCL_API(ncclResult_t, ncclMemFree)(void *memory) {
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     const struct driver *d;
     struct driver_visit visit;
@@ -47,7 +46,6 @@ ncclResult_t ncclMemFree(void *memory) {
     driver_leave(&visit);
     return result;
 }
-NCCL_ALSO_P(ncclMemFree);
 
 /* ---- Registered buffers ---------------------------------------------------------------------- */
 
@@ -131,7 +129,8 @@ static ncclResult_t buffer_deregister(struct ncclComm *comm, struct registration
     return result;
 }
 
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **handle) {
+NCCL_API(ncclResult_t, ncclCommRegister)
+(const ncclComm_t comm, void *buffer, size_t bytes, void **handle) {
     if (!handle)
         return face_fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
     ncclResult_t result = comm_enter(comm, 0, __func__);
@@ -141,10 +140,9 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes,
     comm_exit(comm);
     return result;
 }
-NCCL_ALSO_P(ncclCommRegister);
 
 /* handle NULL is a no-op. */
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle) {
+NCCL_API(ncclResult_t, ncclCommDeregister)(const ncclComm_t comm, void *handle) {
     ncclResult_t result = comm_enter(comm, 0, __func__);
     if (result != ncclSuccess)
         return result;
@@ -153,4 +151,3 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle) {
     comm_exit(comm);
     return result;
 }
-NCCL_ALSO_P(ncclCommDeregister);

@@ -19,18 +19,16 @@ static ncclResult_t missing(const char *name) {
 
 #define MISSING(type, name)                                                                        \
     type name(void);                                                                               \
-    type name(void) {                                                                              \
+    NCCL_API(type, name)(void) {                                                                   \
         const ncclResult_t result = missing(#name);                                                \
         RESULT_##type                                                                              \
-    }                                                                                              \
-    NCCL_ALSO_P(name);
+    }
 NCCL_MISSING_MAP(MISSING)
 
 /* The group that would be simulated ends. */
 ncclResult_t ncclGroupSimulateEnd(void *info);
-ncclResult_t ncclGroupSimulateEnd(void *info) {
+NCCL_API(ncclResult_t, ncclGroupSimulateEnd)(void *info) {
     (void)info;
     (void)group_fail(missing("ncclGroupSimulateEnd"));
     return group_end();
 }
-NCCL_ALSO_P(ncclGroupSimulateEnd);

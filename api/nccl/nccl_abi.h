@@ -35,7 +35,9 @@ typedef struct {
     result p##name parameters;
 NCCL_FUNCTION_MAP(NCCL_DECLARE)
 
-/* Defines the name with a p, after the function. */
-#define NCCL_ALSO_P(name) extern __typeof__(name) p##name __attribute__((alias(#name)))
+/* Begins the definition of a function, and defines its name with a p. */
+#define NCCL_API(result, name)                                                                     \
+    extern __typeof__(name) p##name __attribute__((alias(#name)));                                 \
+    result name
 
 #endif

@@ -93,8 +93,9 @@ static ncclResult_t premul_make(struct ncclComm *comm, rcm_dtype type, const voi
     return ncclSuccess;
 }
 
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype,
-                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum)
+(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype, ncclScalarResidence_t residence,
+ ncclComm_t comm) {
     rcm_dtype type;
     ncclResult_t result = comm_enter(comm, 0, __func__);
     if (result != ncclSuccess)
@@ -105,10 +106,9 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
     comm_exit(comm);
     return result;
 }
-NCCL_ALSO_P(ncclRedOpCreatePreMulSum);
 
 /* Also of a communicator that has failed or was finalized. */
-ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+NCCL_API(ncclResult_t, ncclRedOpDestroy)(ncclRedOp_t op, ncclComm_t comm) {
     struct premul *premul = NULL;
     comm_lock();
     const bool lives = comm_lives(comm, 0);
@@ -127,7 +127,6 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
                               "ncclRedOpDestroy: op %d was not created with this communicator",
                               (int)op);
 }
-NCCL_ALSO_P(ncclRedOpDestroy);
 
 void operators_forget(struct ncclComm *comm) {
     struct premul *premul;

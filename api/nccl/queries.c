@@ -21,17 +21,14 @@ static ncclResult_t query(const struct ncclComm *comm, const char *what, size_t 
                  : face_fail(ncclInvalidArgument, "%s: the communicator is not made", what);
 }
 
-ncclResult_t ncclCommCount(const ncclComm_t comm, int *count) {
+NCCL_API(ncclResult_t, ncclCommCount)(const ncclComm_t comm, int *count) {
     return query(comm, __func__, offsetof(struct ncclComm, size), count);
 }
-NCCL_ALSO_P(ncclCommCount);
 
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device) {
+NCCL_API(ncclResult_t, ncclCommCuDevice)(const ncclComm_t comm, int *device) {
     return query(comm, __func__, offsetof(struct ncclComm, device), device);
 }
-NCCL_ALSO_P(ncclCommCuDevice);
 
-ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank) {
+NCCL_API(ncclResult_t, ncclCommUserRank)(const ncclComm_t comm, int *rank) {
     return query(comm, __func__, offsetof(struct ncclComm, rank), rank);
 }
-NCCL_ALSO_P(ncclCommUserRank);
