@@ -33,7 +33,9 @@ typedef struct {
 #define NCCL_DECLARE(result, name, parameters)                                                     \
     result name parameters;                                                                        \
     result p##name parameters;
+#define NCCL_DECLARE_OPERATION(result, name, parameters, ...) NCCL_DECLARE(result, name, parameters)
 NCCL_FUNCTION_MAP(NCCL_DECLARE)
+NCCL_OPERATION_MAP(NCCL_DECLARE_OPERATION)
 
 /* Begins the definition of a function, and defines its name with a p. */
 #define NCCL_API(result, name)                                                                     \

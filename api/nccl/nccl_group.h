@@ -10,18 +10,18 @@
 enum { OPERATION_SEND = 100, OPERATION_RECV = 101 };
 
 struct operation {
-    int kind;
     const char *name;
     struct ncclComm *comm;
+    size_t count;
+    cudaStream_t stream;
+    int kind;
     uint64_t id; /* of comm */
     const void *send;
     void *recv;
-    size_t count;
     rcm_dtype dtype;
     ncclRedOp_t op;
     struct scalar scalar;
     int root; /* or the peer */
-    cudaStream_t stream;
     bool issued;
 };
 
