@@ -2,6 +2,7 @@
 /* New communicators: from a unique id, and all ranks of one process. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "nccl_comm.h"
 #include "nccl_driver.h"
 #include "nccl_group.h"
@@ -12,7 +13,8 @@ _Static_assert(sizeof(ncclUniqueId) == sizeof(struct rcm_unique_id), "ids have t
 
 /* One line, once, names the library. */
 static void announce(void) {
-    if (setting_logs_info())
+    const char *level = setting_given("RINGCOMM_LOG");
+    if (strcasecmp(level, "info") == 0 || strcasecmp(level, "debug") == 0)
         fprintf(stderr, "ringcomm: libnccl.so.2 is libringcomm %s, with the interface of NCCL %d\n",
                 rcm_version(), NCCL_NUMBER);
 }
@@ -53,7 +55,7 @@ static rcm_status init_begin(struct ncclComm *comm, const ncclUniqueId *id) {
     options.world_size = comm->size;
     options.unique_id = &where;
     options.device = device;
-    options.timeout_ms = setting_is_given("RINGCOMM_TIMEOUT") ? 0 : -1;
+    options.timeout_ms = setting_given("RINGCOMM_TIMEOUT")[0] ? 0 : -1;
     return rcm_init_begin(&options, &comm->init);
 }
 
