@@ -125,10 +125,10 @@ NCCL_API(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const i
     if (result != ncclSuccess)
         return result;
     memset(comms, 0, (size_t)ndevices * sizeof *comms);
-    (void)group_begin();
+    (void)pncclGroupStart();
     for (int i = 0; i < ndevices; i++)
         (void)init_rank(&comms[i], ndevices, i, devices ? devices[i] : i, &id, NULL);
-    result = group_end();
+    result = pncclGroupEnd();
     for (int i = 0; i < ndevices && result != ncclSuccess; i++) {
         (void)ncclCommAbort(comms[i]);
         comms[i] = NULL;

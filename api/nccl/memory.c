@@ -8,42 +8,34 @@
 #define BLOCK_BYTES ((size_t)2 << 20)
 
 NCCL_API(ncclResult_t, ncclMemAlloc)(void **memory, size_t bytes) {
-    struct driver_visit visit;
-    uint64_t address = 0;
-    int device = 0;
+    int device = 0, visit;
     if (!memory || bytes == 0 || bytes > SIZE_MAX - BLOCK_BYTES)
         return face_fail(ncclInvalidArgument, "ncclMemAlloc: ptr is %p and size %zu",
                          (void *)memory, bytes);
+    *memory = NULL;
     ncclResult_t result = driver_device(&device);
     if (result == ncclSuccess)
         result = driver_enter(device, &visit);
     if (result != ncclSuccess)
         return result;
-    result = driver_result(
-        visit.driver, "cuMemAlloc",
-        visit.driver->cuMemAlloc(&address, (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES));
-    driver_leave(&visit);
-    *memory = (void *)(uintptr_t)address;
+    result = DRIVER(cuMemAlloc, memory, (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES);
+    driver_leave(visit);
     return result;
 }
 
 NCCL_API(ncclResult_t, ncclMemFree)(void *memory) {
-    const uint64_t address = (uint64_t)(uintptr_t)memory;
-    const struct driver *d;
-    struct driver_visit visit;
-    int device = 0;
+    int device = 0, visit;
     if (!memory)
         return ncclSuccess;
-    ncclResult_t result = driver_get(&d);
+    ncclResult_t result = driver_load();
     if (result == ncclSuccess)
-        result = driver_result(d, "cuPointerGetAttribute",
-                               d->cuPointerGetAttribute(&device, DRIVER_POINTER_ORDINAL, address));
+        result = DRIVER(cuPointerGetAttribute, &device, DRIVER_POINTER_ORDINAL, memory);
     if (result == ncclSuccess)
         result = driver_enter(device, &visit);
     if (result != ncclSuccess)
         return result;
-    result = driver_result(d, "cuMemFree", d->cuMemFree(address));
-    driver_leave(&visit);
+    result = DRIVER(cuMemFree, memory);
+    driver_leave(visit);
     return result;
 }
 

@@ -31,5 +31,5 @@ ncclResult_t ncclGroupSimulateEnd(void *info);
 NCCL_API(ncclResult_t, ncclGroupSimulateEnd)(void *info) {
     (void)info;
     (void)group_fail(missing("ncclGroupSimulateEnd"));
-    return group_end();
+    return pncclGroupEnd();
 }

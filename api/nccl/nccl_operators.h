@@ -4,7 +4,6 @@
 #define NCCL_OPERATORS_H
 
 #include "nccl_comm.h"
-#include "nccl_driver.h"
 #include "stream_order.h"
 
 /* ringcomm's type; false: dtype is no type. */
@@ -19,19 +18,12 @@ struct scalar {
  * *ret_scalar is written if it was created. */
 ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
                             struct scalar *ret_scalar);
-/* An operation's operator. */
-struct operand {
-    ncclRedOp_t op;
-    rcm_dtype dtype;
-    const struct scalar *scalar;
-    cudaStream_t stream;
-};
 /* ringcomm's operator for one operation. A created one reads its scalar from *ret_slot when the
  * operation begins; the caller frees it (rcm_op_free) once the operation is issued. After an error
  * a copy may still write to the slot, which is then not given back. */
-ncclResult_t operator_prepare(const struct driver *driver, int device,
-                              const struct operand *operand, rcm_op *ret_op,
-                              struct slot **ret_slot);
+struct operation;
+ncclResult_t operator_prepare(const struct operation *operation, cudaStream_t stream,
+                              rcm_op *ret_op, struct slot **ret_slot);
 /* Under the lock: comm's operators are destroyed. */
 void operators_forget(struct ncclComm *comm);
 

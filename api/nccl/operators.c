@@ -3,6 +3,8 @@
 #include "nccl_operators.h"
 #include <stdlib.h>
 #include <string.h>
+#include "nccl_driver.h"
+#include "nccl_group.h"
 
 static const rcm_dtype dtypes[] = {
 #define ROW(name, number, ringcomm) [number] = (ringcomm),
@@ -154,27 +156,22 @@ ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dty
     return ncclSuccess;
 }
 
-ncclResult_t operator_prepare(const struct driver *driver, int device,
-                              const struct operand *operand, rcm_op *ret_op,
+ncclResult_t operator_prepare(const struct operation *o, cudaStream_t stream, rcm_op *ret_op,
                               struct slot **ret_slot) {
-    const size_t bytes = rcm_dtype_size(operand->dtype);
-    const struct scalar *scalar = operand->scalar;
-    if ((int)operand->op < ncclNumOps) {
-        *ret_op = ops[operand->op];
+    const size_t bytes = rcm_dtype_size(o->dtype);
+    if ((int)o->op < ncclNumOps) {
+        *ret_op = ops[o->op];
         return ncclSuccess;
     }
-    ncclResult_t result = slot_take(device, ret_slot);
+    ncclResult_t result = slot_take(ret_slot);
     if (result != ncclSuccess)
         return result;
-    void *to = slot_scalar(*ret_slot);
-    if (scalar->at)
-        result = driver_result(driver, "cuMemcpyAsync",
-                               driver->cuMemcpyAsync((uint64_t)(uintptr_t)to,
-                                                     (uint64_t)(uintptr_t)scalar->at, bytes,
-                                                     operand->stream));
+    void *to = (*ret_slot)->scalar;
+    if (o->scalar.at)
+        result = DRIVER(cuMemcpyAsync, to, o->scalar.at, bytes, stream);
     else
-        memcpy(to, scalar->value, bytes);
+        memcpy(to, o->scalar.value, bytes);
     return result == ncclSuccess
-               ? face_result(rcm_op_create_premul_sum_from(to, operand->dtype, ret_op), "op")
+               ? face_result(rcm_op_create_premul_sum_from(to, o->dtype, ret_op), "op")
                : result;
 }
