@@ -27,7 +27,7 @@ static bool push(struct operation operation) {
 }
 
 ncclResult_t group_fail(ncclResult_t result) {
-    if (group.depth > 0 && group.result == ncclSuccess)
+    if (group.depth > 0 && group.result == ncclSuccess && result != ncclInProgress)
         group.result = result;
     return result;
 }
@@ -73,10 +73,9 @@ static ncclResult_t communicators_end(struct group *ended) {
     for (const struct operation *o = ended->operations; o < ended->operations + n; o++)
         if (o->kind != OPERATION_MAKE && o->kind != OPERATION_END)
             ended->operations[ended->n++] = *o;
-        else if (ended->result != ncclSuccess)
-            comm_cancel(o->comm, o->id, why);
         else
-            result = worse(result, comm_wait(o->comm, o->id, o->kind == OPERATION_END));
+            result = worse(result, comm_wait(o->comm, o->id, o->kind == OPERATION_END,
+                                             ended->result == ncclSuccess ? NULL : why));
     return result;
 }
 

@@ -8,12 +8,6 @@
 
 /* ringcomm's type; false: dtype is no type. */
 bool dtype_of(ncclDataType_t dtype, rcm_dtype *ret_dtype);
-/* The scalar of a created operator. An operation keeps a copy: the program may destroy the operator
- * as soon as the call has returned. */
-struct scalar {
-    const void *at;          /* in device memory; NULL: the value is given */
-    unsigned char value[16]; /* an element of the type */
-};
 /* Is it an operator, and of this communicator and type if it was created? The text explains.
  * *ret_scalar is written if it was created. */
 ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
@@ -24,7 +18,5 @@ ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dty
 struct operation;
 ncclResult_t operator_prepare(const struct operation *operation, cudaStream_t stream,
                               rcm_op *ret_op, struct slot **ret_slot);
-/* Under the lock: comm's operators are destroyed. */
-void operators_forget(struct ncclComm *comm);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See nccl_operators.h. */
 #include "nccl_operators.h"
-#include <stdlib.h>
 #include <string.h>
 #include "nccl_driver.h"
 #include "nccl_group.h"
@@ -26,32 +25,6 @@ bool dtype_of(ncclDataType_t dtype, rcm_dtype *ret_dtype) {
 
 /* ---- Scaled sums ----------------------------------------------------------------------------- */
 
-/* A created operator, in its communicator's list. */
-struct premul {
-    struct premul *next;
-    int number; /* of no other one */
-    rcm_dtype dtype;
-    struct scalar scalar;
-};
-
-/* Under the lock. */
-static struct premul **find(struct ncclComm *comm, ncclRedOp_t op) {
-    struct premul **at = &comm->operators;
-    while (*at && (*at)->number != (int)op)
-        at = &(*at)->next;
-    return at;
-}
-
-/* A copy; false: comm has no such operator. */
-static bool premul_of(struct ncclComm *comm, ncclRedOp_t op, struct premul *ret_premul) {
-    comm_lock();
-    const struct premul *found = *find(comm, op);
-    if (found)
-        *ret_premul = *found;
-    comm_unlock();
-    return found != NULL;
-}
-
 static ncclResult_t premul_check(ncclRedOp_t *op, const void *scalar, ncclDataType_t dtype,
                                  int residence, rcm_dtype *ret_dtype) {
     if (!op || !scalar)
@@ -69,83 +42,48 @@ static ncclResult_t premul_check(ncclRedOp_t *op, const void *scalar, ncclDataTy
     return ncclSuccess;
 }
 
-/* Under the lock. */
-static void premul_add(struct ncclComm *comm, struct premul *premul) {
-    static int last_number = ncclNumOps - 1;
-    last_number = last_number == INT32_MAX ? (int)ncclNumOps : last_number + 1;
-    premul->number = last_number;
-    premul->next = comm->operators;
-    comm->operators = premul;
-}
-
-static ncclResult_t premul_make(struct ncclComm *comm, rcm_dtype type, const void *scalar,
-                                ncclScalarResidence_t residence, ncclRedOp_t *op) {
-    struct premul *premul = calloc(1, sizeof *premul);
-    if (!premul)
-        return face_fail(ncclSystemError, "ncclRedOpCreatePreMulSum: no memory");
-    premul->dtype = type;
-    if (residence == ncclScalarDevice)
-        premul->scalar.at = scalar;
-    else
-        memcpy(premul->scalar.value, scalar, rcm_dtype_size(type));
-    comm_lock();
-    premul_add(comm, premul);
-    *op = (ncclRedOp_t)premul->number;
-    comm_unlock();
-    return ncclSuccess;
-}
-
 NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum)
 (ncclRedOp_t *op, void *scalar, ncclDataType_t dtype, ncclScalarResidence_t residence,
  ncclComm_t comm) {
-    rcm_dtype type;
+    struct object premul = {0};
+    int number;
     ncclResult_t result = comm_enter(comm, 0, __func__);
     if (result != ncclSuccess)
         return result;
-    result = premul_check(op, scalar, dtype, residence, &type);
+    result = premul_check(op, scalar, dtype, residence, &premul.dtype);
+    if (result == ncclSuccess && residence == ncclScalarDevice)
+        premul.scalar.at = scalar;
+    else if (result == ncclSuccess)
+        memcpy(premul.scalar.value, scalar, rcm_dtype_size(premul.dtype));
     if (result == ncclSuccess)
-        result = premul_make(comm, type, scalar, residence, op);
+        result = object_add(&comm->operators, premul, &number, __func__);
+    if (result == ncclSuccess)
+        *op = (ncclRedOp_t)number;
     comm_exit(comm);
     return result;
 }
 
 /* Also of a communicator that has failed or was finalized. */
 NCCL_API(ncclResult_t, ncclRedOpDestroy)(ncclRedOp_t op, ncclComm_t comm) {
-    struct premul *premul = NULL;
-    comm_lock();
-    const bool lives = comm_lives(comm, 0);
-    if (lives) {
-        struct premul **at = find(comm, op);
-        premul = *at;
-        if (premul)
-            *at = premul->next;
-    }
+    ncclResult_t result = comm_hold(comm, 0, __func__);
+    if (result != ncclSuccess)
+        return result;
+    const bool removed = object_remove(&comm->operators, (int)op);
     comm_unlock();
-    free(premul);
-    if (!lives)
-        return comm_unknown(comm, __func__);
-    return premul ? ncclSuccess
-                  : face_fail(ncclInvalidArgument,
-                              "ncclRedOpDestroy: op %d was not created with this communicator",
-                              (int)op);
-}
-
-void operators_forget(struct ncclComm *comm) {
-    struct premul *premul;
-    while ((premul = comm->operators) != NULL) {
-        comm->operators = premul->next;
-        free(premul);
-    }
+    return removed ? ncclSuccess
+                   : face_fail(ncclInvalidArgument,
+                               "ncclRedOpDestroy: op %d was not created with this communicator",
+                               (int)op);
 }
 
 /* ---- Use ------------------------------------------------------------------------------------- */
 
 ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
                             struct scalar *ret_scalar) {
-    struct premul premul;
+    struct object premul;
     if ((int)op >= 0 && (int)op < ncclNumOps)
         return face_result(rcm_op_defined(ops[op], dtype), "op");
-    if (!premul_of(comm, op, &premul))
+    if (!object_find(&comm->operators, (int)op, &premul))
         return face_fail(ncclInvalidArgument,
                          "op is %d: neither 0 to %d nor created with this communicator", (int)op,
                          ncclNumOps - 1);

@@ -4,19 +4,17 @@
 #include <string.h>
 #include "nccl_comm.h"
 
-static ncclResult_t query(const struct ncclComm *comm, const char *what, size_t field, int *ret) {
-    if (!comm || !ret)
-        return face_fail(ncclInvalidArgument, "%s: %s is NULL", what, comm ? "the result" : "comm");
-    comm_lock();
-    const bool lives = comm_lives(comm, 0);
-    if (lives)
-        comm_poll((struct ncclComm *)comm);
-    const bool known = lives && comm->state != COMM_MAKING && comm->state != COMM_FAILED;
+static ncclResult_t query(struct ncclComm *comm, const char *what, size_t field, int *ret) {
+    if (comm && !ret)
+        return face_fail(ncclInvalidArgument, "%s: the result is NULL", what);
+    const ncclResult_t result = comm_hold(comm, 0, what);
+    if (result != ncclSuccess)
+        return result;
+    comm_poll(comm);
+    const bool known = comm->state != COMM_MAKING && comm->state != COMM_FAILED;
     if (known)
         memcpy(ret, (const char *)comm + field, sizeof *ret);
     comm_unlock();
-    if (!lives)
-        return comm_unknown(comm, what);
     return known ? ncclSuccess
                  : face_fail(ncclInvalidArgument, "%s: the communicator is not made", what);
 }
