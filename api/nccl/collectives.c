@@ -15,7 +15,8 @@ static bool has_recv(const struct operation *o) {
     return o->kind != OPERATION_SEND && (!only_root || o->comm->rank == o->root);
 }
 
-/* The communicator is ready. Without a root or operator, the fields are 0, which is one. */
+/* Under the lock; the communicator is ready. Without a root or operator, the fields are 0, which is
+ * one. */
 static ncclResult_t operation_check(struct operation *o, ncclDataType_t dtype) {
     if (!dtype_of(dtype, &o->dtype))
         return face_fail(ncclInvalidArgument, "%s: datatype is %d. Use 0 to %d", o->name,
@@ -30,15 +31,15 @@ static ncclResult_t operation_check(struct operation *o, ncclDataType_t dtype) {
 }
 
 static ncclResult_t operation_add(struct operation o, ncclDataType_t dtype) {
-    ncclResult_t result = comm_enter(o.comm, 0, o.name);
+    ncclResult_t result = comm_hold_ready(o.comm, 0, o.name);
     if (result != ncclSuccess)
         return group_defer(result);
-    result = comm_failure(o.comm);
+    o.id = o.comm->id;
+    result = comm_error(o.comm);
     if (result == ncclSuccess)
         result = operation_check(&o, dtype);
-    result = result == ncclSuccess ? group_add(&o) : group_defer(result);
-    comm_exit(o.comm);
-    return result;
+    comm_unlock();
+    return result == ncclSuccess ? group_add(&o) : group_defer(result);
 }
 
 #define DEFINE(result, name, parameters, ...)                                                      \

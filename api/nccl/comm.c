@@ -127,8 +127,7 @@ static bool comm_is_busy(struct ncclComm *comm) {
            (comm->state == COMM_ENDING && comm->orders && comm->result == ncclSuccess);
 }
 
-/* Under the lock: its error, whose text becomes the last one. */
-static ncclResult_t comm_error(const struct ncclComm *comm) {
+ncclResult_t comm_error(const struct ncclComm *comm) {
     return comm->result == ncclSuccess ? ncclSuccess : face_fail(comm->result, "%s", comm->text);
 }
 
@@ -237,13 +236,6 @@ void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text) {
     comm->result = result;
     snprintf(comm->text, sizeof comm->text, "%s", text);
     (void)face_fail(result, "%s", text);
-}
-
-ncclResult_t comm_failure(struct ncclComm *comm) {
-    comm_lock();
-    const ncclResult_t result = comm_error(comm);
-    comm_unlock();
-    return result;
 }
 
 /* Under the lock: has it failed, also without an operation? A revoked one has. */

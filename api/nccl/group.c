@@ -20,7 +20,6 @@ static bool push(struct operation operation) {
         group.operations = larger;
         group.cap = cap;
     }
-    operation.id = operation.comm->id;
     operation.number = group.n;
     group.operations[group.n++] = operation;
     return true;
@@ -39,7 +38,6 @@ ncclResult_t group_defer(ncclResult_t result) {
 
 ncclResult_t group_add(const struct operation *operation) {
     struct operation alone = *operation;
-    alone.id = alone.comm->id;
     if (group.depth == 0)
         return operations_issue(&alone, 1);
     return push(alone) ? ncclSuccess

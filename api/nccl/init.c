@@ -218,7 +218,6 @@ static ncclResult_t excluded_check(const struct ncclComm *comm, const int *exclu
  * a subset. A rejected call leaves comm as it was. */
 static rcm_status shrink_aborting(struct ncclComm *comm, const struct derivation *d, int *ranks,
                                   rcm_comm_request **ret_request) {
-    struct rcm_error error = RCM_ERROR_INIT;
     for (int i = 0; i < d->nexcluded; i++)
         ranks[i] = rcm_world_rank(comm->rcm, d->excluded[i]);
     comm_lock();
@@ -227,11 +226,11 @@ static rcm_status shrink_aborting(struct ncclComm *comm, const struct derivation
     comm_unlock();
     const rcm_status status =
         rcm_comm_shrink_excluding_begin(comm->rcm, ranks, d->nexcluded, NULL, ret_request);
-    const bool ended = status == RCM_OK || rcm_comm_error(comm->rcm, &error) != RCM_OK;
     comm_lock();
-    comm->revoked = ended || revoked;
-    if (ended)
+    if (status == RCM_OK)
         orders_release(comm);
+    else
+        comm->revoked = revoked;
     comm_unlock();
     return status;
 }

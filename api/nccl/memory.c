@@ -52,6 +52,7 @@ void registrations_end(struct ncclComm *comm, rcm_comm *rcm) {
 
 NCCL_API(ncclResult_t, ncclCommRegister)
 (const ncclComm_t comm, void *buffer, size_t bytes, void **handle) {
+    const struct object registration = {.memory = buffer, .bytes = bytes};
     int number = 0;
     if (!handle)
         return face_fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
@@ -59,12 +60,13 @@ NCCL_API(ncclResult_t, ncclCommRegister)
     if (result != ncclSuccess)
         return result;
     result = face_result(rcm_mem_register(comm->rcm, buffer, bytes), __func__);
-    if (result == ncclSuccess) {
-        const struct object registration = {.memory = buffer, .bytes = bytes};
+    const bool registered = result == ncclSuccess;
+    comm_lock();
+    if (registered)
         result = object_add(&comm->registrations, registration, &number, __func__);
-        if (result != ncclSuccess)
-            (void)!rcm_mem_deregister(comm->rcm, buffer, bytes);
-    }
+    comm_unlock();
+    if (registered && result != ncclSuccess)
+        (void)!rcm_mem_deregister(comm->rcm, buffer, bytes);
     *handle = (void *)(intptr_t)number;
     comm_exit(comm);
     return result;
@@ -72,20 +74,22 @@ NCCL_API(ncclResult_t, ncclCommRegister)
 
 /* handle NULL is a no-op. */
 NCCL_API(ncclResult_t, ncclCommDeregister)(const ncclComm_t comm, void *handle) {
-    struct object o;
     ncclResult_t result = comm_enter(comm, 0, __func__);
     if (result != ncclSuccess)
         return result;
-    if (handle && !object_find(&comm->registrations, (intptr_t)handle, &o))
+    comm_lock();
+    const struct object *found = *object_find(&comm->registrations, (intptr_t)handle);
+    const struct object o = found ? *found : (struct object){0};
+    comm_unlock();
+    if (found)
+        result = face_result(rcm_mem_deregister(comm->rcm, o.memory, o.bytes), __func__);
+    else if (handle)
         result = face_fail(ncclInvalidArgument,
                            "ncclCommDeregister: %p is no handle of this communicator", handle);
-    else if (handle)
-        result = face_result(rcm_mem_deregister(comm->rcm, o.memory, o.bytes), __func__);
-    if (handle && result == ncclSuccess) {
-        comm_lock();
+    comm_lock();
+    if (result == ncclSuccess)
         (void)object_remove(&comm->registrations, (intptr_t)handle);
-        comm_unlock();
-    }
+    comm_unlock();
     comm_exit(comm);
     return result;
 }

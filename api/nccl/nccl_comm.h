@@ -78,8 +78,8 @@ void comm_poll(struct ncclComm *comm);
 bool comms_poll(void);
 /* Under the lock: keeps the first error, and makes its text the process's last one. */
 void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text);
-/* The error that the communicator is known to have, and its text. */
-ncclResult_t comm_failure(struct ncclComm *comm);
+/* Under the lock: the error that it is known to have, whose text becomes the last one. */
+ncclResult_t comm_error(const struct ncclComm *comm);
 /* A copy of the communicator's error text; false: it has no error. */
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap);
 

@@ -27,13 +27,13 @@ struct object {
     size_t bytes;
 };
 
-/* Adds a copy. `what` names NCCL's function in errors. */
+/* All functions: under the lock of communicators.
+ * Adds a copy. `what` names NCCL's function in errors. */
 ncclResult_t object_add(struct object **list, struct object object, int *ret_number,
                         const char *what);
-/* Copies it; false: there is none. */
-bool object_find(struct object **list, intptr_t number, struct object *ret_object);
-
-/* Under the lock. */
+/* Where the list has it, or the end of the list, which is NULL. */
+struct object **object_find(struct object **list, intptr_t number);
+/* False: there is none. */
 bool object_remove(struct object **list, intptr_t number);
 void objects_free(struct object **list);
 

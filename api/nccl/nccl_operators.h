@@ -8,8 +8,8 @@
 
 /* ringcomm's type; false: dtype is no type. */
 bool dtype_of(ncclDataType_t dtype, rcm_dtype *ret_dtype);
-/* Is it an operator, and of this communicator and type if it was created? The text explains.
- * *ret_scalar is written if it was created. */
+/* Under the lock. Is it an operator, and of this communicator and type if it was created? The text
+ * explains. *ret_scalar is written if it was created. */
 ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
                             struct scalar *ret_scalar);
 /* ringcomm's operator for one operation. A created one reads its scalar from *ret_slot when the

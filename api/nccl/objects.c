@@ -2,7 +2,7 @@
 /* See nccl_objects.h. */
 #include "nccl_objects.h"
 #include <stdlib.h>
-#include "nccl_comm.h"
+#include "nccl_errors.h"
 
 ncclResult_t object_add(struct object **list, struct object object, int *ret_number,
                         const char *what) {
@@ -10,34 +10,22 @@ ncclResult_t object_add(struct object **list, struct object object, int *ret_num
     struct object *added = malloc(sizeof *added);
     if (!added)
         return face_fail(ncclSystemError, "%s: no memory", what);
-    comm_lock();
     last = last == INT32_MAX ? (int)ncclNumOps : last + 1;
     object.number = *ret_number = last;
     object.next = *list;
     *added = object;
     *list = added;
-    comm_unlock();
     return ncclSuccess;
 }
 
-/* Under the lock. */
-static struct object **find(struct object **list, intptr_t number) {
+struct object **object_find(struct object **list, intptr_t number) {
     while (*list && (*list)->number != number)
         list = &(*list)->next;
     return list;
 }
 
-bool object_find(struct object **list, intptr_t number, struct object *ret_object) {
-    comm_lock();
-    const struct object *found = *find(list, number);
-    if (found)
-        *ret_object = *found;
-    comm_unlock();
-    return found != NULL;
-}
-
 bool object_remove(struct object **list, intptr_t number) {
-    struct object **at = find(list, number), *found = *at;
+    struct object **at = object_find(list, number), *found = *at;
     if (found)
         *at = found->next;
     free(found);

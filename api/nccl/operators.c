@@ -47,7 +47,7 @@ NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum)
  ncclComm_t comm) {
     struct object premul = {0};
     int number;
-    ncclResult_t result = comm_enter(comm, 0, __func__);
+    ncclResult_t result = comm_hold_ready(comm, 0, __func__);
     if (result != ncclSuccess)
         return result;
     result = premul_check(op, scalar, dtype, residence, &premul.dtype);
@@ -59,7 +59,7 @@ NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum)
         result = object_add(&comm->operators, premul, &number, __func__);
     if (result == ncclSuccess)
         *op = (ncclRedOp_t)number;
-    comm_exit(comm);
+    comm_unlock();
     return result;
 }
 
@@ -80,17 +80,18 @@ NCCL_API(ncclResult_t, ncclRedOpDestroy)(ncclRedOp_t op, ncclComm_t comm) {
 
 ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
                             struct scalar *ret_scalar) {
-    struct object premul;
+    const struct object *premul;
     if ((int)op >= 0 && (int)op < ncclNumOps)
         return face_result(rcm_op_defined(ops[op], dtype), "op");
-    if (!object_find(&comm->operators, (int)op, &premul))
+    premul = *object_find(&comm->operators, (int)op);
+    if (!premul)
         return face_fail(ncclInvalidArgument,
                          "op is %d: neither 0 to %d nor created with this communicator", (int)op,
                          ncclNumOps - 1);
-    if (premul.dtype != dtype)
+    if (premul->dtype != dtype)
         return face_fail(ncclInvalidArgument, "op was created for %s, but datatype is %s",
-                         rcm_dtype_name(premul.dtype), rcm_dtype_name(dtype));
-    *ret_scalar = premul.scalar;
+                         rcm_dtype_name(premul->dtype), rcm_dtype_name(dtype));
+    *ret_scalar = premul->scalar;
     return ncclSuccess;
 }
 
