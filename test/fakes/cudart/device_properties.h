@@ -5,7 +5,7 @@
 #define DEVICE_PROPERTIES_H
 
 /* clang-format off */
-#define DEVICE_INTS(X)                                                                                    \
+#define DEVICE_INTS(X)                                                                             \
     X(regsPerBlock, MAX_REGISTERS_PER_BLOCK) X(warpSize, WARP_SIZE)                                \
     X(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK) X(maxThreadsDim[0], MAX_BLOCK_DIM_X)              \
     X(maxThreadsDim[1], MAX_BLOCK_DIM_Y) X(maxThreadsDim[2], MAX_BLOCK_DIM_Z)                      \
@@ -25,7 +25,7 @@
     X(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR)                                   \
     X(hostRegisterSupported, HOST_REGISTER_SUPPORTED) X(ipcEventSupported, IPC_EVENT_SUPPORTED)    \
     X(clusterLaunch, CLUSTER_LAUNCH)
-#define DEVICE_SIZES(X)                                                                                   \
+#define DEVICE_SIZES(X)                                                                            \
     X(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK) X(memPitch, MAX_PITCH)                       \
     X(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)                                   \
     X(sharedMemPerMultiprocessor, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)                            \
