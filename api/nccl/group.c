@@ -66,14 +66,17 @@ static ncclResult_t communicators_end(struct group *ended) {
     const size_t n = ended->n;
     ncclResult_t result = ended->result;
     char why[512];
-    snprintf(why, sizeof why, "another call of the group failed: %s", ncclGetLastError(NULL));
+    if (result != ncclSuccess)
+        snprintf(why, sizeof why, "another call of the group failed: %s", ncclGetLastError(NULL));
     ended->n = 0;
-    for (const struct operation *o = ended->operations; o < ended->operations + n; o++)
+    for (size_t i = 0; i < n; i++) {
+        const struct operation *o = &ended->operations[i];
         if (o->kind != OPERATION_MAKE && o->kind != OPERATION_END)
             ended->operations[ended->n++] = *o;
         else
             result = worse(result, comm_wait(o->comm, o->id, o->kind == OPERATION_END,
                                              ended->result == ncclSuccess ? NULL : why));
+    }
     return result;
 }
 

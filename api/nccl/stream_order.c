@@ -57,21 +57,21 @@ struct order {
 };
 
 ncclResult_t order_begin(struct ncclComm *comm, struct order **ret_order) {
-    struct slot *slot;
-    const ncclResult_t result = slot_take(&slot);
-    struct order *order = result == ncclSuccess ? malloc(sizeof *order) : NULL;
-    comm_lock();
-    if (order) {
-        slot->value++;
-        *order = (struct order){comm->orders, comm, comm->rcm, slot, 1, false};
-        *ret_order = comm->orders = order;
-    } else if (result == ncclSuccess) {
-        slot_give(slot);
+    struct order *order = malloc(sizeof *order);
+    if (!order)
+        return face_fail(ncclSystemError, "no memory for the order of streams");
+    *order = (struct order){.comm = comm, .rcm = comm->rcm, .left = 1};
+    const ncclResult_t result = slot_take(&order->slot);
+    if (result != ncclSuccess) {
+        free(order);
+        return result;
     }
+    order->slot->value++;
+    comm_lock();
+    order->next = comm->orders;
+    *ret_order = comm->orders = order;
     comm_unlock();
-    return order || result != ncclSuccess
-               ? result
-               : face_fail(ncclSystemError, "no memory for the order of streams");
+    return ncclSuccess;
 }
 
 /* Under the lock. Release: the results are complete before the word. */
