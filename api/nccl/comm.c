@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators of the face: the list of all, their states, errors and queries. See nccl_comm.h. */
+/* Communicators of the face: the list of all, their states and errors. See nccl_comm.h. */
 #include "nccl_comm.h"
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include "nccl_end.h"
 #include "nccl_group.h"
-#include "nccl_operators.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ncclComm *all;
-static uint64_t last_id;
 
 void comm_lock(void) {
     pthread_mutex_lock(&lock);
@@ -40,28 +37,25 @@ bool comm_lives(const struct ncclComm *comm, uint64_t id) {
     return at && !at->destroyed && (id == 0 || at->id == id);
 }
 
-ncclResult_t comm_unknown(const struct ncclComm *comm, const char *what) {
-    return face_fail(ncclInvalidArgument,
-                     "%s: comm is %p, which is no communicator. Pass one that was made, and was "
-                     "not destroyed or aborted",
-                     what, (const void *)comm);
-}
-
-struct ncclComm *comm_new(int device) {
+ncclResult_t comm_new(int device, const struct ncclComm *parent, const ncclConfig_t *config,
+                      struct ncclComm **ret_comm) {
+    static uint64_t last_id;
     struct ncclComm *comm = calloc(1, sizeof *comm);
-    if (!comm) {
-        (void)face_fail(ncclSystemError, "no memory for a communicator");
-        return NULL;
+    if (!comm)
+        return face_fail(ncclSystemError, "no memory for a communicator");
+    const ncclResult_t result = comm_configure(comm, parent, config);
+    if (result != ncclSuccess) {
+        free(comm);
+        return result;
     }
     comm->device = device;
-    comm->blocking = true;
     comm->users = 1;
     comm_lock();
     comm->id = ++last_id;
     comm->next = all;
-    all = comm;
+    *ret_comm = all = comm;
     comm_unlock();
-    return comm;
+    return ncclSuccess;
 }
 
 void comm_free(struct ncclComm *comm) {
@@ -69,54 +63,19 @@ void comm_free(struct ncclComm *comm) {
     while (*at != comm)
         at = &(*at)->next;
     *at = comm->next;
-    operators_forget(comm);
-    registrations_forget(comm);
+    objects_free(&comm->operators);
+    objects_free(&comm->registrations);
     free(comm);
-}
-
-void comm_forget(struct ncclComm *comm) {
-    comm_lock();
-    comm_free(comm);
-    comm_unlock();
-}
-
-bool comm_has_children(struct ncclComm *comm) {
-    bool any = false;
-    for (struct ncclComm *child = all, *next; child; child = next) {
-        next = child->next;
-        if (child->parent != comm)
-            continue;
-        comm_poll(child);
-        any |= child->state == COMM_MAKING && !child->blocking;
-        if (child->outside && child->state != COMM_MAKING && child->users == 0)
-            comm_free(child);
-    }
-    return any;
 }
 
 /* ---- States ---------------------------------------------------------------------------------- */
 
-void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text) {
-    if (comm->result != ncclSuccess)
-        return;
-    comm->result = result;
-    snprintf(comm->text, sizeof comm->text, "%s", text);
-    (void)face_fail(result, "%s", text);
-}
-
-static void made(struct ncclComm *comm, rcm_status status, const char *text) {
-    comm->init = NULL;
-    comm->request = NULL;
-    comm->parent = NULL;
-    comm->state = status == RCM_OK ? COMM_READY : COMM_FAILED;
-    if (status != RCM_OK) {
-        comm_fail(comm, face_number(status), text);
-        return;
-    }
+static void made(struct ncclComm *comm) {
     end_watch_exit();
+    comm->state = COMM_READY;
     comm->rank = rcm_rank(comm->rcm);
     comm->size = rcm_size(comm->rcm);
-    if (comm->outside) { /* belongs to nobody */
+    if (comm->ends_alone) { /* belongs to nobody */
         (void)!rcm_destroy(comm->rcm);
         comm->rcm = NULL;
         comm->state = COMM_ENDED;
@@ -127,30 +86,38 @@ static void made(struct ncclComm *comm, rcm_status status, const char *text) {
 
 /* Finished requests are freed at once. */
 void comm_poll(struct ncclComm *comm) {
-    if (comm->init) {
-        rcm_init_request *init = comm->init;
-        const rcm_status status = rcm_init_test(init, &comm->rcm);
-        if (status == RCM_PENDING)
-            return;
-        made(comm, status, rcm_last_error());
-        rcm_init_cancel(init);
-    } else if (comm->request) {
-        rcm_comm_request *request = comm->request;
-        const rcm_status status = rcm_comm_request_test(request, &comm->rcm);
-        if (status == RCM_PENDING)
-            return;
-        if (comm->state == COMM_MAKING) {
-            made(comm, status, rcm_last_error());
-        } else {
-            comm->request = NULL;
-            comm->state = COMM_ENDED;
-            if (status != RCM_OK)
-                comm_fail(comm, face_number(status), rcm_last_error());
-        }
-        rcm_comm_request_cancel(request);
-    } else {
+    const bool making = comm->state == COMM_MAKING;
+    rcm_init_request *init = comm->init;
+    rcm_comm_request *request = comm->request;
+    if (!init && !request)
         return;
+    const rcm_status status =
+        init ? rcm_init_test(init, &comm->rcm) : rcm_comm_request_test(request, &comm->rcm);
+    if (status == RCM_PENDING)
+        return;
+    comm->init = NULL;
+    comm->request = NULL;
+    comm->parent = NULL;
+    comm->state = making ? COMM_FAILED : COMM_ENDED;
+    if (status != RCM_OK)
+        comm_fail(comm, face_number(status), rcm_last_error());
+    else if (making)
+        made(comm);
+    rcm_init_cancel(init);
+    rcm_comm_request_cancel(request);
+}
+
+bool comms_poll(void) {
+    bool any = false;
+    for (struct ncclComm *comm = all, *next; comm; comm = next) {
+        next = comm->next;
+        comm_poll(comm);
+        const bool busy = comm->request || comm->orders || comm->users > 0;
+        any |= comm->ends_alone && busy;
+        if (comm->ends_alone && !busy)
+            comm_free(comm);
     }
+    return any;
 }
 
 static bool comm_is_busy(struct ncclComm *comm) {
@@ -160,8 +127,7 @@ static bool comm_is_busy(struct ncclComm *comm) {
            (comm->state == COMM_ENDING && comm->orders && comm->result == ncclSuccess);
 }
 
-/* Under the lock: its error, whose text becomes the last one. */
-static ncclResult_t comm_error(const struct ncclComm *comm) {
+ncclResult_t comm_error(const struct ncclComm *comm) {
     return comm->result == ncclSuccess ? ncclSuccess : face_fail(comm->result, "%s", comm->text);
 }
 
@@ -172,75 +138,48 @@ static ncclResult_t comm_outcome(const struct ncclComm *comm) {
     return busy && !comm->blocking ? ncclInProgress : ncclSuccess;
 }
 
-void comm_use(struct ncclComm *comm) {
-    comm->users += !comm->outside;
-}
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
-void comm_drop(struct ncclComm *comm) {
-    comm->users--;
-    if (comm->outside && comm->state != COMM_MAKING && comm->users == 0)
-        comm_free(comm);
-}
-
-/* Under the lock, which it gives up while it waits. Ends a use, after which comm may be freed. */
-static ncclResult_t comm_settle(struct ncclComm *comm) {
-    while (comm->blocking && comm_is_busy(comm))
-        comm_sleep();
-    const ncclResult_t result = comm_outcome(comm);
-    comm_drop(comm);
-    return result;
-}
-
-ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends) {
-    comm_lock();
-    if (!comm_lives(comm, id)) {
-        comm_unlock();
-        return ends ? ncclSuccess
-                    : face_fail(ncclRemoteError,
-                                "another thread aborted the communicator while it was made. Make "
-                                "it again on all ranks");
-    }
-    comm_use(comm);
-    const ncclResult_t result = comm_settle(comm);
-    comm_unlock();
-    return result;
-}
-
-ncclResult_t comm_await(struct ncclComm *comm) {
-    comm_lock();
-    ncclResult_t result = comm->blocking ? ncclSuccess : ncclInProgress;
-    if (group_await(comm))
-        comm->users -= !comm->outside;
-    else
-        result = comm_settle(comm);
-    comm_unlock();
-    return result;
-}
-
-static ncclResult_t not_ready(enum comm_state state, const char *what) {
-    return face_fail(ncclInvalidArgument,
-                     state == COMM_MAKING
-                         ? "%s: the communicator is not made yet. Call ncclCommGetAsyncError until "
-                           "it no longer returns ncclInProgress"
-                         : "%s: the communicator was finalized, destroyed or aborted",
-                     what);
-}
-
-ncclResult_t comm_enter(struct ncclComm *comm, uint64_t id, const char *what) {
+ncclResult_t comm_hold(const struct ncclComm *comm, uint64_t id, const char *what) {
     if (!comm)
         return face_fail(ncclInvalidArgument, "%s: comm is NULL", what);
     comm_lock();
-    const bool lives = comm_lives(comm, id);
-    if (lives && comm->state == COMM_MAKING)
-        comm_poll(comm);
-    const enum comm_state state = lives ? comm->state : COMM_ENDED;
-    const ncclResult_t result = lives && state != COMM_READY ? comm_error(comm) : ncclSuccess;
-    if (state == COMM_READY)
-        comm->users++;
-    comm_unlock();
-    if (state == COMM_READY)
+    if (comm_lives(comm, id))
         return ncclSuccess;
-    return result != ncclSuccess ? result : not_ready(state, what);
+    comm_unlock();
+    return face_fail(ncclInvalidArgument,
+                     "%s: comm is %p, which is no communicator. Pass one that was made, and was "
+                     "not destroyed or aborted",
+                     what, (const void *)comm);
+}
+
+ncclResult_t comm_hold_ready(struct ncclComm *comm, uint64_t id, const char *what) {
+    ncclResult_t result = comm_hold(comm, id, what);
+    if (result != ncclSuccess)
+        return result;
+    if (comm->state == COMM_MAKING)
+        comm_poll(comm);
+    if (comm->state == COMM_READY)
+        return ncclSuccess;
+    result = comm_error(comm);
+    if (result == ncclSuccess)
+        result = face_fail(ncclInvalidArgument,
+                           comm->state == COMM_MAKING
+                               ? "%s: the communicator is not made yet. Call ncclCommGetAsyncError "
+                                 "until it no longer returns ncclInProgress"
+                               : "%s: the communicator was finalized, destroyed or aborted",
+                           what);
+    comm_unlock();
+    return result;
+}
+
+ncclResult_t comm_enter(struct ncclComm *comm, uint64_t id, const char *what) {
+    const ncclResult_t result = comm_hold_ready(comm, id, what);
+    if (result == ncclSuccess) {
+        comm->users++;
+        comm_unlock();
+    }
+    return result;
 }
 
 void comm_exit(struct ncclComm *comm) {
@@ -249,59 +188,99 @@ void comm_exit(struct ncclComm *comm) {
     comm_unlock();
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------- */
-
-/* Has the communicator failed, also without an operation? A revoked one has. */
-static void comm_look(struct ncclComm *comm) {
-    struct rcm_error error = RCM_ERROR_INIT;
-    comm_lock();
-    const bool look = comm_lives(comm, 0) && comm->state == COMM_READY &&
-                      comm->result == ncclSuccess && !comm->revoked;
-    if (look)
-        comm->users++;
-    comm_unlock();
-    if (!look)
-        return;
-    const rcm_status status = rcm_comm_error(comm->rcm, &error);
-    comm_lock();
+/* Under the lock, which it gives up while it waits. Ends a use, after which comm may be freed. */
+static ncclResult_t comm_settle(struct ncclComm *comm) {
+    while (comm->blocking && comm_is_busy(comm))
+        comm_sleep();
     comm->users--;
-    if (status != RCM_OK && !comm->revoked)
-        comm_fail(comm, face_number(status), error.text);
-    comm_unlock();
+    return comm_outcome(comm);
 }
 
-ncclResult_t comm_failure(struct ncclComm *comm) {
+ncclResult_t comm_await(struct ncclComm *comm) {
     comm_lock();
-    const ncclResult_t result = comm_error(comm);
+    ncclResult_t result = comm->blocking ? ncclSuccess : ncclInProgress;
+    if (group_await(comm))
+        comm->users -= !comm->ends_alone;
+    else
+        result = comm_settle(comm);
     comm_unlock();
     return result;
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result) {
-    if (!comm || !result)
-        return face_fail(ncclInvalidArgument, "ncclCommGetAsyncError: %s is NULL",
-                         comm ? "result" : "comm");
-    comm_look(comm);
+/* One that ends alone has no handle that a thread could abort: the group uses it until now. */
+ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends, const char *why) {
+    ncclResult_t result = ncclSuccess;
     comm_lock();
-    const bool lives = comm_lives(comm, 0);
-    if (lives) {
-        comm_poll(comm);
-        const bool busy = comm_has_children(comm) || (comm->revoked && comm->orders);
-        *result = comm->revoked ? ncclSuccess : comm_outcome(comm);
-        if (*result == ncclSuccess && busy && !comm->blocking)
-            *result = ncclInProgress;
+    if (comm_lives(comm, id)) {
+        comm->users += !comm->ends_alone;
+        if (why && comm->state == COMM_MAKING)
+            cancel_requests(comm, why);
+        if (why)
+            comm->users--;
+        else
+            result = comm_settle(comm);
+    } else if (!ends) {
+        result = face_fail(ncclRemoteError,
+                           "another thread aborted the communicator while it was made. Make it "
+                           "again on all ranks");
     }
     comm_unlock();
-    return lives ? ncclSuccess : comm_unknown(comm, __func__);
+    return result;
 }
-NCCL_ALSO_P(ncclCommGetAsyncError);
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text) {
+    if (comm->result != ncclSuccess)
+        return;
+    comm->result = result;
+    snprintf(comm->text, sizeof comm->text, "%s", text);
+    (void)face_fail(result, "%s", text);
+}
+
+/* Under the lock: has it failed, also without an operation? A revoked one has. */
+static void comm_look(struct ncclComm *comm) {
+    struct rcm_error error = RCM_ERROR_INIT;
+    comm_poll(comm);
+    if (comm->state != COMM_READY || comm->revoked)
+        return;
+    const rcm_status status = rcm_comm_error(comm->rcm, &error);
+    if (status != RCM_OK)
+        comm_fail(comm, face_number(status), error.text);
+}
 
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap) {
-    comm_look(comm);
     comm_lock();
-    const bool has = comm_lives(comm, 0) && comm->result != ncclSuccess;
+    const bool lives = comm_lives(comm, 0);
+    if (lives)
+        comm_look(comm);
+    const bool has = lives && comm->result != ncclSuccess;
     if (has)
         snprintf(text, cap, "%s", comm->text);
     comm_unlock();
     return has;
+}
+
+/* Is another one made from it, by a call that does not wait? */
+static bool has_children(const struct ncclComm *comm) {
+    const struct ncclComm *child = all;
+    while (child && (child->parent != comm || child->blocking))
+        child = child->next;
+    return child != NULL;
+}
+
+NCCL_API(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *ret) {
+    if (comm && !ret)
+        return face_fail(ncclInvalidArgument, "ncclCommGetAsyncError: result is NULL");
+    const ncclResult_t result = comm_hold(comm, 0, __func__);
+    if (result != ncclSuccess)
+        return result;
+    (void)comms_poll();
+    comm_look(comm);
+    const bool busy = has_children(comm) || (comm->revoked && comm->orders);
+    *ret = comm->revoked ? ncclSuccess : comm_outcome(comm);
+    if (*ret == ncclSuccess && busy && !comm->blocking)
+        *ret = ncclInProgress;
+    comm_unlock();
+    return ncclSuccess;
 }

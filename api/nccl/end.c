@@ -4,27 +4,10 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-#include "nccl_comm.h"
 #include "nccl_group.h"
 #include "stream_order.h"
 
 enum { EXIT_WAIT_S = 15, CALL_MS = 50 };
-
-/* Under the lock: frees destroyed ones that have ended. Returns whether any has not. */
-static bool endings_poll(void) {
-    bool any = false;
-    for (struct ncclComm *comm = comm_first(), *next; comm; comm = next) {
-        next = comm->next;
-        if (!comm->ends_alone)
-            continue;
-        comm_poll(comm);
-        if (comm->request || comm->orders || comm->users > 0)
-            any = true;
-        else
-            comm_free(comm);
-    }
-    return any;
-}
 
 static pid_t watched; /* process that waits; under the lock */
 
@@ -40,7 +23,7 @@ static void await_endings(void) {
     if (getpid() != watched) /* a child after fork */
         return;
     comm_lock();
-    while (endings_poll() && seconds() < until)
+    while (comms_poll() && seconds() < until)
         comm_sleep();
     comm_unlock();
 }
@@ -53,34 +36,7 @@ void end_watch_exit(void) {
 
 /* ---- Aborting -------------------------------------------------------------------------------- */
 
-static struct ncclComm *child_of(const struct ncclComm *comm) {
-    struct ncclComm *child = comm_first();
-    while (child && (child->parent != comm || !child->request))
-        child = child->next;
-    return child;
-}
-
-/* Under the lock, which it gives up. Ends what is being made from comm, also on other ranks. */
-static void cancel_children(struct ncclComm *comm) {
-    struct ncclComm *child;
-    while ((child = child_of(comm)) != NULL) {
-        rcm_comm_request *request = child->request;
-        child->parent = NULL;
-        child->request = NULL;
-        child->state = COMM_FAILED;
-        comm_fail(child, ncclRemoteError,
-                  "its parent was aborted or destroyed while it was made. Make it again, from "
-                  "another one");
-        if (child->outside && child->users == 0)
-            comm_free(child);
-        comm_unlock();
-        rcm_comm_request_cancel(request);
-        comm_lock();
-    }
-}
-
-/* Under the lock, which it gives up. Ends what is being made or ended itself. */
-static void cancel_requests(struct ncclComm *comm, const char *why) {
+void cancel_requests(struct ncclComm *comm, const char *why) {
     rcm_init_request *init = comm->init;
     rcm_comm_request *request = comm->request;
     comm->init = NULL;
@@ -98,6 +54,19 @@ static void cancel_requests(struct ncclComm *comm, const char *why) {
     comm_lock();
 }
 
+/* Under the lock, which it gives up. Ends what is being made from comm, also on other ranks. */
+static void cancel_children(const struct ncclComm *comm) {
+    struct ncclComm *child = comm_first();
+    while (child)
+        if (child->parent == comm && child->request) {
+            cancel_requests(child, "its parent was aborted or destroyed while it was made. Make it "
+                                   "again, from another one");
+            child = comm_first();
+        } else {
+            child = child->next;
+        }
+}
+
 /* Under the lock, which it gives up: other threads leave calls that use comm, some of which may be
  * making another one from it. own: users of the caller. ms < 0: without limit. */
 static void await_users(struct ncclComm *comm, int own, int ms) {
@@ -109,9 +78,8 @@ static void await_users(struct ncclComm *comm, int own, int ms) {
 }
 
 /* Under the lock, which it gives up. */
-static void stop_operations(struct ncclComm *comm, const char *why) {
-    await_users(comm, 0, CALL_MS);
-    rcm_comm *rcm = comm->rcm; /* another thread's Finalize may have taken it meanwhile */
+static void abort_operations(struct ncclComm *comm, const char *why) {
+    rcm_comm *rcm = comm->rcm; /* another thread's Finalize may have taken it */
     if (rcm && (comm->orders || comm->users > 0)) {
         comm->users++;
         comm_unlock();
@@ -122,27 +90,16 @@ static void stop_operations(struct ncclComm *comm, const char *why) {
     orders_release(comm);
 }
 
-/* Under the lock: takes the handle from the program, so that only this call ends comm. */
-static bool take(struct ncclComm *comm) {
-    const bool lives = comm_lives(comm, 0);
-    if (lives)
-        comm->destroyed = true;
-    return lives;
-}
-
-/* Under the lock, which it returns without. */
-static void abort_taken(struct ncclComm *comm) {
-    static const char why[] =
-        "ncclCommAbort was called while it was made. Make it again on all ranks";
+/* Under the lock, which it gives up. Frees comm, whose handle is not the program's any more. */
+static void abort_destroyed(struct ncclComm *comm) {
     if (comm->state == COMM_READY)
         comm->state = COMM_ENDED; /* no further call begins */
-    cancel_requests(comm, why);
-    stop_operations(comm, "ncclCommAbort was called");
-    /* Another thread's Finalize may make a request meanwhile. */
-    while (comm->users > 0 || comm->request) {
-        cancel_requests(comm, why);
+    do {                          /* another thread's Finalize may make a request meanwhile */
+        cancel_requests(comm, "ncclCommAbort was called while it was made. Make it again on all "
+                              "ranks");
         await_users(comm, 0, CALL_MS);
-    }
+        abort_operations(comm, "ncclCommAbort was called");
+    } while (comm->users > 0 || comm->request);
     rcm_comm *rcm = comm->rcm;
     comm->rcm = NULL;
     comm_unlock();
@@ -152,59 +109,38 @@ static void abort_taken(struct ncclComm *comm) {
     while (comm->orders) /* of callbacks that still run */
         comm_sleep();
     comm_free(comm);
-    comm_unlock();
 }
 
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-    if (!comm)
-        return ncclSuccess;
-    comm_lock();
-    if (!take(comm)) {
-        comm_unlock();
-        return comm_unknown(comm, __func__);
-    }
-    abort_taken(comm);
+NCCL_API(ncclResult_t, ncclCommAbort)(ncclComm_t comm) {
+    const ncclResult_t result = comm ? comm_hold(comm, 0, __func__) : ncclSuccess;
+    if (!comm || result != ncclSuccess)
+        return result;
+    comm->destroyed = true;
+    abort_destroyed(comm);
+    comm_unlock();
     return ncclSuccess;
 }
-NCCL_ALSO_P(ncclCommAbort);
 
-void comm_cancel(struct ncclComm *comm, uint64_t id, const char *why) {
-    comm_lock();
-    if (comm_lives(comm, id)) {
-        comm_use(comm);
-        if (comm->state == COMM_MAKING)
-            cancel_requests(comm, why);
-        comm_drop(comm);
-    }
-    comm_unlock();
-}
-
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+NCCL_API(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags) {
     if (flags != 0)
         return face_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d. Use 0", flags);
-    comm_lock();
-    const bool lives = comm_lives(comm, 0), ready = lives && comm->state == COMM_READY;
-    if (ready) {
+    ncclResult_t result = comm_hold(comm, 0, __func__);
+    if (result != ncclSuccess)
+        return result;
+    if (comm->state == COMM_READY) {
         comm->revoked = true;
         comm->users++;
-        rcm_comm *rcm = comm->rcm;
-        comm_unlock();
-        (void)!rcm_abort(rcm, "ncclCommRevoke was called");
-        comm_lock();
-        orders_release(comm);
+        abort_operations(comm, "ncclCommRevoke was called");
         while (comm->blocking && comm->orders)
             comm_sleep();
         comm->users--;
+        result = comm->orders ? ncclInProgress : ncclSuccess;
+    } else {
+        result = face_fail(ncclInvalidArgument, "ncclCommRevoke: the communicator is not in use");
     }
-    const bool busy = ready && comm->orders != NULL;
     comm_unlock();
-    if (!lives)
-        return comm_unknown(comm, __func__);
-    if (!ready)
-        return face_fail(ncclInvalidArgument, "ncclCommRevoke: the communicator is not in use");
-    return busy ? ncclInProgress : ncclSuccess;
+    return result;
 }
-NCCL_ALSO_P(ncclCommRevoke);
 
 /* ---- Orderly end ----------------------------------------------------------------------------- */
 
@@ -227,44 +163,32 @@ static void begin_end(struct ncclComm *comm, int own) {
         comm->state = COMM_ENDED;
 }
 
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-    ncclResult_t result = comm_enter(comm, 0, __func__);
+NCCL_API(ncclResult_t, ncclCommFinalize)(ncclComm_t comm) {
+    const ncclResult_t result = comm_hold_ready(comm, 0, __func__);
     if (result != ncclSuccess)
         return group_fail(result);
-    comm_lock();
-    const bool ready = comm->state == COMM_READY; /* else another thread ends it */
-    if (ready)
-        begin_end(comm, 1);
+    comm->users++;
+    begin_end(comm, 1);
     comm_unlock();
-    if (ready)
-        return comm_await(comm);
-    comm_exit(comm);
-    return group_fail(face_fail(ncclInvalidArgument, "ncclCommFinalize: another thread finalizes, "
-                                                     "destroys or aborts the communicator"));
+    return comm_await(comm);
 }
-NCCL_ALSO_P(ncclCommFinalize);
 
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    if (!comm)
-        return ncclSuccess;
-    comm_lock();
-    (void)endings_poll();
-    if (!take(comm)) {
-        comm_unlock();
-        return comm_unknown(comm, __func__);
-    }
+NCCL_API(ncclResult_t, ncclCommDestroy)(ncclComm_t comm) {
+    const ncclResult_t result = comm ? comm_hold(comm, 0, __func__) : ncclSuccess;
+    if (!comm || result != ncclSuccess)
+        return result;
+    comm->destroyed = true;
     comm_poll(comm);
     if (comm->state == COMM_MAKING) {
-        abort_taken(comm);
-        return ncclSuccess;
+        abort_destroyed(comm);
+    } else {
+        orders_release(comm);
+        if (comm->state == COMM_READY)
+            begin_end(comm, 0);
+        await_users(comm, 0, -1);
+        comm->ends_alone = true;
     }
-    orders_release(comm);
-    if (comm->state == COMM_READY)
-        begin_end(comm, 0);
-    await_users(comm, 0, -1);
-    comm->ends_alone = true;
-    (void)endings_poll();
+    (void)comms_poll();
     comm_unlock();
     return ncclSuccess;
 }
-NCCL_ALSO_P(ncclCommDestroy);

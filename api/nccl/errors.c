@@ -24,32 +24,15 @@ ncclResult_t face_fail(ncclResult_t result, const char *format, ...) {
 }
 
 ncclResult_t face_number(rcm_status status) {
-    static const struct {
-        rcm_status status;
-        ncclResult_t result;
-    } numbers[] = {
-        {RCM_OK, ncclSuccess},
-        {RCM_PENDING, ncclInProgress},
-        {RCM_ERR_INVALID, ncclInvalidArgument},
-        {RCM_ERR_NOMEM, ncclSystemError},
-        {RCM_ERR_SYSTEM, ncclSystemError},
-        {RCM_ERR_RESOURCE, ncclSystemError},
-        {RCM_ERR_UNSUPPORTED, ncclInvalidUsage},
-        {RCM_ERR_MISMATCH, ncclInvalidUsage},
-        {RCM_ERR_TRUNCATED, ncclInvalidUsage},
-        {RCM_ERR_CONFIG, ncclInvalidUsage},
-        {RCM_ERR_FORKED, ncclInvalidUsage},
-        {RCM_ERR_PEER, ncclRemoteError},
-        {RCM_ERR_TIMEOUT, ncclRemoteError},
-        {RCM_ERR_ABORTED, ncclRemoteError},
-        {RCM_ERR_CANCELED, ncclRemoteError},
-        {RCM_ERR_PROTOCOL, ncclRemoteError},
-        {RCM_ERR_AUTH, ncclRemoteError},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (numbers[i].status == status)
-            return numbers[i].result;
-    return ncclInternalError;
+    switch (status) {
+#define CASE(status, result)                                                                       \
+    case status:                                                                                   \
+        return result;
+        STATUS_MAP(CASE)
+#undef CASE
+    default:
+        return ncclInternalError;
+    }
 }
 
 ncclResult_t face_result(rcm_status status, const char *what) {
@@ -59,7 +42,7 @@ ncclResult_t face_result(rcm_status status, const char *what) {
     return face_fail(result, "%s: %s", what, rcm_last_error());
 }
 
-const char *ncclGetErrorString(ncclResult_t result) {
+NCCL_API(const char *, ncclGetErrorString)(ncclResult_t result) {
     static const char *const texts[] = {
 #define TEXT(name, number, text) [number] = (text),
         NCCL_RESULT_MAP(TEXT)
@@ -67,10 +50,9 @@ const char *ncclGetErrorString(ncclResult_t result) {
     };
     return (size_t)result < sizeof texts / sizeof texts[0] ? texts[result] : "an unknown result";
 }
-NCCL_ALSO_P(ncclGetErrorString);
 
 /* A communicator's own error comes first. The text is valid until this thread's next call. */
-const char *ncclGetLastError(ncclComm_t comm) {
+NCCL_API(const char *, ncclGetLastError)(ncclComm_t comm) {
     static _Thread_local char text[TEXT_BYTES];
     if (comm && comm_error_text(comm, text, sizeof text))
         return text;
@@ -79,4 +61,3 @@ const char *ncclGetLastError(ncclComm_t comm) {
     pthread_mutex_unlock(&lock);
     return text;
 }
-NCCL_ALSO_P(ncclGetLastError);

@@ -9,31 +9,24 @@ static _Thread_local struct group {
     ncclResult_t result; /* the first error of a call in it */
     struct operation *operations;
     size_t n, cap;
-    struct awaited {
-        struct ncclComm *comm;
-        uint64_t id;
-        bool ends; /* finalized, not made */
-    } * awaited;
-    size_t nawaited, awaited_cap;
 } group;
 
-/* Makes room for one more element. */
-static bool grow(void *array, size_t *cap, size_t n, size_t size) {
-    void *old;
-    memcpy(&old, array, sizeof old);
-    if (n < *cap)
-        return true;
-    const size_t more = *cap ? 2 * *cap : 16;
-    void *larger = realloc(old, more * size);
-    if (!larger)
-        return false;
-    memcpy(array, &larger, sizeof larger);
-    *cap = more;
+static bool push(struct operation operation) {
+    if (group.n == group.cap) {
+        const size_t cap = group.cap ? 2 * group.cap : 16;
+        struct operation *larger = realloc(group.operations, cap * sizeof *larger);
+        if (!larger)
+            return false;
+        group.operations = larger;
+        group.cap = cap;
+    }
+    operation.number = group.n;
+    group.operations[group.n++] = operation;
     return true;
 }
 
 ncclResult_t group_fail(ncclResult_t result) {
-    if (group.depth > 0 && group.result == ncclSuccess)
+    if (group.depth > 0 && group.result == ncclSuccess && result != ncclInProgress)
         group.result = result;
     return result;
 }
@@ -47,23 +40,17 @@ ncclResult_t group_add(const struct operation *operation) {
     struct operation alone = *operation;
     if (group.depth == 0)
         return operations_issue(&alone, 1);
-    if (!grow(&group.operations, &group.cap, group.n, sizeof alone))
-        return group_fail(face_fail(ncclSystemError, "%s: no memory", operation->name));
-    alone.id = alone.comm->id;
-    group.operations[group.n++] = alone;
-    return ncclSuccess;
+    return push(alone) ? ncclSuccess
+                       : group_fail(face_fail(ncclSystemError, "%s: no memory", alone.name));
 }
 
 bool group_await(struct ncclComm *comm) {
-    if (group.depth == 0 ||
-        !grow(&group.awaited, &group.awaited_cap, group.nawaited, sizeof *group.awaited))
-        return false;
-    group.awaited[group.nawaited++] =
-        (struct awaited){comm, comm->id, comm->state == COMM_ENDING || comm->state == COMM_ENDED};
-    return true;
+    const bool ends = comm->state == COMM_ENDING || comm->state == COMM_ENDED;
+    return group.depth > 0 &&
+           push((struct operation){.comm = comm, .kind = ends ? OPERATION_END : OPERATION_MAKE});
 }
 
-ncclResult_t group_begin(void) {
+NCCL_API(ncclResult_t, ncclGroupStart)(void) {
     group.depth++;
     return ncclSuccess;
 }
@@ -73,60 +60,36 @@ static ncclResult_t worse(ncclResult_t a, ncclResult_t b) {
     return a == ncclSuccess || (a == ncclInProgress && b != ncclSuccess) ? b : a;
 }
 
-/* Enters the communicators again: they may have been aborted since the calls. */
-static ncclResult_t operations_run(struct operation *operations, size_t n) {
-    ncclResult_t result = ncclSuccess;
-    size_t entered = 0;
-    while (entered < n && result == ncclSuccess) {
-        const struct operation *o = &operations[entered];
-        result = comm_enter(o->comm, o->id, o->name);
-        entered += result == ncclSuccess;
-    }
-    if (result == ncclSuccess)
-        result = operations_issue(operations, n);
-    while (entered > 0)
-        comm_exit(operations[--entered].comm);
-    return result;
-}
-
-/* If a call of the group failed, the other ranks of its communicators may never arrive: then what
- * is being made is ended. */
-static ncclResult_t awaited_end(const struct group *ended) {
+/* Waits for communicators, and leaves the operations. If a call of the group failed, the other
+ * ranks of its communicators may never arrive: then what is being made is ended. */
+static ncclResult_t communicators_end(struct group *ended) {
+    const size_t n = ended->n;
     ncclResult_t result = ended->result;
-    char why[512] = "";
+    char why[512];
     if (result != ncclSuccess)
         snprintf(why, sizeof why, "another call of the group failed: %s", ncclGetLastError(NULL));
-    for (size_t i = 0; i < ended->nawaited; i++) {
-        const struct awaited *a = &ended->awaited[i];
-        if (ended->result != ncclSuccess)
-            comm_cancel(a->comm, a->id, why);
+    ended->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct operation *o = &ended->operations[i];
+        if (o->kind != OPERATION_MAKE && o->kind != OPERATION_END)
+            ended->operations[ended->n++] = *o;
         else
-            result = worse(result, comm_wait(a->comm, a->id, a->ends));
+            result = worse(result, comm_wait(o->comm, o->id, o->kind == OPERATION_END,
+                                             ended->result == ncclSuccess ? NULL : why));
     }
     return result;
 }
 
-ncclResult_t group_end(void) {
+NCCL_API(ncclResult_t, ncclGroupEnd)(void) {
     if (group.depth == 0)
         return face_fail(ncclInvalidUsage, "ncclGroupEnd: there was no ncclGroupStart");
     if (--group.depth > 0)
         return group.result;
     struct group ended = group;
     memset(&group, 0, sizeof group);
-    ncclResult_t result = awaited_end(&ended);
+    ncclResult_t result = communicators_end(&ended);
     if (ended.n > 0 && (result == ncclSuccess || result == ncclInProgress))
-        result = worse(result, operations_run(ended.operations, ended.n));
+        result = worse(result, operations_issue(ended.operations, ended.n));
     free(ended.operations);
-    free(ended.awaited);
     return result;
 }
-
-ncclResult_t ncclGroupStart(void) {
-    return group_begin();
-}
-NCCL_ALSO_P(ncclGroupStart);
-
-ncclResult_t ncclGroupEnd(void) {
-    return group_end();
-}
-NCCL_ALSO_P(ncclGroupEnd);

@@ -2,6 +2,7 @@
 /* New communicators: from a unique id, and all ranks of one process. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "nccl_comm.h"
 #include "nccl_driver.h"
 #include "nccl_group.h"
@@ -12,12 +13,13 @@ _Static_assert(sizeof(ncclUniqueId) == sizeof(struct rcm_unique_id), "ids have t
 
 /* One line, once, names the library. */
 static void announce(void) {
-    if (setting_logs_info())
+    const char *level = setting_given("RINGCOMM_LOG");
+    if (strcasecmp(level, "info") == 0 || strcasecmp(level, "debug") == 0)
         fprintf(stderr, "ringcomm: libnccl.so.2 is libringcomm %s, with the interface of NCCL %d\n",
                 rcm_version(), NCCL_NUMBER);
 }
 
-ncclResult_t ncclGetVersion(int *version) {
+NCCL_API(ncclResult_t, ncclGetVersion)(int *version) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!version)
         return face_fail(ncclInvalidArgument, "ncclGetVersion: version is NULL");
@@ -25,24 +27,12 @@ ncclResult_t ncclGetVersion(int *version) {
     *version = NCCL_NUMBER;
     return ncclSuccess;
 }
-NCCL_ALSO_P(ncclGetVersion);
 
-ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+NCCL_API(ncclResult_t, ncclGetUniqueId)(ncclUniqueId *id) {
     return face_result(rcm_unique_id_get((struct rcm_unique_id *)(void *)id), __func__);
 }
-NCCL_ALSO_P(ncclGetUniqueId);
 
 /* ---- One rank -------------------------------------------------------------------------------- */
-
-static ncclResult_t check_rank(ncclComm_t *newcomm, int nranks, int rank) {
-    if (!newcomm)
-        return face_fail(ncclInvalidArgument, "ncclCommInitRank: newcomm is NULL");
-    if (nranks < 1 || rank < 0 || rank >= nranks)
-        return face_fail(ncclInvalidArgument,
-                         "ncclCommInitRank: rank %d of %d. Ranks are 0 to nranks - 1", rank,
-                         nranks);
-    return ncclSuccess;
-}
 
 /* The operations of NCCL have no deadline. */
 static rcm_status init_begin(struct ncclComm *comm, const ncclUniqueId *id) {
@@ -55,149 +45,149 @@ static rcm_status init_begin(struct ncclComm *comm, const ncclUniqueId *id) {
     options.world_size = comm->size;
     options.unique_id = &where;
     options.device = device;
-    options.timeout_ms = setting_is_given("RINGCOMM_TIMEOUT") ? 0 : -1;
+    options.timeout_ms = setting_given("RINGCOMM_TIMEOUT")[0] ? 0 : -1;
     return rcm_init_begin(&options, &comm->init);
 }
 
 static ncclResult_t init_rank(ncclComm_t *newcomm, int nranks, int rank, int device,
                               const ncclUniqueId *id, const ncclConfig_t *config) {
+    struct ncclComm *comm;
+    if (!newcomm)
+        return face_fail(ncclInvalidArgument, "ncclCommInitRank: newcomm is NULL");
+    *newcomm = NULL;
+    if (nranks < 1 || rank < 0 || rank >= nranks)
+        return face_fail(ncclInvalidArgument,
+                         "ncclCommInitRank: rank %d of %d. Ranks are 0 to nranks - 1", rank,
+                         nranks);
     ncclResult_t result = driver_check_device(device);
     if (result == ncclSuccess)
-        result = check_rank(newcomm, nranks, rank);
+        result = comm_new(device, NULL, config, &comm);
     if (result != ncclSuccess)
-        return group_fail(result);
-    struct ncclComm *comm = comm_new(device);
-    if (!comm)
-        return group_fail(ncclSystemError);
-    result = comm_configure(comm, NULL, config);
+        return result;
     comm_lock();
     comm->rank = rank;
     comm->size = nranks;
+    result = face_result(init_begin(comm, id), "ncclCommInitRank");
     if (result == ncclSuccess)
-        result = face_result(init_begin(comm, id), "ncclCommInitRank");
-    if (result != ncclSuccess)
-        comm_free(comm);
-    else
         *newcomm = comm;
+    else
+        comm_free(comm);
     comm_unlock();
-    return result == ncclSuccess ? comm_await(comm) : group_fail(result);
+    return result == ncclSuccess ? comm_await(comm) : result;
 }
 
 static ncclResult_t init_here(ncclComm_t *newcomm, int nranks, int rank, const ncclUniqueId *id,
                               const ncclConfig_t *config) {
     int device = 0;
     const ncclResult_t result = driver_device(&device);
-    if (newcomm)
-        *newcomm = NULL;
-    return result == ncclSuccess ? init_rank(newcomm, nranks, rank, device, id, config)
-                                 : group_fail(result);
+    return group_fail(result == ncclSuccess ? init_rank(newcomm, nranks, rank, device, id, config)
+                                            : result);
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank) {
+NCCL_API(ncclResult_t, ncclCommInitRank)
+(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank) {
     return init_here(newcomm, nranks, rank, &id, NULL);
 }
-NCCL_ALSO_P(ncclCommInitRank);
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank,
-                                    ncclConfig_t *config) {
+NCCL_API(ncclResult_t, ncclCommInitRankConfig)
+(ncclComm_t *newcomm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
     return init_here(newcomm, nranks, rank, &id, config);
 }
-NCCL_ALSO_P(ncclCommInitRankConfig);
 
 /* The first id is enough. The stores of the others end where they were made. */
-ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int rank, int nids,
-                                      ncclUniqueId *ids, ncclConfig_t *config) {
+NCCL_API(ncclResult_t, ncclCommInitRankScalable)
+(ncclComm_t *newcomm, int nranks, int rank, int nids, ncclUniqueId *ids, ncclConfig_t *config) {
     if (nids < 1 || !ids)
         return group_fail(face_fail(ncclInvalidArgument, "ncclCommInitRankScalable: no id"));
     for (int i = 1; i < nids; i++)
         (void)!rcm_unique_id_free((struct rcm_unique_id *)(void *)&ids[i]);
     return init_here(newcomm, nranks, rank, ids, config);
 }
-NCCL_ALSO_P(ncclCommInitRankScalable);
 
 /* ---- All ranks of one process ---------------------------------------------------------------- */
 
-ncclResult_t ncclCommInitAll(ncclComm_t *comms, int ndevices, const int *devices) {
+NCCL_API(ncclResult_t, ncclCommInitAll)(ncclComm_t *comms, int ndevices, const int *devices) {
     ncclUniqueId id;
     if (!comms || ndevices < 1)
         return face_fail(ncclInvalidArgument, "ncclCommInitAll: comms is %p and ndevices %d",
                          (void *)comms, ndevices);
-    ncclResult_t result =
-        face_result(rcm_unique_id_get((struct rcm_unique_id *)(void *)&id), __func__);
+    ncclResult_t result = pncclGetUniqueId(&id);
     if (result != ncclSuccess)
         return result;
-    memset(comms, 0, (size_t)ndevices * sizeof *comms);
-    (void)group_begin();
+    (void)pncclGroupStart();
     for (int i = 0; i < ndevices; i++)
-        (void)init_rank(&comms[i], ndevices, i, devices ? devices[i] : i, &id, NULL);
-    result = group_end();
+        (void)group_fail(init_rank(&comms[i], ndevices, i, devices ? devices[i] : i, &id, NULL));
+    result = pncclGroupEnd();
     for (int i = 0; i < ndevices && result != ncclSuccess; i++) {
-        (void)ncclCommAbort(comms[i]);
+        (void)pncclCommAbort(comms[i]);
         comms[i] = NULL;
     }
     return result;
 }
-NCCL_ALSO_P(ncclCommInitAll);
 
 /* ---- From a communicator --------------------------------------------------------------------- */
 
-/* Enters parent, and adds a communicator that will be made from it. An error ends the group. */
-static ncclResult_t derive_begin(struct ncclComm *parent, ncclComm_t *newcomm,
-                                 const ncclConfig_t *config, const char *what,
-                                 struct ncclComm **ret_comm) {
-    if (newcomm)
-        *newcomm = NULL;
-    ncclResult_t result = newcomm ? comm_enter(parent, 0, what)
-                                  : face_fail(ncclInvalidArgument, "%s: newcomm is NULL", what);
-    if (result != ncclSuccess)
-        return group_fail(result);
-    struct ncclComm *comm = *ret_comm = comm_new(parent->device);
-    result = comm ? comm_configure(comm, parent, config) : ncclSystemError;
-    if (result == ncclSuccess)
-        return ncclSuccess;
-    if (comm)
-        comm_forget(comm);
-    comm_exit(parent);
-    return group_fail(result);
-}
+/* How one is made from a parent, by ncclCommSplit or ncclCommShrink. */
+struct derivation {
+    const char *name;
+    ncclResult_t (*begin)(struct ncclComm *parent, const struct derivation *d,
+                          rcm_comm_request **ret_request);
+    int colour, key;
+    const int *excluded;
+    int nexcluded, flags;
+};
 
-/* status: of the call that made the request. */
-static ncclResult_t derive_end(struct ncclComm *parent, struct ncclComm *comm, rcm_status status,
-                               rcm_comm_request *request, ncclComm_t *newcomm, const char *what) {
-    ncclResult_t result = face_result(status, what);
+/* parent was entered. */
+static ncclResult_t derive_from(struct ncclComm *parent, const struct derivation *d,
+                                const ncclConfig_t *config, ncclComm_t *newcomm) {
+    rcm_comm_request *request = NULL;
+    struct ncclComm *comm;
+    ncclResult_t result = comm_new(parent->device, parent, config, &comm);
+    if (result != ncclSuccess)
+        return result;
+    comm->ends_alone = d->colour < 0;
+    result = d->begin(parent, d, &request);
     comm_lock();
     comm->request = request;
     comm->parent = parent;
-    comm_unlock();
-    if (result != ncclSuccess) {
-        comm_forget(comm);
-        comm_exit(parent);
-        return group_fail(result);
-    }
-    if (!comm->outside)
+    if (result != ncclSuccess)
+        comm_free(comm);
+    else if (!comm->ends_alone)
         *newcomm = comm;
-    result = comm_await(comm);
+    comm_unlock();
+    return result == ncclSuccess ? comm_await(comm) : result;
+}
+
+static ncclResult_t derive(struct ncclComm *parent, const struct derivation *d,
+                           const ncclConfig_t *config, ncclComm_t *newcomm) {
+    if (!newcomm)
+        return face_fail(ncclInvalidArgument, "%s: newcomm is NULL", d->name);
+    *newcomm = NULL;
+    ncclResult_t result = comm_enter(parent, 0, d->name);
+    if (result != ncclSuccess)
+        return result;
+    result = derive_from(parent, d, config, newcomm);
     comm_exit(parent);
     return result;
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *newcomm,
-                           ncclConfig_t *config) {
-    rcm_comm_request *request = NULL;
-    struct ncclComm *part;
+static ncclResult_t split_begin(struct ncclComm *comm, const struct derivation *d,
+                                rcm_comm_request **ret_request) {
+    return face_result(rcm_comm_split_begin(comm->rcm, d->colour, d->key, NULL, ret_request),
+                       d->name);
+}
+
+NCCL_API(ncclResult_t, ncclCommSplit)
+(ncclComm_t comm, int colour, int key, ncclComm_t *newcomm, ncclConfig_t *config) {
+    const struct derivation d = {
+        .name = __func__, .begin = split_begin, .colour = colour, .key = key};
     if (colour < NCCL_NO_COLOUR)
         return group_fail(face_fail(ncclInvalidArgument,
                                     "ncclCommSplit: color is %d. Use 0 and above, or "
                                     "NCCL_SPLIT_NOCOLOR",
                                     colour));
-    const ncclResult_t result = derive_begin(comm, newcomm, config, __func__, &part);
-    if (result != ncclSuccess)
-        return result;
-    part->outside = colour < 0;
-    const rcm_status status = rcm_comm_split_begin(comm->rcm, colour, key, NULL, &request);
-    return derive_end(comm, part, status, request, newcomm, __func__);
+    return group_fail(derive(comm, &d, config, newcomm));
 }
-NCCL_ALSO_P(ncclCommSplit);
 
 /* ---- Without some ranks ---------------------------------------------------------------------- */
 
@@ -215,71 +205,68 @@ static ncclResult_t excluded_check(const struct ncclComm *comm, const int *exclu
                          "of %d",
                          (const void *)excluded, n, comm->size);
     for (int i = 0; i < n; i++)
-        if (excluded[i] < 0 || excluded[i] >= comm->size || excluded[i] == comm->rank)
+        if (excluded[i] < 0 || excluded[i] >= comm->size || excluded[i] == comm->rank ||
+            is_excluded(excluded[i], excluded, i))
             return face_fail(ncclInvalidArgument,
-                             "ncclCommShrink: excludeRanksList[%d] is %d. Use other ranks of 0 to "
-                             "%d",
+                             "ncclCommShrink: excludeRanksList[%d] is %d. List ranks of 0 to %d "
+                             "other than this one, none twice",
                              i, excluded[i], comm->size - 1);
-        else if (is_excluded(excluded[i], excluded, i))
-            return face_fail(ncclInvalidArgument,
-                             "ncclCommShrink: excludeRanksList has rank %d twice. List each rank "
-                             "once",
-                             excluded[i]);
     return ncclSuccess;
 }
 
 /* Ends the operations of comm; also of one that failed or was revoked, whose ranks cannot agree on
  * a subset. A rejected call leaves comm as it was. */
-static rcm_status shrink_aborting(struct ncclComm *comm, const int *excluded, int n, int *ranks,
+static rcm_status shrink_aborting(struct ncclComm *comm, const struct derivation *d, int *ranks,
                                   rcm_comm_request **ret_request) {
-    for (int i = 0; i < n; i++)
-        ranks[i] = rcm_world_rank(comm->rcm, excluded[i]);
-    struct rcm_error error = RCM_ERROR_INIT;
+    for (int i = 0; i < d->nexcluded; i++)
+        ranks[i] = rcm_world_rank(comm->rcm, d->excluded[i]);
     comm_lock();
     const bool revoked = comm->revoked;
     comm->revoked = true; /* first: the call's own abort is no error of comm */
     comm_unlock();
     const rcm_status status =
-        rcm_comm_shrink_excluding_begin(comm->rcm, ranks, n, NULL, ret_request);
-    const bool ended = status == RCM_OK || rcm_comm_error(comm->rcm, &error) != RCM_OK;
+        rcm_comm_shrink_excluding_begin(comm->rcm, ranks, d->nexcluded, NULL, ret_request);
     comm_lock();
-    comm->revoked = ended || revoked;
-    if (ended)
+    if (status == RCM_OK)
         orders_release(comm);
+    else
+        comm->revoked = revoked;
     comm_unlock();
     return status;
 }
 
-static rcm_status shrink_usable(struct ncclComm *comm, const int *excluded, int n, int *ranks,
+static rcm_status shrink_usable(struct ncclComm *comm, const struct derivation *d, int *ranks,
                                 rcm_comm_request **ret_request) {
     int left = 0;
     for (int r = 0; r < comm->size; r++)
-        if (!is_excluded(r, excluded, n))
+        if (!is_excluded(r, d->excluded, d->nexcluded))
             ranks[left++] = r;
     return rcm_comm_subset_begin(comm->rcm, ranks, left, 0, NULL, ret_request);
 }
 
-ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *newcomm,
-                            ncclConfig_t *config, int flags) {
+static ncclResult_t shrink_begin(struct ncclComm *comm, const struct derivation *d,
+                                 rcm_comm_request **ret_request) {
     struct rcm_error error = RCM_ERROR_INIT;
-    rcm_comm_request *request = NULL;
-    struct ncclComm *rest;
-    ncclResult_t result = derive_begin(comm, newcomm, config, __func__, &rest);
+    ncclResult_t result = excluded_check(comm, d->excluded, d->nexcluded);
     if (result != ncclSuccess)
         return result;
     int *ranks = malloc((size_t)comm->size * sizeof *ranks);
-    rcm_status status = RCM_OK;
-    result = ranks ? excluded_check(comm, excluded, nexcluded)
-                   : face_fail(ncclSystemError, "ncclCommShrink: no memory");
-    if (result == ncclSuccess)
-        status = (flags & NCCL_ABORTING || rcm_comm_error(comm->rcm, &error) != RCM_OK
-                      ? shrink_aborting
-                      : shrink_usable)(comm, excluded, nexcluded, ranks, &request);
+    if (!ranks)
+        return face_fail(ncclSystemError, "ncclCommShrink: no memory");
+    const bool aborts = d->flags & NCCL_ABORTING || rcm_comm_error(comm->rcm, &error) != RCM_OK;
+    result = face_result((aborts ? shrink_aborting : shrink_usable)(comm, d, ranks, ret_request),
+                         d->name);
     free(ranks);
-    if (result == ncclSuccess)
-        return derive_end(comm, rest, status, request, newcomm, __func__);
-    comm_forget(rest);
-    comm_exit(comm);
-    return group_fail(result);
+    return result;
 }
-NCCL_ALSO_P(ncclCommShrink);
+
+NCCL_API(ncclResult_t, ncclCommShrink)
+(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *newcomm, ncclConfig_t *config,
+ int flags) {
+    const struct derivation d = {.name = __func__,
+                                 .begin = shrink_begin,
+                                 .excluded = excluded,
+                                 .nexcluded = nexcluded,
+                                 .flags = flags};
+    return group_fail(derive(comm, &d, config, newcomm));
+}

@@ -9,24 +9,15 @@
  * Nothing waits on a stream before all operations of all communicators are issued.
  */
 #include <stdlib.h>
-#include <string.h>
 #include "nccl_driver.h"
 #include "nccl_group.h"
-#include "nccl_operators.h"
 #include "stream_order.h"
 
 /* The operations of one communicator. */
 struct issue {
-    struct operation *first; /* one of `all` */
-    struct operation *all;
-    size_t n;
+    struct operation *first, *end;
     struct order *order;
-    struct driver_visit visit;
 };
-
-static bool is_of(const struct issue *issue, const struct operation *o) {
-    return o->comm == issue->first->comm;
-}
 
 static bool is_message(const struct operation *o) {
     return o->kind == OPERATION_SEND || o->kind == OPERATION_RECV;
@@ -34,52 +25,34 @@ static bool is_message(const struct operation *o) {
 
 /* ---- Streams --------------------------------------------------------------------------------- */
 
-/* Is it the first operation of its communicator and stream? */
+/* Is it the first operation on its stream? */
 static bool has_new_stream(const struct issue *issue, const struct operation *o) {
-    for (const struct operation *before = issue->first; before < o; before++)
-        if (is_of(issue, before) && before->stream == o->stream)
-            return false;
-    return is_of(issue, o);
+    const struct operation *before = issue->first;
+    while (before->stream != o->stream)
+        before++;
+    return before == o;
 }
 
-static ncclResult_t stream_check(const struct issue *issue, const struct operation *o) {
-    const struct driver *d = issue->visit.driver;
+/* The first stream waits for the operation's one, which must not be captured. */
+static ncclResult_t stream_join(const struct issue *issue, const struct operation *o) {
     int captures = 0;
-    const int code = d->cuStreamIsCapturing(o->stream, &captures);
+    void *event;
+    const int code = driver.cuStreamIsCapturing(o->stream, &captures);
     if (code == DRIVER_CAPTURE_IMPLICIT || (code == 0 && captures != 0))
         return face_fail(ncclInvalidUsage,
                          "%s: the stream is being captured: operations cannot be part of a CUDA "
                          "graph",
                          o->name);
-    return driver_result(d, "cuStreamIsCapturing", code);
-}
-
-static ncclResult_t stream_join(const struct issue *issue, cudaStream_t stream) {
-    const struct driver *d = issue->visit.driver;
-    void *event;
-    int code = d->cuEventCreate(&event, DRIVER_EVENT_DISABLE_TIMING);
-    if (code != 0)
-        return driver_result(d, "cuEventCreate", code);
-    code = d->cuEventRecord(event, stream);
-    if (code == 0)
-        code = d->cuStreamWaitEvent(issue->first->stream, event, 0);
-    (void)d->cuEventDestroy(event);
-    return driver_result(d, "cuStreamWaitEvent", code);
-}
-
-/* Calls `each` for every stream of the communicator; first_too: also for the first one. */
-static ncclResult_t streams_do(const struct issue *issue, bool first_too,
-                               ncclResult_t (*each)(const struct issue *, cudaStream_t)) {
-    ncclResult_t result = ncclSuccess;
-    for (const struct operation *o = issue->first + !first_too;
-         o < issue->all + issue->n && result == ncclSuccess; o++)
-        if (has_new_stream(issue, o))
-            result = each(issue, o->stream);
+    ncclResult_t result = driver_result("cuStreamIsCapturing", code);
+    if (result == ncclSuccess && o != issue->first)
+        result = DRIVER(cuEventCreate, &event, DRIVER_EVENT_DISABLE_TIMING);
+    if (result != ncclSuccess || o == issue->first)
+        return result;
+    result = DRIVER(cuEventRecord, event, o->stream);
+    if (result == ncclSuccess)
+        result = DRIVER(cuStreamWaitEvent, issue->first->stream, event, 0);
+    (void)driver.cuEventDestroy(event);
     return result;
-}
-
-static ncclResult_t stream_follow(const struct issue *issue, cudaStream_t stream) {
-    return order_follow(issue->order, issue->visit.driver, stream);
 }
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
@@ -108,150 +81,132 @@ static rcm_status collective_call(const struct operation *o, rcm_op op, const st
     }
 }
 
-/* The root of a broadcast that is not in place copies on the stream. */
-static ncclResult_t broadcast_copy(const struct issue *issue, const struct operation *o) {
-    const size_t bytes = o->count * rcm_dtype_size(o->dtype);
-    if (o->kind != RCM_BROADCAST || o->comm->rank != o->root || o->send == o->recv || bytes == 0)
-        return ncclSuccess;
-    return driver_result(issue->visit.driver, "cuMemcpyAsync",
-                         issue->visit.driver->cuMemcpyAsync((uint64_t)(uintptr_t)o->recv,
-                                                            (uint64_t)(uintptr_t)o->send, bytes,
-                                                            issue->first->stream));
-}
-
 static ncclResult_t collective_issue(const struct issue *issue, const struct operation *o) {
     const struct rcm_call call = {.size = sizeof call, .stream = issue->first->stream};
-    const struct operand operand = {o->op, o->dtype, &o->scalar, issue->first->stream};
-    struct slot *scalar = NULL;
-    rcm_work *work;
-    rcm_op op = 0;
+    const size_t bytes = o->count * rcm_dtype_size(o->dtype);
+    struct part *part = part_new(issue->order, 0);
+    rcm_op op;
     ncclResult_t result =
-        operator_prepare(issue->visit.driver, o->comm->device, &operand, &op, &scalar);
-    if (result != ncclSuccess)
+        part ? operator_prepare(o, call.stream, &op, &part->scalar) : ncclSystemError;
+    if (result != ncclSuccess) {
+        free(part);
         return result;
-    result = face_result(collective_call(o, op, &call, &work), o->name);
-    if (scalar)
+    }
+    const bool created = part->scalar != NULL;
+    result = part_issued(part, collective_call(o, op, &call, &part->work), o->name);
+    if (created)
         (void)!rcm_op_free(op);
-    if (result != ncclSuccess)
-        return result;
-    result = order_add(issue->order, work, scalar, NULL, 0);
-    return result == ncclSuccess ? broadcast_copy(issue, o) : result;
+    /* The root of a broadcast that is not in place copies on the stream. */
+    if (result == ncclSuccess && o->kind == RCM_BROADCAST && o->comm->rank == o->root &&
+        o->send != o->recv && bytes > 0)
+        result = DRIVER(cuMemcpyAsync, o->recv, o->send, bytes, issue->first->stream);
+    return result;
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-struct messages {
-    struct rcm_transfer *transfers;
-    struct expected *expected;
-    size_t n, nexpected;
-};
-
-static void message_add(struct messages *messages, const struct operation *o) {
-    const bool sends = o->kind == OPERATION_SEND;
-    struct rcm_transfer *transfer = &messages->transfers[messages->n++];
-    *transfer = (struct rcm_transfer){.kind = sends ? RCM_TRANSFER_SEND : RCM_TRANSFER_RECV,
-                                      .peer = o->root,
-                                      .buffer = sends ? (void *)o->send : o->recv,
-                                      .count = o->count,
-                                      .dtype = o->dtype};
-    if (sends)
-        return;
-    struct expected *expected = &messages->expected[messages->nexpected++];
-    *expected = (struct expected){
-        .peer = o->root, .bytes = o->count * rcm_dtype_size(o->dtype), .message = RCM_MESSAGE_INIT};
-    transfer->message = &expected->message;
+static struct rcm_transfer transfer_of(struct part *part, const struct operation *o) {
+    struct rcm_transfer transfer = {.kind = RCM_TRANSFER_SEND,
+                                    .peer = o->root,
+                                    .buffer = (void *)o->send,
+                                    .count = o->count,
+                                    .dtype = o->dtype};
+    if (o->kind == OPERATION_RECV) {
+        struct received *received = &part->received[part->nreceived++];
+        *received = (struct received){RCM_MESSAGE_INIT, o->count * rcm_dtype_size(o->dtype)};
+        transfer.kind = RCM_TRANSFER_RECV;
+        transfer.buffer = o->recv;
+        transfer.message = &received->message;
+    }
+    return transfer;
 }
 
-static ncclResult_t messages_issue(const struct issue *issue, size_t n) {
+static ncclResult_t messages_issue(const struct issue *issue, size_t most) {
     const struct rcm_call call = {.size = sizeof call, .stream = issue->first->stream};
-    struct messages messages = {calloc(n, sizeof *messages.transfers),
-                                calloc(n, sizeof *messages.expected), 0, 0};
-    ncclResult_t result;
-    rcm_work *work = NULL;
-    if (messages.transfers && messages.expected) {
-        for (struct operation *o = issue->first; o < issue->all + issue->n; o++)
-            if (is_of(issue, o) && is_message(o))
-                message_add(&messages, o);
-        result = face_result(
-            rcm_batch(issue->first->comm->rcm, messages.transfers, messages.n, &call, &work),
-            n == 1 ? issue->first->name : "ncclGroupEnd");
-    } else {
-        result = face_fail(ncclSystemError, "no memory for %zu messages", n);
+    struct rcm_transfer *transfers = calloc(most, sizeof *transfers);
+    struct part *part = transfers ? part_new(issue->order, most) : NULL;
+    size_t n = 0;
+    if (!part) {
+        free(transfers);
+        return face_fail(ncclSystemError, "no memory for %zu messages", most);
     }
-    free(messages.transfers);
-    if (result == ncclSuccess)
-        return order_add(issue->order, work, NULL, messages.expected, messages.nexpected);
-    free(messages.expected);
-    return result;
+    for (const struct operation *o = issue->first; o < issue->end; o++)
+        if (is_message(o))
+            transfers[n++] = transfer_of(part, o);
+    const rcm_status status = rcm_batch(issue->first->comm->rcm, transfers, n, &call, &part->work);
+    free(transfers);
+    return part_issued(part, status, n == 1 ? issue->first->name : "ncclGroupEnd");
 }
 
 /* ---- A group --------------------------------------------------------------------------------- */
 
-static ncclResult_t issue_all(const struct issue *issue) {
+static ncclResult_t issue_all(struct issue *issue) {
     ncclResult_t result = ncclSuccess;
     size_t messages = 0;
-    for (struct operation *o = issue->first; o < issue->all + issue->n; o++) {
-        if (!is_of(issue, o))
-            continue;
-        o->issued = true;
-        messages += is_message(o);
-        if (result == ncclSuccess && !is_message(o))
+    for (const struct operation *o = issue->first; o < issue->end && result == ncclSuccess; o++)
+        if (has_new_stream(issue, o))
+            result = stream_join(issue, o);
+    if (result == ncclSuccess)
+        result = order_begin(issue->first->comm, &issue->order);
+    for (const struct operation *o = issue->first; o < issue->end && result == ncclSuccess; o++)
+        if (is_message(o))
+            messages++;
+        else
             result = collective_issue(issue, o);
-    }
     return result == ncclSuccess && messages > 0 ? messages_issue(issue, messages) : result;
 }
 
-/* Begins the operations of the communicator of `first`. */
-static ncclResult_t issue_begin(struct issue *issue) {
-    ncclResult_t result = ncclSuccess;
-    for (struct operation *o = issue->first; o < issue->all + issue->n && result == ncclSuccess;
-         o++)
-        if (has_new_stream(issue, o))
-            result = stream_check(issue, o);
-    if (result == ncclSuccess)
-        result = streams_do(issue, false, stream_join);
-    if (result == ncclSuccess)
-        result = order_begin(issue->first->comm, &issue->order);
-    return result == ncclSuccess ? issue_all(issue) : result;
-}
-
+/* Also after an error: what was issued is awaited. */
 static ncclResult_t issue_follow(struct issue *issue) {
-    return streams_do(issue, true, stream_follow);
+    ncclResult_t result = ncclSuccess;
+    for (const struct operation *o = issue->first; o < issue->end && result == ncclSuccess; o++)
+        if (issue->order && has_new_stream(issue, o))
+            result = order_follow(issue->order, o->stream);
+    return result;
 }
 
-static ncclResult_t each_visit(struct issue *issue, ncclResult_t (*each)(struct issue *)) {
-    ncclResult_t result = driver_enter(issue->first->comm->device, &issue->visit);
+static ncclResult_t in_context(struct issue *issue, ncclResult_t (*each)(struct issue *)) {
+    int visit;
+    ncclResult_t result = driver_enter(issue->first->comm->device, &visit);
     if (result != ncclSuccess)
         return result;
     result = each(issue);
-    driver_leave(&issue->visit);
+    driver_leave(visit);
     return result;
 }
 
-/* Also after an error: what was issued is awaited. */
-static ncclResult_t issue_end(struct issue *issue) {
-    if (!issue->order)
-        return ncclSuccess;
-    const ncclResult_t result = each_visit(issue, issue_follow);
-    order_end(issue->order); /* also if the context cannot be entered: Abort waits for the order */
-    return result;
+/* Brings the operations of each communicator together, in the order of their calls. */
+static int by_communicator(const void *a, const void *b) {
+    const struct operation *x = a, *y = b;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
 }
 
+/* Enters the communicators: they may have been aborted since the calls of a group. */
 ncclResult_t operations_issue(struct operation *operations, size_t n) {
-    struct issue *issues = calloc(n, sizeof *issues);
+    struct issue *issues = calloc(n, sizeof *issues), *issue = issues, *end;
     ncclResult_t result = ncclSuccess;
-    size_t nissues = 0;
     if (!issues)
         return face_fail(ncclSystemError, "no memory for a group of %zu operations", n);
-    for (size_t i = 0; i < n && result == ncclSuccess; i++) {
-        if (operations[i].issued)
-            continue;
-        issues[nissues] = (struct issue){.first = &operations[i], .all = operations, .n = n};
-        result = each_visit(&issues[nissues++], issue_begin);
+    qsort(operations, n, sizeof *operations, by_communicator);
+    for (struct operation *o = operations; o < operations + n && result == ncclSuccess;) {
+        issue->first = o;
+        while (o < operations + n && o->id == issue->first->id)
+            o++;
+        issue->end = o;
+        result = comm_enter(issue->first->comm, issue->first->id, issue->first->name);
+        issue += result == ncclSuccess;
     }
-    for (size_t i = 0; i < nissues; i++) {
-        const ncclResult_t ended = issue_end(&issues[i]);
-        result = result == ncclSuccess ? ended : result;
+    end = issue;
+    for (issue = issues; issue < end && result == ncclSuccess; issue++)
+        result = in_context(issue, issue_all);
+    for (issue = issues; issue < end; issue++) {
+        const ncclResult_t followed = in_context(issue, issue_follow);
+        result = result == ncclSuccess ? followed : result;
+        if (issue->order)
+            order_end(issue->order); /* in any case: Abort waits for the order */
+        comm_exit(issue->first->comm);
     }
     free(issues);
     return result;

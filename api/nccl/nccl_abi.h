@@ -33,9 +33,13 @@ typedef struct {
 #define NCCL_DECLARE(result, name, parameters)                                                     \
     result name parameters;                                                                        \
     result p##name parameters;
+#define NCCL_DECLARE_OPERATION(result, name, parameters, ...) NCCL_DECLARE(result, name, parameters)
 NCCL_FUNCTION_MAP(NCCL_DECLARE)
+NCCL_OPERATION_MAP(NCCL_DECLARE_OPERATION)
 
-/* Defines the name with a p, after the function. */
-#define NCCL_ALSO_P(name) extern __typeof__(name) p##name __attribute__((alias(#name)))
+/* Begins the definition of a function, and defines its name with a p. */
+#define NCCL_API(result, name)                                                                     \
+    extern __typeof__(name) p##name __attribute__((alias(#name)));                                 \
+    result name
 
 #endif

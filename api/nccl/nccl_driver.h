@@ -3,6 +3,7 @@
  * The calls of the CUDA driver that this face makes itself: for the order after an operation,
  * copies of the caller's data on the caller's streams, and ncclMemAlloc. The driver is loaded at
  * run time, and its functions come from cuGetProcAddress_v2, so that each has the signature below.
+ * Addresses in device memory are pointers here.
  */
 #ifndef NCCL_DRIVER_H
 #define NCCL_DRIVER_H
@@ -31,41 +32,39 @@ enum {
     X(cuCtxPushCurrent, 4000, (void *context))                                                     \
     X(cuCtxPopCurrent, 4000, (void **context))                                                     \
     X(cuThreadExchangeStreamCaptureMode, 10010, (int *mode))                                       \
-    X(cuMemAlloc, 3020, (uint64_t * address, size_t bytes))                                        \
-    X(cuMemFree, 3020, (uint64_t address))                                                         \
+    X(cuMemAlloc, 3020, (void **address, size_t bytes))                                            \
+    X(cuMemFree, 3020, (void *address))                                                            \
     X(cuMemHostAlloc, 2020, (void **memory, size_t bytes, unsigned flags))                         \
-    X(cuMemHostGetDevicePointer, 3020, (uint64_t * address, void *memory, unsigned flags))         \
-    X(cuPointerGetAttribute, 4000, (void *value, int attribute, uint64_t address))                 \
-    X(cuMemcpyAsync, 4000, (uint64_t to, uint64_t from, size_t bytes, cudaStream_t stream))        \
+    X(cuPointerGetAttribute, 4000, (void *value, int attribute, const void *address))              \
+    X(cuMemcpyAsync, 4000, (void *to, const void *from, size_t bytes, cudaStream_t stream))        \
     X(cuStreamIsCapturing, 10000, (cudaStream_t stream, int *status))                              \
     X(cuStreamWaitEvent, 3020, (cudaStream_t stream, void *event, unsigned flags))                 \
     X(cuStreamWaitValue32, 11070,                                                                  \
-      (cudaStream_t stream, uint64_t address, uint32_t value, unsigned flags))                     \
+      (cudaStream_t stream, void *address, uint32_t value, unsigned flags))                        \
     X(cuEventCreate, 2000, (void **event, unsigned flags))                                         \
     X(cuEventRecord, 2000, (void *event, cudaStream_t stream))                                     \
     X(cuEventDestroy, 4000, (void *event))
 
-struct driver {
+extern struct driver {
 #define DRIVER_MEMBER(name, version, parameters) int(*name) parameters;
     DRIVER_MAP(DRIVER_MEMBER)
 #undef DRIVER_MEMBER
-};
+} driver; /* complete after driver_load or a function below it */
+
+/* A call of the driver: ncclSuccess, or an error whose text names the call and the driver's code.
+ */
+#define DRIVER(name, ...) driver_result(#name, driver.name(__VA_ARGS__))
+ncclResult_t driver_result(const char *call, int code);
 
 /* Loads and initialises the driver once. */
-ncclResult_t driver_get(const struct driver **ret_driver);
+ncclResult_t driver_load(void);
 /* The device of the calling thread's context; 0 without one, as in the CUDA runtime. */
 ncclResult_t driver_device(int *ret_device);
 ncclResult_t driver_check_device(int device);
 
-/* A visit of this thread to the primary context of a device, which this process then keeps. Calls
- * during the visit are allowed while another thread captures a stream. */
-struct driver_visit {
-    const struct driver *driver;
-    int mode;
-};
-ncclResult_t driver_enter(int device, struct driver_visit *ret_visit);
-void driver_leave(const struct driver_visit *visit);
-/* ncclSuccess, or an error whose text names the call and the driver's code. */
-ncclResult_t driver_result(const struct driver *driver, const char *call, int code);
+/* The thread visits the primary context of a device, which this process then keeps. Calls during
+ * the visit are allowed while another thread captures a stream. */
+ncclResult_t driver_enter(int device, int *ret_visit);
+void driver_leave(int visit);
 
 #endif

@@ -4,6 +4,10 @@
 #ifndef NCCL_END_H
 #define NCCL_END_H
 
+#include "nccl_comm.h"
+
+/* Under the lock, which it gives up. Ends what is being made or ended itself. */
+void cancel_requests(struct ncclComm *comm, const char *why);
 /* Called once a communicator exists. */
 void end_watch_exit(void);
 

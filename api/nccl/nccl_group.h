@@ -7,26 +7,29 @@
 #include "nccl_operators.h"
 
 /* Values of the collectives: enum rcm_collective. */
-enum { OPERATION_SEND = 100, OPERATION_RECV = 101 };
+enum {
+    OPERATION_SEND = 100,
+    OPERATION_RECV,
+    OPERATION_MAKE, /* a communicator is being made */
+    OPERATION_END,  /* a communicator was finalized */
+};
 
 struct operation {
-    int kind;
     const char *name;
     struct ncclComm *comm;
-    uint64_t id; /* of comm */
+    size_t count;
+    cudaStream_t stream;
+    int kind;
+    uint64_t id;   /* of comm */
+    size_t number; /* in the group */
     const void *send;
     void *recv;
-    size_t count;
     rcm_dtype dtype;
     ncclRedOp_t op;
     struct scalar scalar;
     int root; /* or the peer */
-    cudaStream_t stream;
-    bool issued;
 };
 
-ncclResult_t group_begin(void);
-ncclResult_t group_end(void);
 /* Adds a checked operation to the thread's group; without a group, issues it. */
 ncclResult_t group_add(const struct operation *operation);
 /* Adds a communicator that is being made or finalized. False: there is no group. */
@@ -35,7 +38,8 @@ bool group_await(struct ncclComm *comm);
 ncclResult_t group_fail(ncclResult_t result);
 /* The same for an operation. In a group, only ncclInvalidArgument comes from the call itself. */
 ncclResult_t group_defer(ncclResult_t result);
-/* Issues operations: one batch of messages for each communicator, and the collectives. */
+/* Issues operations, and sorts them: one batch of messages for each communicator, and the
+ * collectives. */
 ncclResult_t operations_issue(struct operation *operations, size_t n);
 
 #endif

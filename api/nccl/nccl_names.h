@@ -79,7 +79,7 @@
     X(int, maxP2pPeers)                                                                            \
     X(int, graphStreamOrdering)
 
-/* Result, name, parameters of the functions that are built. */
+/* Result, name, parameters of the functions that are built, without the operations. */
 #define NCCL_FUNCTION_MAP(X)                                                                       \
     X(ncclResult_t, ncclGetVersion, (int *version))                                                \
     X(const char *, ncclGetErrorString, (ncclResult_t result))                                     \
@@ -116,40 +116,55 @@
        ncclComm_t comm))                                                                           \
     X(ncclResult_t, ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t comm))                           \
     X(ncclResult_t, ncclGroupStart, (void))                                                        \
-    X(ncclResult_t, ncclGroupEnd, (void))                                                          \
+    X(ncclResult_t, ncclGroupEnd, (void))
+
+/* Operations: result, name, parameters, and what they are to this library: fields of struct
+ * operation (nccl_group.h). */
+#define NCCL_OPERATION_MAP(X)                                                                      \
     X(ncclResult_t, ncclAllReduce,                                                                 \
       (const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op,           \
-       ncclComm_t comm, cudaStream_t stream))                                                      \
+       ncclComm_t comm, cudaStream_t stream),                                                      \
+      .kind = RCM_ALL_REDUCE, .send = send, .recv = recv, .op = op)                                \
     X(ncclResult_t, ncclReduce,                                                                    \
       (const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op, int root, \
-       ncclComm_t comm, cudaStream_t stream))                                                      \
+       ncclComm_t comm, cudaStream_t stream),                                                      \
+      .kind = RCM_REDUCE, .send = send, .recv = recv, .op = op, .root = root)                      \
     X(ncclResult_t, ncclBroadcast,                                                                 \
       (const void *send, void *recv, size_t count, ncclDataType_t dtype, int root,                 \
-       ncclComm_t comm, cudaStream_t stream))                                                      \
+       ncclComm_t comm, cudaStream_t stream),                                                      \
+      .kind = RCM_BROADCAST, .send = send, .recv = recv, .root = root)                             \
     X(ncclResult_t, ncclBcast,                                                                     \
       (void *buffer, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,                \
-       cudaStream_t stream))                                                                       \
+       cudaStream_t stream),                                                                       \
+      .kind = RCM_BROADCAST, .send = buffer, .recv = buffer, .root = root)                         \
     X(ncclResult_t, ncclAllGather,                                                                 \
       (const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclComm_t comm,          \
-       cudaStream_t stream))                                                                       \
+       cudaStream_t stream),                                                                       \
+      .kind = RCM_ALL_GATHER, .send = send, .recv = recv)                                          \
     X(ncclResult_t, ncclReduceScatter,                                                             \
       (const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op,           \
-       ncclComm_t comm, cudaStream_t stream))                                                      \
+       ncclComm_t comm, cudaStream_t stream),                                                      \
+      .kind = RCM_REDUCE_SCATTER, .send = send, .recv = recv, .op = op)                            \
     X(ncclResult_t, ncclAlltoAll,                                                                  \
       (const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclComm_t comm,          \
-       cudaStream_t stream))                                                                       \
+       cudaStream_t stream),                                                                       \
+      .kind = RCM_ALL_TO_ALL, .send = send, .recv = recv)                                          \
     X(ncclResult_t, ncclGather,                                                                    \
       (const void *send, void *recv, size_t count, ncclDataType_t dtype, int root,                 \
-       ncclComm_t comm, cudaStream_t stream))                                                      \
+       ncclComm_t comm, cudaStream_t stream),                                                      \
+      .kind = RCM_GATHER, .send = send, .recv = recv, .root = root)                                \
     X(ncclResult_t, ncclScatter,                                                                   \
       (const void *send, void *recv, size_t count, ncclDataType_t dtype, int root,                 \
-       ncclComm_t comm, cudaStream_t stream))                                                      \
+       ncclComm_t comm, cudaStream_t stream),                                                      \
+      .kind = RCM_SCATTER, .send = send, .recv = recv, .root = root)                               \
     X(ncclResult_t, ncclSend,                                                                      \
       (const void *send, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,            \
-       cudaStream_t stream))                                                                       \
+       cudaStream_t stream),                                                                       \
+      .kind = OPERATION_SEND, .send = send, .root = peer)                                          \
     X(ncclResult_t, ncclRecv,                                                                      \
       (void *recv, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,                  \
-       cudaStream_t stream))
+       cudaStream_t stream),                                                                       \
+      .kind = OPERATION_RECV, .recv = recv, .root = peer)
 
 /* Result, name of the functions that are not built: see missing.c. */
 #define NCCL_MISSING_MAP(X)                                                                        \

@@ -4,35 +4,19 @@
 #define NCCL_OPERATORS_H
 
 #include "nccl_comm.h"
-#include "nccl_driver.h"
 #include "stream_order.h"
 
 /* ringcomm's type; false: dtype is no type. */
 bool dtype_of(ncclDataType_t dtype, rcm_dtype *ret_dtype);
-/* The scalar of a created operator. An operation keeps a copy: the program may destroy the operator
- * as soon as the call has returned. */
-struct scalar {
-    const void *at;          /* in device memory; NULL: the value is given */
-    unsigned char value[16]; /* an element of the type */
-};
-/* Is it an operator, and of this communicator and type if it was created? The text explains.
- * *ret_scalar is written if it was created. */
+/* Under the lock. Is it an operator, and of this communicator and type if it was created? The text
+ * explains. *ret_scalar is written if it was created. */
 ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
                             struct scalar *ret_scalar);
-/* An operation's operator. */
-struct operand {
-    ncclRedOp_t op;
-    rcm_dtype dtype;
-    const struct scalar *scalar;
-    cudaStream_t stream;
-};
 /* ringcomm's operator for one operation. A created one reads its scalar from *ret_slot when the
  * operation begins; the caller frees it (rcm_op_free) once the operation is issued. After an error
  * a copy may still write to the slot, which is then not given back. */
-ncclResult_t operator_prepare(const struct driver *driver, int device,
-                              const struct operand *operand, rcm_op *ret_op,
-                              struct slot **ret_slot);
-/* Under the lock: comm's operators are destroyed. */
-void operators_forget(struct ncclComm *comm);
+struct operation;
+ncclResult_t operator_prepare(const struct operation *operation, cudaStream_t stream,
+                              rcm_op *ret_op, struct slot **ret_slot);
 
 #endif

@@ -3,13 +3,7 @@
 #ifndef NCCL_SETTINGS_H
 #define NCCL_SETTINGS_H
 
-#include <stdbool.h>
-
-/* Is the variable in the environment? */
-bool setting_is_given(const char *name);
-/* RINGCOMM_LOG is info or debug. */
-bool setting_logs_info(void);
-/* RINGCOMM_NCCL_MISSING is 1. */
-bool setting_shows_missing(void);
+/* The value of a RINGCOMM_ variable; "": it is not in the environment. */
+const char *setting_given(const char *name);
 
 #endif

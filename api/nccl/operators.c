@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See nccl_operators.h. */
 #include "nccl_operators.h"
-#include <stdlib.h>
 #include <string.h>
+#include "nccl_driver.h"
+#include "nccl_group.h"
 
 static const rcm_dtype dtypes[] = {
 #define ROW(name, number, ringcomm) [number] = (ringcomm),
@@ -24,32 +25,6 @@ bool dtype_of(ncclDataType_t dtype, rcm_dtype *ret_dtype) {
 
 /* ---- Scaled sums ----------------------------------------------------------------------------- */
 
-/* A created operator, in its communicator's list. */
-struct premul {
-    struct premul *next;
-    int number; /* of no other one */
-    rcm_dtype dtype;
-    struct scalar scalar;
-};
-
-/* Under the lock. */
-static struct premul **find(struct ncclComm *comm, ncclRedOp_t op) {
-    struct premul **at = &comm->operators;
-    while (*at && (*at)->number != (int)op)
-        at = &(*at)->next;
-    return at;
-}
-
-/* A copy; false: comm has no such operator. */
-static bool premul_of(struct ncclComm *comm, ncclRedOp_t op, struct premul *ret_premul) {
-    comm_lock();
-    const struct premul *found = *find(comm, op);
-    if (found)
-        *ret_premul = *found;
-    comm_unlock();
-    return found != NULL;
-}
-
 static ncclResult_t premul_check(ncclRedOp_t *op, const void *scalar, ncclDataType_t dtype,
                                  int residence, rcm_dtype *ret_dtype) {
     if (!op || !scalar)
@@ -67,115 +42,75 @@ static ncclResult_t premul_check(ncclRedOp_t *op, const void *scalar, ncclDataTy
     return ncclSuccess;
 }
 
-/* Under the lock. */
-static void premul_add(struct ncclComm *comm, struct premul *premul) {
-    static int last_number = ncclNumOps - 1;
-    last_number = last_number == INT32_MAX ? (int)ncclNumOps : last_number + 1;
-    premul->number = last_number;
-    premul->next = comm->operators;
-    comm->operators = premul;
-}
-
-static ncclResult_t premul_make(struct ncclComm *comm, rcm_dtype type, const void *scalar,
-                                ncclScalarResidence_t residence, ncclRedOp_t *op) {
-    struct premul *premul = calloc(1, sizeof *premul);
-    if (!premul)
-        return face_fail(ncclSystemError, "ncclRedOpCreatePreMulSum: no memory");
-    premul->dtype = type;
-    if (residence == ncclScalarDevice)
-        premul->scalar.at = scalar;
-    else
-        memcpy(premul->scalar.value, scalar, rcm_dtype_size(type));
-    comm_lock();
-    premul_add(comm, premul);
-    *op = (ncclRedOp_t)premul->number;
-    comm_unlock();
-    return ncclSuccess;
-}
-
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype,
-                                      ncclScalarResidence_t residence, ncclComm_t comm) {
-    rcm_dtype type;
-    ncclResult_t result = comm_enter(comm, 0, __func__);
+NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum)
+(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype, ncclScalarResidence_t residence,
+ ncclComm_t comm) {
+    struct object premul = {0};
+    int number;
+    ncclResult_t result = comm_hold_ready(comm, 0, __func__);
     if (result != ncclSuccess)
         return result;
-    result = premul_check(op, scalar, dtype, residence, &type);
+    result = premul_check(op, scalar, dtype, residence, &premul.dtype);
+    if (result == ncclSuccess && residence == ncclScalarDevice)
+        premul.scalar.at = scalar;
+    else if (result == ncclSuccess)
+        memcpy(premul.scalar.value, scalar, rcm_dtype_size(premul.dtype));
     if (result == ncclSuccess)
-        result = premul_make(comm, type, scalar, residence, op);
-    comm_exit(comm);
+        result = object_add(&comm->operators, premul, &number, __func__);
+    if (result == ncclSuccess)
+        *op = (ncclRedOp_t)number;
+    comm_unlock();
     return result;
 }
-NCCL_ALSO_P(ncclRedOpCreatePreMulSum);
 
 /* Also of a communicator that has failed or was finalized. */
-ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-    struct premul *premul = NULL;
-    comm_lock();
-    const bool lives = comm_lives(comm, 0);
-    if (lives) {
-        struct premul **at = find(comm, op);
-        premul = *at;
-        if (premul)
-            *at = premul->next;
-    }
+NCCL_API(ncclResult_t, ncclRedOpDestroy)(ncclRedOp_t op, ncclComm_t comm) {
+    ncclResult_t result = comm_hold(comm, 0, __func__);
+    if (result != ncclSuccess)
+        return result;
+    const bool removed = object_remove(&comm->operators, (int)op);
     comm_unlock();
-    free(premul);
-    if (!lives)
-        return comm_unknown(comm, __func__);
-    return premul ? ncclSuccess
-                  : face_fail(ncclInvalidArgument,
-                              "ncclRedOpDestroy: op %d was not created with this communicator",
-                              (int)op);
-}
-NCCL_ALSO_P(ncclRedOpDestroy);
-
-void operators_forget(struct ncclComm *comm) {
-    struct premul *premul;
-    while ((premul = comm->operators) != NULL) {
-        comm->operators = premul->next;
-        free(premul);
-    }
+    return removed ? ncclSuccess
+                   : face_fail(ncclInvalidArgument,
+                               "ncclRedOpDestroy: op %d was not created with this communicator",
+                               (int)op);
 }
 
 /* ---- Use ------------------------------------------------------------------------------------- */
 
 ncclResult_t operator_check(struct ncclComm *comm, ncclRedOp_t op, rcm_dtype dtype,
                             struct scalar *ret_scalar) {
-    struct premul premul;
+    const struct object *premul;
     if ((int)op >= 0 && (int)op < ncclNumOps)
         return face_result(rcm_op_defined(ops[op], dtype), "op");
-    if (!premul_of(comm, op, &premul))
+    premul = *object_find(&comm->operators, (int)op);
+    if (!premul)
         return face_fail(ncclInvalidArgument,
                          "op is %d: neither 0 to %d nor created with this communicator", (int)op,
                          ncclNumOps - 1);
-    if (premul.dtype != dtype)
+    if (premul->dtype != dtype)
         return face_fail(ncclInvalidArgument, "op was created for %s, but datatype is %s",
-                         rcm_dtype_name(premul.dtype), rcm_dtype_name(dtype));
-    *ret_scalar = premul.scalar;
+                         rcm_dtype_name(premul->dtype), rcm_dtype_name(dtype));
+    *ret_scalar = premul->scalar;
     return ncclSuccess;
 }
 
-ncclResult_t operator_prepare(const struct driver *driver, int device,
-                              const struct operand *operand, rcm_op *ret_op,
+ncclResult_t operator_prepare(const struct operation *o, cudaStream_t stream, rcm_op *ret_op,
                               struct slot **ret_slot) {
-    const size_t bytes = rcm_dtype_size(operand->dtype);
-    const struct scalar *scalar = operand->scalar;
-    if ((int)operand->op < ncclNumOps) {
-        *ret_op = ops[operand->op];
+    const size_t bytes = rcm_dtype_size(o->dtype);
+    if ((int)o->op < ncclNumOps) {
+        *ret_op = ops[o->op];
         return ncclSuccess;
     }
-    ncclResult_t result = slot_take(device, ret_slot);
+    ncclResult_t result = slot_take(ret_slot);
     if (result != ncclSuccess)
         return result;
-    void *to = slot_scalar(*ret_slot);
-    if (scalar->at)
-        result = driver_result(driver, "cuMemcpyAsync",
-                               driver->cuMemcpyAsync((uint64_t)(uintptr_t)to,
-                                                     (uint64_t)(uintptr_t)scalar->at, bytes,
-                                                     operand->stream));
+    void *to = (*ret_slot)->scalar;
+    if (o->scalar.at)
+        result = DRIVER(cuMemcpyAsync, to, o->scalar.at, bytes, stream);
     else
-        memcpy(to, scalar->value, bytes);
+        memcpy(to, o->scalar.value, bytes);
     return result == ncclSuccess
-               ? face_result(rcm_op_create_premul_sum_from(to, operand->dtype, ret_op), "op")
+               ? face_result(rcm_op_create_premul_sum_from(to, o->dtype, ret_op), "op")
                : result;
 }

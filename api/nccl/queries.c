@@ -4,34 +4,29 @@
 #include <string.h>
 #include "nccl_comm.h"
 
-static ncclResult_t query(const struct ncclComm *comm, const char *what, size_t field, int *ret) {
-    if (!comm || !ret)
-        return face_fail(ncclInvalidArgument, "%s: %s is NULL", what, comm ? "the result" : "comm");
-    comm_lock();
-    const bool lives = comm_lives(comm, 0);
-    if (lives)
-        comm_poll((struct ncclComm *)comm);
-    const bool known = lives && comm->state != COMM_MAKING && comm->state != COMM_FAILED;
+static ncclResult_t query(struct ncclComm *comm, const char *what, size_t field, int *ret) {
+    if (comm && !ret)
+        return face_fail(ncclInvalidArgument, "%s: the result is NULL", what);
+    const ncclResult_t result = comm_hold(comm, 0, what);
+    if (result != ncclSuccess)
+        return result;
+    comm_poll(comm);
+    const bool known = comm->state != COMM_MAKING && comm->state != COMM_FAILED;
     if (known)
         memcpy(ret, (const char *)comm + field, sizeof *ret);
     comm_unlock();
-    if (!lives)
-        return comm_unknown(comm, what);
     return known ? ncclSuccess
                  : face_fail(ncclInvalidArgument, "%s: the communicator is not made", what);
 }
 
-ncclResult_t ncclCommCount(const ncclComm_t comm, int *count) {
+NCCL_API(ncclResult_t, ncclCommCount)(const ncclComm_t comm, int *count) {
     return query(comm, __func__, offsetof(struct ncclComm, size), count);
 }
-NCCL_ALSO_P(ncclCommCount);
 
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device) {
+NCCL_API(ncclResult_t, ncclCommCuDevice)(const ncclComm_t comm, int *device) {
     return query(comm, __func__, offsetof(struct ncclComm, device), device);
 }
-NCCL_ALSO_P(ncclCommCuDevice);
 
-ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank) {
+NCCL_API(ncclResult_t, ncclCommUserRank)(const ncclComm_t comm, int *rank) {
     return query(comm, __func__, offsetof(struct ncclComm, rank), rank);
 }
-NCCL_ALSO_P(ncclCommUserRank);

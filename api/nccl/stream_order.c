@@ -10,86 +10,39 @@
 
 enum { SLOTS_PER_BLOCK = 64 };
 
-struct pinned {
-    _Alignas(64) _Atomic uint32_t word;
-    unsigned char scalar[16];
-};
-struct slot {
-    struct slot *next; /* in the list of free ones */
-    struct pinned *pinned;
-    uint64_t address; /* of the word, for the device */
-    uint32_t value;   /* the last one waited for */
-};
+static struct slot *free_slots; /* under the lock */
 
-/* Blocks are kept for good: a stream may read a word long after its order ended. */
-static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slot *free_slots;
+static void slot_give(struct slot *slot) {
+    slot->next = free_slots;
+    free_slots = slot;
+}
 
-static ncclResult_t block_pin(int device, struct pinned **ret_pinned, uint64_t *ret_address) {
+/* Under the lock, which it gives up. Blocks are kept for good: a stream may read a word long after
+ * its order ended. */
+static ncclResult_t slots_add(void) {
     const unsigned flags = DRIVER_HOST_PORTABLE | DRIVER_HOST_MAPPED;
-    struct driver_visit visit;
-    void *memory = NULL;
-    ncclResult_t result = driver_enter(device, &visit);
-    if (result != ncclSuccess)
-        return result;
-    const struct driver *d = visit.driver;
-    result =
-        driver_result(d, "cuMemHostAlloc",
-                      d->cuMemHostAlloc(&memory, SLOTS_PER_BLOCK * sizeof(struct pinned), flags));
+    const size_t bytes = SLOTS_PER_BLOCK * sizeof(struct slot);
+    void *block;
+    comm_unlock();
+    const ncclResult_t result = DRIVER(cuMemHostAlloc, &block, bytes, flags);
     if (result == ncclSuccess)
-        result = driver_result(d, "cuMemHostGetDevicePointer",
-                               d->cuMemHostGetDevicePointer(ret_address, memory, 0));
-    driver_leave(&visit);
-    *ret_pinned = memory;
+        memset(block, 0, bytes);
+    comm_lock();
+    for (int i = 0; i < SLOTS_PER_BLOCK && result == ncclSuccess; i++)
+        slot_give((struct slot *)block + i);
     return result;
 }
 
-static ncclResult_t slots_add(int device) {
-    struct pinned *pinned;
-    uint64_t address;
-    struct slot *block = calloc(SLOTS_PER_BLOCK, sizeof *block);
-    if (!block)
-        return face_fail(ncclSystemError, "no memory for the order of streams");
-    const ncclResult_t result = block_pin(device, &pinned, &address);
-    if (result != ncclSuccess) {
-        free(block);
-        return result;
-    }
-    memset(pinned, 0, SLOTS_PER_BLOCK * sizeof *pinned);
-    for (int i = 0; i < SLOTS_PER_BLOCK; i++) {
-        block[i] =
-            (struct slot){.pinned = pinned + i, .address = address + (uint64_t)i * sizeof *pinned};
-        slot_give(&block[i]);
-    }
-    return ncclSuccess;
-}
-
-ncclResult_t slot_take(int device, struct slot **ret_slot) {
-    for (;;) {
-        pthread_mutex_lock(&slots_lock);
-        struct slot *slot = *ret_slot = free_slots;
-        if (slot)
-            free_slots = slot->next;
-        pthread_mutex_unlock(&slots_lock);
-        if (slot)
-            return ncclSuccess;
-        const ncclResult_t result = slots_add(device);
-        if (result != ncclSuccess)
-            return result;
-    }
-}
-
-void slot_give(struct slot *slot) {
-    if (!slot)
-        return;
-    pthread_mutex_lock(&slots_lock);
-    slot->next = free_slots;
-    free_slots = slot;
-    pthread_mutex_unlock(&slots_lock);
-}
-
-void *slot_scalar(struct slot *slot) {
-    return slot->pinned->scalar;
+ncclResult_t slot_take(struct slot **ret_slot) {
+    ncclResult_t result = ncclSuccess;
+    comm_lock();
+    while (!free_slots && result == ncclSuccess)
+        result = slots_add();
+    *ret_slot = free_slots;
+    if (free_slots)
+        free_slots = free_slots->next;
+    comm_unlock();
+    return *ret_slot ? ncclSuccess : result;
 }
 
 /* ---- Orders ---------------------------------------------------------------------------------- */
@@ -103,20 +56,12 @@ struct order {
     bool failed;
 };
 
-struct part {
-    struct order *order;
-    rcm_work *work;
-    struct slot *scalar;
-    struct expected *expected;
-    size_t nexpected;
-};
-
 ncclResult_t order_begin(struct ncclComm *comm, struct order **ret_order) {
-    struct order *order = calloc(1, sizeof *order);
+    struct order *order = malloc(sizeof *order);
     if (!order)
         return face_fail(ncclSystemError, "no memory for the order of streams");
     *order = (struct order){.comm = comm, .rcm = comm->rcm, .left = 1};
-    const ncclResult_t result = slot_take(comm->device, &order->slot);
+    const ncclResult_t result = slot_take(&order->slot);
     if (result != ncclSuccess) {
         free(order);
         return result;
@@ -124,9 +69,8 @@ ncclResult_t order_begin(struct ncclComm *comm, struct order **ret_order) {
     order->slot->value++;
     comm_lock();
     order->next = comm->orders;
-    comm->orders = order;
+    *ret_order = comm->orders = order;
     comm_unlock();
-    *ret_order = order;
     return ncclSuccess;
 }
 
@@ -136,7 +80,7 @@ static void order_store(struct order *order) {
     while (*at != order)
         at = &(*at)->next;
     *at = order->next;
-    atomic_store_explicit(&order->slot->pinned->word, order->slot->value, memory_order_release);
+    atomic_store_explicit(&order->slot->word, order->slot->value, memory_order_release);
     slot_give(order->slot);
     free(order);
 }
@@ -147,75 +91,9 @@ static void order_part_done(struct order *order) {
         order_store(order);
 }
 
-/* A receive of fewer bytes than the call states has no error in ringcomm.h. */
-static bool part_is_short(const struct part *part, char *text, size_t cap) {
-    for (size_t i = 0; i < part->nexpected; i++) {
-        const struct expected *e = &part->expected[i];
-        if (e->message.bytes == e->bytes)
-            continue;
-        snprintf(text, cap,
-                 "ncclRecv of rank %d: rank %d sent %zu bytes, but %zu are to be received. Pass "
-                 "the same count and type to ncclSend and ncclRecv",
-                 part->order->comm->rank, e->peer, e->message.bytes, e->bytes);
-        return true;
-    }
-    return false;
-}
-
-/* On the engine's thread, or in order_add. */
-static void part_done(void *arg, rcm_status status) {
-    struct part *part = arg;
-    struct order *order = part->order;
-    struct rcm_error error = RCM_ERROR_INIT;
-    const bool is_short = status == RCM_OK && part_is_short(part, error.text, sizeof error.text);
-    if (is_short)
-        status = RCM_ERR_TRUNCATED;
-    else if (status != RCM_OK)
-        (void)rcm_work_error(part->work, &error);
-    if (status == RCM_ERR_TRUNCATED) /* ends the operation on the other ranks too */
-        (void)!rcm_abort(order->rcm, error.text);
-    rcm_work_free(part->work);
-    if (status == RCM_OK)
-        slot_give(part->scalar);
-    comm_lock();
-    if (status != RCM_OK) {
-        order->failed = true;
-        comm_fail(order->comm, face_number(status), error.text);
-    }
-    order_part_done(order);
-    comm_unlock();
-    free(part->expected);
-    free(part);
-}
-
-ncclResult_t order_add(struct order *order, rcm_work *work, struct slot *scalar,
-                       struct expected *expected, size_t nexpected) {
-    struct part *part = malloc(sizeof *part);
-    rcm_status status = RCM_ERR_NOMEM;
-    comm_lock();
-    order->left++;
-    comm_unlock();
-    if (part) {
-        *part = (struct part){order, work, scalar, expected, nexpected};
-        status = rcm_work_on_complete(work, part_done, part);
-    }
-    if (status == RCM_OK)
-        return ncclSuccess;
-    /* Nothing reports the work's end: the order fails for good, with its communicator. The memory
-     * that the work uses is left to it. */
-    (void)!rcm_abort(order->rcm, "no memory for the callback of an operation");
-    comm_lock();
-    order->failed = true;
-    order_part_done(order);
-    comm_unlock();
-    free(part);
-    return face_fail(ncclSystemError, "no memory for the callback of an operation");
-}
-
-ncclResult_t order_follow(struct order *order, const struct driver *driver, cudaStream_t stream) {
-    return driver_result(driver, "cuStreamWaitValue32",
-                         driver->cuStreamWaitValue32(stream, order->slot->address,
-                                                     order->slot->value, DRIVER_WAIT_GEQ));
+ncclResult_t order_follow(struct order *order, cudaStream_t stream) {
+    return DRIVER(cuStreamWaitValue32, stream, &order->slot->word, order->slot->value,
+                  DRIVER_WAIT_GEQ);
 }
 
 void order_end(struct order *order) {
@@ -231,4 +109,67 @@ void orders_release(struct ncclComm *comm) {
         if (order->left == 0)
             order_store(order);
     }
+}
+
+/* ---- Works ----------------------------------------------------------------------------------- */
+
+struct part *part_new(struct order *order, size_t n) {
+    struct part *part = calloc(1, sizeof *part + n * sizeof part->received[0]);
+    if (part)
+        part->order = order;
+    else
+        (void)face_fail(ncclSystemError, "no memory for an operation");
+    return part;
+}
+
+/* A receive of fewer bytes than the call states has no error in ringcomm.h. */
+static bool part_is_short(const struct part *part, char *text, size_t cap) {
+    const struct received *r = part->received, *end = r + part->nreceived;
+    while (r < end && r->message.bytes == r->bytes)
+        r++;
+    if (r < end)
+        snprintf(text, cap,
+                 "ncclRecv of rank %d: rank %d sent %zu bytes, but %zu are to be received. Pass "
+                 "the same count and type to ncclSend and ncclRecv",
+                 part->order->comm->rank, r->message.source, r->message.bytes, r->bytes);
+    return r < end;
+}
+
+/* On the engine's thread, or in part_issued. */
+static void part_done(void *arg, rcm_status status) {
+    struct part *part = arg;
+    struct order *order = part->order;
+    struct rcm_error error = RCM_ERROR_INIT;
+    if (status != RCM_OK)
+        (void)rcm_work_error(part->work, &error);
+    else if (part_is_short(part, error.text, sizeof error.text))
+        status = RCM_ERR_TRUNCATED;
+    if (status == RCM_ERR_TRUNCATED) /* ends the operation on the other ranks too */
+        (void)!rcm_abort(order->rcm, error.text);
+    rcm_work_free(part->work);
+    comm_lock();
+    if (status != RCM_OK) {
+        order->failed = true;
+        comm_fail(order->comm, face_number(status), error.text);
+    } else if (part->scalar) {
+        slot_give(part->scalar);
+    }
+    order_part_done(order);
+    comm_unlock();
+    free(part);
+}
+
+ncclResult_t part_issued(struct part *part, rcm_status status, const char *what) {
+    if (status != RCM_OK) {
+        free(part);
+        return face_result(status, what);
+    }
+    comm_lock();
+    part->order->left++;
+    comm_unlock();
+    if (rcm_work_on_complete(part->work, part_done, part) != RCM_OK) {
+        (void)!rcm_abort(part->order->rcm, "no memory for the callback of an operation");
+        part_done(part, rcm_work_wait(part->work, -1));
+    }
+    return ncclSuccess;
 }

@@ -13,30 +13,41 @@
 #define NCCL_STREAM_ORDER_H
 
 #include "nccl_comm.h"
-#include "nccl_driver.h"
 
-struct order;
-
-/* Pinned memory of an order, or a scalar of PreMulSum. */
-struct slot;
-ncclResult_t slot_take(int device, struct slot **ret_slot);
-void slot_give(struct slot *slot); /* NULL is a no-op */
-void *slot_scalar(struct slot *slot);
-
-/* comm was entered. */
-ncclResult_t order_begin(struct ncclComm *comm, struct order **ret_order);
-/* What a work receives: a shorter message is an error. */
-struct expected {
-    int peer;
-    size_t bytes;
-    struct rcm_message message;
+/* Pinned memory of an order, or a scalar of PreMulSum. Its address is the same on all devices. */
+struct slot {
+    _Alignas(64) _Atomic uint32_t word;
+    uint32_t value; /* the last one waited for */
+    unsigned char scalar[16];
+    struct slot *next; /* in the list of free ones */
 };
-/* Adds a work, which the order frees; expected is freed when it ends, and scalar given back. Not
- * after a failure: the copy of a scalar from device memory may still be on the stream. */
-ncclResult_t order_add(struct order *order, rcm_work *work, struct slot *scalar,
-                       struct expected *expected, size_t nexpected);
+/* The thread visits a context. */
+ncclResult_t slot_take(struct slot **ret_slot);
+
+/* comm was entered, and its device's context. */
+struct order;
+ncclResult_t order_begin(struct ncclComm *comm, struct order **ret_order);
+
+/* A work of an order. */
+struct part {
+    struct order *order;
+    rcm_work *work;
+    struct slot *scalar; /* or NULL */
+    size_t nreceived;
+    struct received { /* a shorter message is an error */
+        struct rcm_message message;
+        size_t bytes;
+    } received[];
+};
+/* Without a work yet, and with room for n receives; NULL without memory. */
+struct part *part_new(struct order *order, size_t n);
+/* status: of the call that made the work, whose name is `what`. The part frees itself when the work
+ * ends, or now after an error. Its scalar is given back unless the work failed: the copy of a
+ * scalar from device memory may still be on the stream. */
+ncclResult_t part_issued(struct part *part, rcm_status status, const char *what);
+
 /* Makes a stream wait. The thread visits the device's context. */
-ncclResult_t order_follow(struct order *order, const struct driver *driver, cudaStream_t stream);
+ncclResult_t order_follow(struct order *order, cudaStream_t stream);
 /* No more works and streams. The order frees itself. */
 void order_end(struct order *order);
 

@@ -30,7 +30,8 @@ struct ours { NCCL_CONFIG_MAP(FIELD) };
 NCCL_CONFIG_MAP(PLACE)
 _Static_assert(sizeof(struct ours) == sizeof(ncclConfig_t) && sizeof(ncclRedOp_t) == 4, "sizes");
 #define TYPE(result, name, parameters) result (*check_##name) parameters = name; result (*check_p##name) parameters = p##name;
-NCCL_FUNCTION_MAP(TYPE)
+#define OPERATION(result, name, parameters, ...) TYPE(result, name, parameters)
+NCCL_FUNCTION_MAP(TYPE) NCCL_OPERATION_MAP(OPERATION)
 '''
 RUNTIME = '#include <stddef.h>\n#define CUDART_VERSION 13000\ntypedef struct CUstream_st *cudaStream_t;\n'
 

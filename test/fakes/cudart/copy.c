@@ -94,9 +94,6 @@ API(cudaMemcpyFromSymbol, (void *to, const void *symbol, size_t n, size_t offset
     then_wait(from_symbol(to, symbol, n, offset, kind, STREAM(NULL))))
 API(cudaMemsetAsync, (void *to, int value, size_t n, cudaStream_t s), set(to, value, n, STREAM(s)))
 API(cudaMemset, (void *to, int value, size_t n), set(to, value, n, STREAM(NULL)))
-API(cudaMallocAsync, (void **ret, size_t size, cudaStream_t s),
-    cuMemAllocAsync((CUdeviceptr *)ret, size, STREAM(s)))
 API(cudaMallocFromPoolAsync, (void **ret, size_t size, cudaMemPool_t pool, cudaStream_t s),
     allocate_from(ret, size, pool, STREAM(s)))
-API(cudaFreeAsync, (void *p, cudaStream_t s), cuMemFreeAsync(ADDRESS(p), STREAM(s)))
 /* clang-format on */

@@ -2,6 +2,7 @@
 /* Devices, their primary contexts, and versions. The current device of a thread is that of its
  * current context, so that a program can mix both APIs. */
 #include "cudart.h"
+#include "driver_calls.h"
 #include <pthread.h>
 #include <string.h>
 
@@ -51,7 +52,8 @@ CUresult rt_device(int *ret) {
 }
 
 API_INIT(cudaSetDevice, (int device), use(device))
-API(cudaDeviceSynchronize, (void), cuCtxSynchronize())
+INIT_CALLS(API_INIT)
+CONTEXT_CALLS(API)
 
 /* Makes no context. */
 cudaError_t CUDARTAPI cudaGetDevice(int *ret) {
@@ -69,15 +71,6 @@ cudaError_t CUDARTAPI cudaGetDeviceCount(int *ret) {
     return rt_result(r ? r : cuDeviceGetCount(ret));
 }
 
-/* clang-format off */
-API_INIT(cudaDeviceGetAttribute, (int *ret, enum cudaDeviceAttr a, int device),
-    cuDeviceGetAttribute(ret, (CUdevice_attribute)a, device))
-API_INIT(cudaDeviceGetPCIBusId, (char *text, int length, int device),
-    cuDeviceGetPCIBusId(text, length, device))
-API(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest),
-    cuCtxGetStreamPriorityRange(least, greatest))
-/* clang-format on */
-
 /* ---- peers ---------------------------------------------------------------------------------- */
 
 static CUresult peer_access(bool enable, int peer, unsigned flags) {
@@ -91,8 +84,6 @@ static CUresult peer_access(bool enable, int peer, unsigned flags) {
 /* clang-format off */
 API_INIT(cudaDeviceCanAccessPeer, (int *ret, int device, int peer),
     device == peer ? (*ret = 0, CUDA_SUCCESS) : cuDeviceCanAccessPeer(ret, device, peer))
-API_INIT(cudaDeviceGetP2PAttribute, (int *ret, enum cudaDeviceP2PAttr a, int from, int to),
-    cuDeviceGetP2PAttribute(ret, (CUdevice_P2PAttribute)a, from, to))
 API(cudaDeviceEnablePeerAccess, (int peer, unsigned flags),
     peer_access(true, peer, flags))
 API(cudaDeviceDisablePeerAccess, (int peer), peer_access(false, peer, 0))
@@ -126,10 +117,6 @@ API_INIT(cudaGetDriverEntryPointByVersion, (const char *name, void **ret, unsign
 API_INIT(cudaGetDriverEntryPointByVersion_ptsz, (const char *name, void **ret, unsigned version,
     unsigned long long flags, enum cudaDriverEntryPointQueryResult *status),
     entry_point(name, ret, version, flags | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, status))
-
-/* Without a profiler attached, these do nothing. */
-API(cudaProfilerStart, (void), CUDA_SUCCESS)
-API(cudaProfilerStop, (void), CUDA_SUCCESS)
 /* clang-format on */
 
 /* Only a struct. A stub cannot stand for it, because it returns no error. */

@@ -9,10 +9,6 @@ static CUresult allocate(void **ret, size_t size) {
     return size ? cuMemAlloc((CUdeviceptr *)ret, size) : CUDA_SUCCESS;
 }
 
-static CUresult allocate_managed(void **ret, size_t size, unsigned flags) {
-    return cuMemAllocManaged((CUdeviceptr *)ret, size, flags);
-}
-
 static CUresult allocate_host(void **ret, size_t size, unsigned flags) {
     *ret = NULL;
     return size ? cuMemHostAlloc(ret, size, flags) : CUDA_SUCCESS;
@@ -30,25 +26,11 @@ static CUresult ipc_open(void **ret, cudaIpcMemHandle_t handle, unsigned flags) 
 
 /* clang-format off */
 API(cudaMalloc, (void **ret, size_t size), allocate(ret, size))
-API(cudaFree, (void *p), cuMemFree(ADDRESS(p)))
-API(cudaMallocManaged, (void **ret, size_t size, unsigned flags),
-    allocate_managed(ret, size, flags))
 API(cudaMallocHost, (void **ret, size_t size), allocate_host(ret, size, 0))
 API(cudaHostAlloc, (void **ret, size_t size, unsigned flags), allocate_host(ret, size, flags))
 API(cudaFreeHost, (void *p), free_host(p))
-API(cudaHostRegister, (void *p, size_t size, unsigned flags), cuMemHostRegister(p, size, flags))
-API(cudaHostUnregister, (void *p), cuMemHostUnregister(p))
-API(cudaHostGetDevicePointer, (void **ret, void *p, unsigned flags),
-    cuMemHostGetDevicePointer((CUdeviceptr *)ret, p, flags))
-API(cudaHostGetFlags, (unsigned *ret, void *p), cuMemHostGetFlags(ret, p))
-API(cudaMemGetInfo, (size_t *unused, size_t *total), cuMemGetInfo(unused, total))
-API_INIT(cudaDeviceGetDefaultMemPool, (cudaMemPool_t *ret, int device),
-    cuDeviceGetDefaultMemPool(ret, device))
-API(cudaIpcGetMemHandle, (cudaIpcMemHandle_t *ret, void *p),
-    cuIpcGetMemHandle((CUipcMemHandle *)ret, ADDRESS(p)))
 API(cudaIpcOpenMemHandle, (void **ret, cudaIpcMemHandle_t handle, unsigned flags),
     ipc_open(ret, handle, flags))
-API(cudaIpcCloseMemHandle, (void *p), cuIpcCloseMemHandle(ADDRESS(p)))
 /* clang-format on */
 
 /* Memory unknown to the driver is the host's. */

@@ -3,10 +3,8 @@
  * first use of one of its kernels or variables there. */
 #include "cudart.h"
 #include <pthread.h>
+#include <search.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define BUCKETS 65536
 
 struct fatbin {
     const void *image;
@@ -23,39 +21,32 @@ struct symbol {
     const void *host;
     const char *name;
     struct fatbin *fatbin;
-    struct symbol *next, *sibling; /* in its bucket, of its fatbin */
+    struct symbol *next; /* of its fatbin */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct symbol *buckets[BUCKETS];
+static void *symbols; /* a tree of tsearch(3), by host address */
 static _Atomic bool exiting;
 
-static struct symbol **bucket(const void *host) {
-    return &buckets[((uintptr_t)host * 0x9e3779b97f4a7c15u) >> 48];
+static int compare(const void *a, const void *b) {
+    const struct symbol *x = a, *y = b;
+    return (x->host > y->host) - (x->host < y->host);
 }
 
-static struct symbol *find_locked(const void *host) {
-    struct symbol *s = *bucket(host);
-    while (s && s->host != host)
-        s = s->next;
-    return s;
+static const struct symbol *find_locked(const void *host) {
+    const struct symbol key = {.host = host};
+    struct symbol **at = tfind(&key, &symbols, compare);
+    return at ? *at : NULL;
 }
 
 static void add(void **handle, const void *host, const char *name) {
     struct fatbin *fatbin = (struct fatbin *)handle;
     struct symbol *s = malloc(sizeof *s);
     pthread_mutex_lock(&lock);
-    *s = (struct symbol){host, name, fatbin, *bucket(host), fatbin->symbols};
-    *bucket(host) = fatbin->symbols = s;
+    *s = (struct symbol){host, name, fatbin, fatbin->symbols};
+    fatbin->symbols = s;
+    (void)tsearch(s, &symbols, compare);
     pthread_mutex_unlock(&lock);
-}
-
-static void remove_locked(struct symbol *s) {
-    struct symbol **at = bucket(s->host);
-    while (*at != s)
-        at = &(*at)->next;
-    *at = s->next;
-    free(s);
 }
 
 /* ---- called by nvcc's code before main, in dlopen, in dlclose, and at exit ------------------ */
@@ -106,8 +97,9 @@ void CUDARTAPI __cudaUnregisterFatBinary(void **handle) {
         return;
     pthread_mutex_lock(&lock);
     for (struct symbol *s = fatbin->symbols, *next; s; s = next) {
-        next = s->sibling;
-        remove_locked(s);
+        next = s->next;
+        (void)tdelete(s, &symbols, compare);
+        free(s);
     }
     unload_locked(fatbin);
     pthread_mutex_unlock(&lock);

@@ -9,6 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A wait for a value polls after at most a quarter of its time so far, and every ms. */
+#define POLL_MAX_US 1000
+
 struct op *fake_op(enum op_kind kind) {
     struct op *op = calloc(1, sizeof *op);
     op->kind = kind;
@@ -75,17 +78,24 @@ static void run_memop(CUcontext ctx, const CUstreamBatchMemOpParams *p) {
         __atomic_store_n((uint32_t *)at, p->writeValue.value, __ATOMIC_RELEASE);
     else
         for (unsigned us = 1; !memop_satisfied(p, wide) && !ctx->destroyed && !ctx->error;
-             us += us < 50)
+             us += us < POLL_MAX_US ? us / 4 + 1 : 0)
             usleep(us);
 }
 
+/* Kernels may poll the same words. */
 static void set_memory(const struct op *op) {
-    uint8_t *to = op->to; /* kernels may poll the same words */
-    for (size_t i = 0; i < op->bytes; i += op->width)
-        if (op->width == 4)
-            __atomic_store_n((uint32_t *)(to + i), op->value, __ATOMIC_RELAXED);
+    const uint64_t eight =
+        op->width == 4 ? op->value * 0x100000001ull : (uint8_t)op->value * 0x0101010101010101ull;
+    size_t n;
+    for (uint8_t *to = op->to, *end = to + op->bytes; to < end; to += n) {
+        n = (uintptr_t)to % 8 == 0 && end - to >= 8 ? 8 : op->width;
+        if (n == 8)
+            __atomic_store_n((uint64_t *)to, eight, __ATOMIC_RELAXED);
+        else if (n == 4)
+            __atomic_store_n((uint32_t *)to, op->value, __ATOMIC_RELAXED);
         else
-            __atomic_store_n(to + i, (uint8_t)op->value, __ATOMIC_RELAXED);
+            __atomic_store_n(to, (uint8_t)op->value, __ATOMIC_RELAXED);
+    }
 }
 
 static CUresult fault_error(enum ptx_fault fault) {

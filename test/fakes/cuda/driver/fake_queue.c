@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 pthread_mutex_t fake_streams_lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t fake_streams_changed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t progress = PTHREAD_COND_INITIALIZER; /* a stream has ended an operation */
 struct CUstream_st *fake_streams;
 static struct CUstream_st *legacy[MAX_DEVICES];
 
@@ -32,13 +32,13 @@ void fake_flush_locked(struct CUstream_st *s, uint64_t seq) {
             fake_flush_locked(op->waits[i].stream, op->waits[i].seq);
         release_op(s, op);
     }
-    pthread_cond_broadcast(&fake_streams_changed);
+    pthread_cond_signal(&s->changed);
 }
 
 void fake_wait_locked(struct CUstream_st *s, uint64_t seq) {
     fake_flush_locked(s, seq);
     while (s->done < seq)
-        pthread_cond_wait(&fake_streams_changed, &fake_streams_lock);
+        pthread_cond_wait(&progress, &fake_streams_lock);
 }
 
 /* True if the stream's first operation may begin. Hardware queues are strictly first in, first out:
@@ -50,6 +50,14 @@ static bool ready(const struct CUstream_st *s, const struct op *op) {
         if (op->waits[i].stream->done < op->waits[i].seq)
             return false;
     return true;
+}
+
+/* Wakes the streams whose first operation may begin. */
+static void wake_locked(void) {
+    for (struct CUstream_st *s = fake_streams; s; s = s->next)
+        if (s->head && ready(s, s->head))
+            pthread_cond_signal(&s->changed);
+    pthread_cond_broadcast(&progress);
 }
 
 static void jitter(void) {
@@ -64,12 +72,12 @@ static void *stream_main(void *arg) {
     pthread_mutex_lock(&fake_streams_lock);
     for (;;) {
         while (!s->head && !s->destroyed)
-            pthread_cond_wait(&fake_streams_changed, &fake_streams_lock);
+            pthread_cond_wait(&s->changed, &fake_streams_lock);
         struct op *op = s->head;
         if (!op)
             break;
         while (!ready(s, op))
-            pthread_cond_wait(&fake_streams_changed, &fake_streams_lock);
+            pthread_cond_wait(&s->changed, &fake_streams_lock);
         s->head = op->next;
         if (!s->head)
             s->tail = &s->head;
@@ -81,7 +89,7 @@ static void *stream_main(void *arg) {
         if (s->hw)
             s->hw->done = op->ticket;
         fake_op_free(op);
-        pthread_cond_broadcast(&fake_streams_changed);
+        wake_locked();
     }
     pthread_mutex_unlock(&fake_streams_lock);
     return NULL;
@@ -93,6 +101,7 @@ struct CUstream_st *fake_new_stream(CUcontext ctx, bool non_blocking, int priori
     s->non_blocking = non_blocking;
     s->priority = priority;
     s->tail = &s->head;
+    pthread_cond_init(&s->changed, NULL);
     if (fake_settings()->queues)
         s->hw = &ctx->hw[ctx->streams_made++ % fake_settings()->queues];
     if (pthread_create(&s->thread, NULL, stream_main, s)) {
@@ -109,7 +118,7 @@ struct CUstream_st *fake_new_stream(CUcontext ctx, bool non_blocking, int priori
 void fake_end_stream_locked(struct CUstream_st *s) {
     s->destroyed = true;
     fake_flush_locked(s, s->queued);
-    pthread_cond_broadcast(&fake_streams_changed);
+    pthread_cond_signal(&s->changed);
     pthread_detach(s->thread);
 }
 
@@ -194,7 +203,7 @@ void fake_queue_locked(struct CUstream_st *s, struct op *op) {
     s->tail = &op->next;
     if (!fake_settings()->lazy)
         release_op(s, op);
-    pthread_cond_broadcast(&fake_streams_changed);
+    pthread_cond_signal(&s->changed);
 }
 
 void fake_append_graph(struct CUgraph_st *g, struct op *op) {

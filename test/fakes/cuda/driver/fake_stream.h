@@ -25,6 +25,7 @@ struct CUstream_st {
     struct hw_queue *hw;             /* NULL: a queue of its own */
     struct op *head, **tail;
     pthread_t thread;
+    pthread_cond_t changed; /* its first operation may begin, or it is destroyed */
     struct capture *capture;
     bool unjoined;
     const void *of_thread; /* the thread whose per-thread default stream it is; NULL: none */
@@ -50,7 +51,6 @@ struct CUgraphExec_st {
 };
 
 extern pthread_mutex_t fake_streams_lock;
-extern pthread_cond_t fake_streams_changed;
 extern struct CUstream_st *fake_streams;
 
 /* ---- queues (fake_queue.c), all with the lock held ---- */
