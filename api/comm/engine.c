@@ -25,11 +25,17 @@
 
 /* ---- The loop thread ------------------------------------------------------------------------- */
 
-/* Drives a communicator if that is the loop thread's task. Returns whether it has unfinished
- * works. */
+/* Has a communicator nothing to do? A peer's first message waits for its channel, also while this
+ * rank is in an operation of another communicator. */
+static bool comm_rests(const rcm_comm *comm) {
+    return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 &&
+           (!rcmi_p2p_is_wanted(comm->p2p) ||
+            atomic_load_explicit(&comm->failed, memory_order_relaxed) != RCM_OK);
+}
+
+/* Drives a communicator if that is the loop thread's task. Returns whether it has more to do. */
 static bool engine_drive(rcm_comm *comm, bool *moved, rcmi_deadline *until) {
-    if (atomic_load_explicit(&comm->unfinished, memory_order_relaxed) == 0 ||
-        atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0 ||
+    if (comm_rests(comm) || atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0 ||
         atomic_load_explicit(&comm->attended, memory_order_relaxed))
         return false;
     if (!rcmi_comm_try_drive(comm)) {
@@ -43,7 +49,7 @@ static bool engine_drive(rcm_comm *comm, bool *moved, rcmi_deadline *until) {
     if (deadline < *until)
         *until = deadline;
     rcmi_comm_let_go(comm);
-    return atomic_load_explicit(&comm->unfinished, memory_order_relaxed) > 0;
+    return !comm_rests(comm);
 }
 
 static void engine_arm(struct rcmi_engine *engine, bool armed) {
@@ -313,6 +319,7 @@ static void engine_wanted(void *arg, int peer, uint64_t epoch, uint32_t id) {
         rcmi_p2p_wanted(comm->p2p, rank);
     pthread_mutex_unlock(&engine->lock);
     rcmi_node_ring(engine->node);
+    rcmi_loop_wake(rcmi_node_loop(engine->node));
 }
 
 /* ---- Creation and end ------------------------------------------------------------------------ */

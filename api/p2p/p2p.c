@@ -179,10 +179,14 @@ void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer) {
         continue;
 }
 
+bool rcmi_p2p_is_wanted(const struct rcmi_p2p *p2p) {
+    return atomic_load_explicit(&p2p->wanted, memory_order_relaxed) != NULL;
+}
+
 static rcm_status p2p_open_wanted(struct rcmi_p2p *p2p) {
     rcm_status status = RCM_OK;
     /* A plain look first: an exchange on every pass would cost an atomic operation. */
-    if (!atomic_load_explicit(&p2p->wanted, memory_order_relaxed))
+    if (!rcmi_p2p_is_wanted(p2p))
         return RCM_OK;
     struct peer *p = atomic_exchange_explicit(&p2p->wanted, NULL, memory_order_acquire);
     while (p && status == RCM_OK) {

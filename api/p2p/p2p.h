@@ -59,7 +59,9 @@ void rcmi_p2p_each(struct rcmi_p2p *p2p, bool (*visit)(void *arg, struct rcmi_tr
 struct rcmi_endpoint *rcmi_p2p_endpoint(struct rcmi_p2p *p2p, int peer);
 struct rcmi_endpoint *rcmi_p2p_endpoint_for_receive(struct rcmi_p2p *p2p, int peer);
 
-/* A peer opened its channel to this rank. Any thread. */
+/* _wanted: a peer opened its channel to this rank. _is_wanted: this side of such a channel is not
+ * open yet; a pass of progress opens it. Any thread. */
 void rcmi_p2p_wanted(struct rcmi_p2p *p2p, int peer);
+bool rcmi_p2p_is_wanted(const struct rcmi_p2p *p2p);
 
 #endif

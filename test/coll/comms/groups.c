@@ -588,11 +588,9 @@ static int leaves(rcm_comm *comm) {
     sum_right(group, 14, &errors);
     if (me == 0)
         send_and_leave(group, &errors);
-    if (me == 1) /* a send may wait for its receive until the channel is open */
-        receive_token(group, 4711, &errors);
     sum_right(comm, 16, &errors);
-    if (me == 1)
-        receive_token(group, 4712, &errors);
+    for (int token = 4711; me == 1 && token < 4713; token++)
+        receive_token(group, token, &errors);
     if (me > 0) {
         sum_right(others, 15, &errors);
         clock_gettime(CLOCK_MONOTONIC, &begun);
@@ -713,6 +711,21 @@ static int leaves_all(rcm_comm *comm) {
     return errors;
 }
 
+/* A short send ends while its receiver is in an operation of another communicator. */
+static int sends_across(rcm_comm *comm) {
+    const int me = rcm_rank(comm), token = 4713;
+    int errors = 0;
+    rcm_comm *group = subset_of(comm, all_of(comm), false, 8, &errors);
+    if (me == 0 && rcm_size(comm) > 1)
+        CHECK(errors, rcm_send(group, &token, 1, RCM_INT32, 1, 0, NULL, NULL) == RCM_OK, "%s",
+              rcm_last_error());
+    sum_right(comm, 18, &errors);
+    if (me == 1)
+        receive_token(group, token, &errors);
+    end(group, &errors);
+    return errors;
+}
+
 /* ---- Destroy order --------------------------------------------------------------------------- */
 
 /* The world is destroyed before its groups. Then a new world is created. */
@@ -741,6 +754,7 @@ static const struct {
     const char *name;
     int (*run)(rcm_comm *comm);
 } cases[] = {{"leaves_unseen", leaves_unseen},
+             {"sends_across", sends_across},
              {"every_subset", every_subset},
              {"absent", absent},
              {"splits", splits},
