@@ -284,10 +284,11 @@ rcm_status rcmi_run_differs(struct rcmi_run *run, const struct rcmi_lane_state *
 rcm_status rcmi_run_other_meta(struct rcmi_run *run, const struct rcmi_lane_state *lane,
                                const struct rcmi_bound_step *step, const struct rcmi_end *end,
                                const struct rcmi_slot *slot, size_t bytes);
-/* For an empty message: returns the payload, which is in the slot of the answered message. */
+/* For an empty message: returns the payload of so many bytes, which is in the slot of the answered
+ * message and as long as that. */
 rcm_status rcmi_run_peek_answer(const struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step, const struct rcmi_end *from,
-                                const void **ret_bytes);
+                                size_t bytes, const void **ret_bytes);
 /* Gets a payload from the sender's memory into the step's dst. */
 rcm_status rcmi_run_get(const struct rcmi_run *run, struct rcmi_lane_state *lane,
                         const struct rcmi_bound_step *step, const struct rcmi_end *end,

@@ -53,15 +53,15 @@ rcm_status rcmi_run_other_meta(struct rcmi_run *run, const struct rcmi_lane_stat
 
 rcm_status rcmi_run_peek_answer(const struct rcmi_lane_state *lane,
                                 const struct rcmi_bound_step *step, const struct rcmi_end *from,
-                                const void **ret_bytes) {
+                                size_t bytes, const void **ret_bytes) {
     const bool receives = step->answer != RCMI_NO_CHANNEL && step->out == RCMI_NO_CHANNEL;
     const struct rcmi_end *end = receives ? lane->ports[step->answer].end : NULL;
-    const void *bytes = end && end->nkept > 0 ? end->kept[end->kept_first].bytes : NULL;
-    if (!bytes)
+    const struct rcmi_kept *kept = end && end->nkept > 0 ? &end->kept[end->kept_first] : NULL;
+    if (!kept || !kept->bytes || kept->len != bytes)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, from->peer,
                                 "rank %d answered a message that this rank did not send",
                                 from->peer);
-    *ret_bytes = bytes;
+    *ret_bytes = kept->bytes;
     return RCM_OK;
 }
 

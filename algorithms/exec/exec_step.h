@@ -41,7 +41,7 @@ static HOT rcm_status run_peek(struct rcmi_run *run, struct rcmi_lane_state *lan
     }
     if (slot.meta & RCMI_META_ELSEWHERE && slot.len == 0) {
         rcmi_channel_peeked_beside(end->channel, *bytes);
-        return rcmi_run_peek_answer(lane, step, end, ret_bytes);
+        return rcmi_run_peek_answer(lane, step, end, *bytes, ret_bytes);
     }
     if (!run_length_fits(run, end, slot.len, *bytes) || slot.meta & RCMI_META_ELSEWHERE)
         return rcmi_fail_origin(RCM_ERR_PROTOCOL, end->peer,
@@ -202,7 +202,8 @@ static HOT rcm_status step_reserve(struct rcmi_run *run, struct rcmi_lane_state 
     const struct rcmi_end *out = port->end;
     rcm_status status = RCM_ERR_UNSUPPORTED;
     if (out->now_served != port->ticket || (step->answered && end_is_full(run, out)) ||
-        (run->gets && out->nkept > 0)) /* a get may use the slot of an answer */
+        /* a get, or an announcement, may use the slot of an answer */
+        ((run->gets || port->oob) && out->nkept > 0))
         return RCM_AGAIN;
     if (port->oob && (status = rcmi_oob_announce(lane, port, io->bytes)) != RCM_OK)
         return status;
