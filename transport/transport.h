@@ -416,11 +416,11 @@ struct rcmi_reserved {
 
 /* Writer: returns memory for the next message of len bytes, at most the slot size: a slot, or
  * memory that the reader posted for it. RCM_AGAIN: no slot is free. A second call before commit
- * replaces the first; it returns the same slot, or memory that the reader has posted since. */
+ * replaces the first; it may return other memory, of the same slot or posted since. */
 static inline rcm_status rcmi_channel_reserve(struct rcmi_channel *channel, size_t len,
                                               struct rcmi_reserved *ret_reserved);
-/* Writer: publishes the reserved memory with len bytes; if it was posted memory, len must be the
- * reserved length. meta travels with the message. Rings the readers. */
+/* Writer: publishes the reserved memory with len bytes, at most the reserved length; if it was
+ * posted memory, exactly that. meta travels with the message. Rings the readers. */
 static inline void rcmi_channel_commit(struct rcmi_channel *channel, size_t len, uint64_t meta);
 /* Writer: publishes memory without copying it. The memory must stay unchanged until
  * rcmi_channel_completed. Maximum length: the slot size; with may_get RCMI_GET_MAX. may_get: the

@@ -21,7 +21,7 @@
 #include "../../transport/shm/shm.h"
 
 enum {
-    SLOT_BYTES = 600, /* four places of 128 */
+    SLOT_BYTES = 4 * RCMI_FIFO_PLACED, /* four places */
     SLOTS = 3,
     READERS = 2,
     LOOKS = 60,
@@ -80,7 +80,9 @@ static void wild_start(struct rcmi_fifo_header *line, struct fuzz_input *in) {
                   pthread_create(&thread, NULL, wild_run, NULL) == 0;
     fuzz_require(started, "a thread can be made");
     for (int i = 0; i < 2; i++) {
-        atomic_store_explicit(&wild.len[i], fuzz_u16(in), memory_order_relaxed);
+        const uint64_t len = fuzz_u16(in), bits = fuzz_u8(in) % 32; /* flags and a place */
+        atomic_store_explicit(&wild.len[i], len | bits << RCMI_FIFO_PLACE_SHIFT,
+                              memory_order_relaxed);
         atomic_store_explicit(&wild.seq[i], fuzz_u8(in), memory_order_relaxed);
     }
     atomic_store_explicit(&wild.line, line, memory_order_release);
@@ -164,6 +166,9 @@ static void read_payload(const uint8_t *bytes, uint64_t len) {
     fuzz_require(len <= SLOT_BYTES, "a message fits its slot");
     fuzz_require(bytes >= memory && bytes + len <= memory + shape.total,
                  "a message is in the queue");
+    const size_t at = (size_t)(bytes - memory);
+    fuzz_require(at < shape.payloads || (at - shape.payloads) % shape.stride + len <= SLOT_BYTES,
+                 "a message is in its slot");
     for (uint64_t i = 0; i < len; i++)
         own.sum += ((const volatile uint8_t *)bytes)[i];
 }
@@ -322,7 +327,7 @@ static void step(struct fuzz_input *in) {
         take();
         break;
     case 3:
-        write_message(fuzz_u8(in));
+        write_message((size_t)fuzz_u8(in) * SLOT_BYTES / 200 % (SLOT_BYTES + 1));
         break;
     case 4: /* the counters of one of our readers */
         if (how / READERS % 2)

@@ -544,12 +544,13 @@ def auth():
 
 
 def fifo():
-    """Scripts: see step() in fifo.c. Slots have 600 bytes, of four places; there are three."""
+    """Scripts: see step() in fifo.c. Slots have 16384 bytes, four places; there are three. write(200) fills one."""
     look = u8(2)
     line = lambda n, kind=0, wide=0, place=0: u8(1 + 10 * (kind + 4 * wide + 8 * place)) + u16(n)
     write = lambda n: u8(3) + u8(n)
     back = lambda reader, n: u8(4 + 10 * reader) + u8(n) + u8(4 + 10 * (reader + 2)) + u8(n)
-    wild = lambda len0, seq0, len1, seq1: u8(5) + u16(len0) + u8(seq0) + u16(len1) + u8(seq1)
+    wild = lambda len0, seq0, len1, seq1, bits=0: (
+        u8(5) + u16(len0) + u8(0) + u8(seq0) + u16(len1) + u8(bits) + u8(seq1))
     put = lambda at, data: u8(10 * len(data)) + u16(at) + data
     send, done = lambda n: u8(6) + u16(n), u8(9)
     wanted = lambda number, piece: u8(7 + 10) + u8(number) + u8(piece)  # piece from 1
@@ -567,10 +568,10 @@ def fifo():
         'valid-wild-within': wild(10, 1, 200, 1) + look,
         'bad-mapped': put(reader_line, u64(1)) + put(reader_line + 16, u64(1 << 63 | 1)) + look,
         'bad-get-of-two': line(100, get) + look,
-        'bad-length': line(601) + look, 'bad-length-absurd': put(reader_line, u64(1)) +
+        'bad-length': line(16385) + look, 'bad-length-absurd': put(reader_line, u64(1)) +
         put(reader_line + 16, u64(U64_MAX >> 3)) + look,
-        'valid-places': b''.join(line(128, place=place) + look for place in range(4)) * 2,
-        'bad-place': line(217, place=3) + look, 'bad-place-inline': line(8, place=1) + look,
+        'valid-places': b''.join(line(4096, place=place) + look for place in range(4)) * 2,
+        'bad-place': line(4097, place=3) + look, 'bad-place-inline': line(8, place=1) + look,
         'bad-place-get': line(300, get, place=1) + look,
         'bad-ahead': put(reader_line, u64(2)) + look,
         'bad-far-ahead': put(reader_line, u64(-1)) + look,
@@ -581,7 +582,7 @@ def fifo():
         'bad-slots-back': (write(200) * 3 + back(0, 0) + back(1, 0) + write(200) * 3 +
                            put(8, u64(0)) + write(200)),
         'any-wild': wild(10, 1, 65535, 1) + look + line(7) + look + wild(201, 2, 0, 3) + look,
-        'any-wild-zero-copy': wild(0, 1, 300, 1) * 3,
+        'any-wild-zero-copy': wild(0, 1, 300, 1) * 3, 'any-wild-places': wild(4096, 1, 16384, 1, bits=3) * 3,
     }
     seeds = {name: two + script for name, script in seeds.items()}
     return seeds | {

@@ -227,7 +227,7 @@ struct ahead {
 
 static void ahead_put(struct rcmi_channel *writer, struct ahead *ahead, size_t len) {
     void *slot = NULL;
-    const rcm_status status = reserve_slot(writer, &slot);
+    const rcm_status status = reserve_bytes(writer, len, &slot);
     if (status == RCM_AGAIN)
         return;
     CHECK_EQ(status, RCM_OK);

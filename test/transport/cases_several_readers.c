@@ -224,7 +224,7 @@ static int64_t write_until_killed(const struct cast *cast, struct side *side, pi
     int64_t killed = 0;
     for (uint64_t number = 0; rcmi_channel_state(cast->writer) == RCM_OK; side_drive(side)) {
         void *slot = NULL;
-        if (reserve_slot(cast->writer, &slot) == RCM_OK) {
+        if (reserve_bytes(cast->writer, 4096, &slot) == RCM_OK) {
             payload_fill(side->node, slot, 4096, number);
             rcmi_channel_commit(cast->writer, 4096, number++);
         }

@@ -144,12 +144,12 @@ static void *write_asleep(void *arg) {
     struct rcmi_doorbell *doorbell = rcmi_node_doorbell(worker->side->node);
     for (uint32_t number = 0; number < worker->messages; number++) {
         void *slot = NULL;
-        while (reserve_slot(worker->out, &slot) == RCM_AGAIN) {
+        while (reserve_bytes(worker->out, 65536, &slot) == RCM_AGAIN) {
             CHECK(!rcmi_deadline_passed(limit()));
             uint32_t seen = rcmi_doorbell_arm(doorbell, RCMI_DOORBELL_FUTEX_ONE);
             int64_t before = rcmi_now_ns();
             rcmi_node_arm(worker->side->node);
-            if (reserve_slot(worker->out, &slot) == RCM_AGAIN)
+            if (reserve_bytes(worker->out, 65536, &slot) == RCM_AGAIN)
                 rcmi_doorbell_sleep(doorbell, seen, limit());
             rcmi_doorbell_disarm(doorbell, RCMI_DOORBELL_FUTEX_ONE);
             CHECK(rcmi_now_ns() - before < 1500000000LL * slowness());

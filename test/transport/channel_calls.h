@@ -5,13 +5,16 @@
 
 #include "transport.h"
 
-/* Reserves the next message's slot. */
-static inline rcm_status reserve_slot(struct rcmi_channel *channel, void **ret_slot) {
+/* Reserves memory for the next message: of that length, or its slot. */
+static inline rcm_status reserve_bytes(struct rcmi_channel *channel, size_t len, void **ret_bytes) {
     struct rcmi_reserved reserved = {.bytes = NULL};
-    const rcm_status status = rcmi_channel_reserve(channel, 0, &reserved);
+    const rcm_status status = rcmi_channel_reserve(channel, len, &reserved);
     if (status == RCM_OK)
-        *ret_slot = reserved.bytes;
+        *ret_bytes = reserved.bytes;
     return status;
+}
+static inline rcm_status reserve_slot(struct rcmi_channel *channel, void **ret_slot) {
+    return reserve_bytes(channel, 0, ret_slot);
 }
 /* Posts cap bytes at place for the next message; 0: withdraws. */
 static inline void post_like(struct rcmi_channel *channel, void *place, size_t cap, uint64_t meta,

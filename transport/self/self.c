@@ -107,6 +107,7 @@ static rcm_status self_writer_init(struct rcmi_channel *channel, void *const *li
     if (!self->memory)
         return RCM_ERR_NOMEM;
     rcmi_fifo_writer_init(&self->fifo.writer, self->memory, &shape);
+    self->fifo.writer.ahead = 0; /* the reader's cache is the writer's */
     return RCM_OK;
 }
 
