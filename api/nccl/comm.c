@@ -34,7 +34,7 @@ bool comm_lives(const struct ncclComm *comm, uint64_t id) {
     const struct ncclComm *at = all;
     while (at && at != comm)
         at = at->next;
-    return at && !at->destroyed && (id == 0 || at->id == id);
+    return at && !at->destroyed && (id == COMM_ANY || at->id == id);
 }
 
 ncclResult_t comm_new(int device, const struct ncclComm *parent, const ncclConfig_t *config,
@@ -251,7 +251,7 @@ static void comm_look(struct ncclComm *comm) {
 
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap) {
     comm_lock();
-    const bool lives = comm_lives(comm, 0);
+    const bool lives = comm_lives(comm, COMM_ANY);
     if (lives)
         comm_look(comm);
     const bool has = lives && comm->result != ncclSuccess;
@@ -272,7 +272,7 @@ static bool has_children(const struct ncclComm *comm) {
 NCCL_API(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *ret) {
     if (comm && !ret)
         return face_fail(ncclInvalidArgument, "ncclCommGetAsyncError: result is NULL");
-    const ncclResult_t result = comm_hold(comm, 0, __func__);
+    const ncclResult_t result = comm_hold(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     (void)comms_poll();

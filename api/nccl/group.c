@@ -46,8 +46,8 @@ ncclResult_t group_add(const struct operation *operation) {
 
 bool group_await(struct ncclComm *comm) {
     const bool ends = comm->state == COMM_ENDING || comm->state == COMM_ENDED;
-    return group.depth > 0 &&
-           push((struct operation){.comm = comm, .kind = ends ? OPERATION_END : OPERATION_MAKE});
+    const int kind = ends ? OPERATION_END : OPERATION_MAKE;
+    return group.depth > 0 && push((struct operation){.comm = comm, .id = comm->id, .kind = kind});
 }
 
 NCCL_API(ncclResult_t, ncclGroupStart)(void) {

@@ -163,7 +163,7 @@ static ncclResult_t derive(struct ncclComm *parent, const struct derivation *d,
     if (!newcomm)
         return face_fail(ncclInvalidArgument, "%s: newcomm is NULL", d->name);
     *newcomm = NULL;
-    ncclResult_t result = comm_enter(parent, 0, d->name);
+    ncclResult_t result = comm_enter(parent, COMM_ANY, d->name);
     if (result != ncclSuccess)
         return result;
     result = derive_from(parent, d, config, newcomm);

@@ -56,7 +56,7 @@ NCCL_API(ncclResult_t, ncclCommRegister)
     int number = 0;
     if (!handle)
         return face_fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
-    ncclResult_t result = comm_enter(comm, 0, __func__);
+    ncclResult_t result = comm_enter(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     result = face_result(rcm_mem_register(comm->rcm, buffer, bytes), __func__);
@@ -74,7 +74,7 @@ NCCL_API(ncclResult_t, ncclCommRegister)
 
 /* handle NULL is a no-op. */
 NCCL_API(ncclResult_t, ncclCommDeregister)(const ncclComm_t comm, void *handle) {
-    ncclResult_t result = comm_enter(comm, 0, __func__);
+    ncclResult_t result = comm_enter(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     comm_lock();

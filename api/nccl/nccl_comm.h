@@ -50,14 +50,15 @@ void comm_unlock(void);
 void comm_sleep(void);
 
 /* Under the lock: is it a communicator, with that id, and not destroyed? Another thread may have
- * ended it, and the handle of a program may be uninitialised. 0: any id. */
+ * ended it, and the handle of a program may be uninitialised. No communicator has the id 0. */
+#define COMM_ANY UINT64_MAX /* any id */
 bool comm_lives(const struct ncclComm *comm, uint64_t id);
 /* Locks, if it is a communicator. After an error, whose text names `what`, nothing is locked. */
 ncclResult_t comm_hold(const struct ncclComm *comm, uint64_t id, const char *what);
 /* The same, and the communicator is ready. */
 ncclResult_t comm_hold_ready(struct ncclComm *comm, uint64_t id, const char *what);
 /* Begins a call that uses comm->rcm: the communicator is ready, or the error; comm_exit ends it.
- * id: not 0, where the handle was stored and another thread may have aborted it since. */
+ * id: not COMM_ANY, where the handle was stored and another thread may have aborted it since. */
 ncclResult_t comm_enter(struct ncclComm *comm, uint64_t id, const char *what);
 void comm_exit(struct ncclComm *comm);
 

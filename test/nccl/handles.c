@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include "job.h"
 
+enum { REUSES = 64 };
+
 static CUdeviceptr memory;
 static CUstream stream;
 
@@ -154,15 +156,20 @@ static ncclComm_t making(void) {
     return comm;
 }
 
-/* The group failed, so what it was making ended. */
-static ncclComm_t failed(void) {
+/* The same in a group. */
+static ncclComm_t making_in_group(void) {
     ncclUniqueId id;
     ncclComm_t comm = NULL;
-    if (ncclGetUniqueId(&id) != ncclSuccess)
+    if (ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&comm, 2, id, 0) != ncclSuccess)
         abort();
+    return comm;
+}
+
+/* The group failed, so what it was making ended. */
+static ncclComm_t failed(void) {
     (void)ncclGroupStart();
-    (void)ncclCommInitRank(&comm, 2, id, 0);
-    (void)ncclCommInitRank(NULL, 2, id, 1);
+    const ncclComm_t comm = making_in_group();
+    (void)ncclCommFinalize(NULL);
     (void)ncclGroupEnd();
     return comm;
 }
@@ -252,6 +259,23 @@ static int group_check(ncclResult_t (*end)(ncclComm_t comm)) {
     return errors;
 }
 
+/* A communicator is aborted within the group that makes it, and a later one has its address. */
+static int group_reused(void) {
+    ncclComm_t comms[REUSES] = {NULL};
+    int errors = 0, n = 0;
+    NCCL_OK(errors, ncclGroupStart());
+    const ncclComm_t first = making_in_group();
+    NCCL_OK(errors, ncclCommAbort(first));
+    do
+        comms[n] = ready();
+    while (comms[n++] != first && n < REUSES);
+    const ncclResult_t result = ncclGroupEnd();
+    CHECK(errors, result == ncclRemoteError, "a group, %d communicators later: %d", n, (int)result);
+    for (int i = 0; i < n; i++)
+        NCCL_OK(errors, ncclCommAbort(comms[i]));
+    return errors;
+}
+
 static int all(struct job *job) {
     int errors = 0;
     rank_enter(&job->ranks[0]);
@@ -261,6 +285,7 @@ static int all(struct job *job) {
         errors += states[i].lives ? live_check(&states[i]) : dead_check(&states[i]);
     errors += group_check(ncclCommAbort);
     errors += group_check(ncclCommDestroy);
+    errors += group_reused();
     CHECK(errors, stream_ends(stream, 10000), "the stream hangs");
     CUDA(cuMemFree(memory));
     return errors;
