@@ -106,7 +106,7 @@ ncclResult_t operator_prepare(const struct operation *o, cudaStream_t stream, rc
     if (result != ncclSuccess)
         return result;
     void *to = (*ret_slot)->scalar;
-    if (o->scalar.at)
+    if (o->scalar.at && o->count > 0) /* an operation without elements does not wait for a copy */
         result = DRIVER(cuMemcpyAsync, to, o->scalar.at, bytes, stream);
     else
         memcpy(to, o->scalar.value, bytes);
