@@ -238,11 +238,15 @@ void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text) {
     (void)face_fail(result, "%s", text);
 }
 
+static bool is_revoked(const struct ncclComm *comm) {
+    return comm->revoked || comm->shrinking > 0;
+}
+
 /* Under the lock: has it failed, also without an operation? A revoked one has. */
 static void comm_look(struct ncclComm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     comm_poll(comm);
-    if (comm->state != COMM_READY || comm->revoked)
+    if (comm->state != COMM_READY || is_revoked(comm))
         return;
     const rcm_status status = rcm_comm_error(comm->rcm, &error);
     if (status != RCM_OK)
@@ -277,8 +281,8 @@ NCCL_API(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *ret
         return result;
     (void)comms_poll();
     comm_look(comm);
-    const bool busy = has_children(comm) || (comm->revoked && comm->orders);
-    *ret = comm->revoked ? ncclSuccess : comm_outcome(comm);
+    const bool busy = has_children(comm) || (is_revoked(comm) && comm->orders);
+    *ret = is_revoked(comm) ? ncclSuccess : comm_outcome(comm);
     if (*ret == ncclSuccess && busy && !comm->blocking)
         *ret = ncclInProgress;
     comm_unlock();

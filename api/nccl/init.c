@@ -215,22 +215,24 @@ static ncclResult_t excluded_check(const struct ncclComm *comm, const int *exclu
 }
 
 /* Ends the operations of comm; also of one that failed or was revoked, whose ranks cannot agree on
- * a subset. A rejected call leaves comm as it was. */
+ * a subset. A rejected call leaves comm as it was; one that fails later has ended them too. */
 static rcm_status shrink_aborting(struct ncclComm *comm, const struct derivation *d, int *ranks,
                                   rcm_comm_request **ret_request) {
+    struct rcm_error error = RCM_ERROR_INIT;
     for (int i = 0; i < d->nexcluded; i++)
         ranks[i] = rcm_world_rank(comm->rcm, d->excluded[i]);
     comm_lock();
-    const bool revoked = comm->revoked;
-    comm->revoked = true; /* first: the call's own abort is no error of comm */
+    comm->shrinking++;
     comm_unlock();
+    const bool worked = rcm_comm_error(comm->rcm, &error) == RCM_OK;
     const rcm_status status =
         rcm_comm_shrink_excluding_begin(comm->rcm, ranks, d->nexcluded, NULL, ret_request);
+    const bool ended = status == RCM_OK || (worked && rcm_comm_error(comm->rcm, &error) != RCM_OK);
     comm_lock();
-    if (status == RCM_OK)
+    comm->shrinking--;
+    comm->revoked |= ended;
+    if (ended)
         orders_release(comm);
-    else
-        comm->revoked = revoked;
     comm_unlock();
     return status;
 }

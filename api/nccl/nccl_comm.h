@@ -36,6 +36,7 @@ struct ncclComm {
     bool ends_alone;          /* freed when it has ended: destroyed, or of ncclCommSplit without a
                                * colour, which has no handle */
     bool revoked, released;   /* released: failed orders end, see stream_order.h */
+    int shrinking;            /* calls that may revoke it; until then, their abort is no error */
     struct order *orders;     /* unfinished or failed */
     struct object *operators; /* created by the program */
     struct object *registrations;
