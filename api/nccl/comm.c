@@ -113,7 +113,7 @@ bool comms_poll(void) {
         next = comm->next;
         comm_poll(comm);
         const bool busy = comm->request || comm->orders || comm->users > 0;
-        any |= comm->ends_alone && busy;
+        any |= comm->ends_alone && comm->destroyed && busy;
         if (comm->ends_alone && !busy)
             comm_free(comm);
     }

@@ -76,7 +76,8 @@ struct ncclComm *comm_first(void);
 
 /* Under the lock: proceeds with what is being made or ended, without waiting. */
 void comm_poll(struct ncclComm *comm);
-/* The same for all; frees those that end alone and have ended. Returns whether others have not. */
+/* The same for all; frees those that end alone and have ended. Returns whether destroyed ones have
+ * not. */
 bool comms_poll(void);
 /* Under the lock: keeps the first error, and makes its text the process's last one. */
 void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text);

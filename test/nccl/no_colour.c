@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ncclCommSplit without a colour: a process that exits does not wait for one that another rank
+ * never joins.
+ *
+ *     no-colour
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "job.h"
+
+enum { RANKS = 2, EXIT_MS = 8000 };
+
+static int64_t *leaves; /* shared: when the child began to exit */
+
+/* Rank 1 does not call ncclCommSplit. */
+static int unjoined(struct job *job) {
+    const int devices[RANKS] = {0, 1};
+    ncclConfig_t config = {
+        .size = sizeof config, .magic = NCCL_MAGIC, .version = NCCL_NUMBER, .blocking = 0};
+    ncclComm_t comms[RANKS], none;
+    int errors = 0;
+    (void)job;
+    NCCL_OK(errors, ncclCommInitAll(comms, RANKS, devices));
+    const ncclResult_t result = ncclCommSplit(comms[0], NCCL_NO_COLOUR, 0, &none, &config);
+    CHECK(errors, result == ncclInProgress && !none, "%s", nccl_text(result));
+    return errors;
+}
+
+int main(void) {
+    int errors = 0, status;
+    leaves = mmap(NULL, sizeof *leaves, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (leaves == MAP_FAILED)
+        return 2;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(60);
+        errors = job_run_bare(RANKS, true, unjoined);
+        *leaves = now_ms();
+        exit(errors > 0);
+    }
+    CHECK(errors, waitpid(pid, &status, 0) == pid && status == 0, "the child: 0x%x", status);
+    CHECK(errors, now_ms() - *leaves < EXIT_MS, "exit took %lld ms",
+          (long long)(now_ms() - *leaves));
+    return errors > 0;
+}
