@@ -107,15 +107,21 @@ void comm_poll(struct ncclComm *comm) {
     rcm_comm_request_cancel(request);
 }
 
+/* Under the lock. Frees it, if it ends alone and has ended. */
+static bool free_ended(struct ncclComm *comm) {
+    if (!comm->ends_alone || comm->request || comm->orders || comm->users > 0)
+        return false;
+    comm_free(comm);
+    return true;
+}
+
 bool comms_poll(void) {
     bool any = false;
     for (struct ncclComm *comm = all, *next; comm; comm = next) {
         next = comm->next;
         comm_poll(comm);
-        const bool busy = comm->request || comm->orders || comm->users > 0;
-        any |= comm->ends_alone && comm->destroyed && busy;
-        if (comm->ends_alone && !busy)
-            comm_free(comm);
+        const bool awaited = comm->ends_alone && comm->destroyed;
+        any |= !free_ended(comm) && awaited;
     }
     return any;
 }
@@ -192,8 +198,10 @@ void comm_exit(struct ncclComm *comm) {
 static ncclResult_t comm_settle(struct ncclComm *comm) {
     while (comm->blocking && comm_is_busy(comm))
         comm_sleep();
+    const ncclResult_t result = comm_outcome(comm);
     comm->users--;
-    return comm_outcome(comm);
+    (void)free_ended(comm);
+    return result;
 }
 
 ncclResult_t comm_await(struct ncclComm *comm) {
@@ -215,10 +223,12 @@ ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends, const char
         comm->users += !comm->ends_alone;
         if (why && comm->state == COMM_MAKING)
             cancel_requests(comm, why);
-        if (why)
+        if (why) {
             comm->users--;
-        else
+            (void)free_ended(comm);
+        } else {
             result = comm_settle(comm);
+        }
     } else if (!ends) {
         result = face_fail(ncclRemoteError,
                            "another thread aborted the communicator while it was made. Make it "

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ncclCommSplit without a colour: a process that exits does not wait for one that another rank
- * never joins.
+ * ncclCommSplit without a colour: its memory is freed when the call ends, and a process that exits
+ * does not wait for one that another rank never joins.
  *
  *     no-colour
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include "job.h"
 
-enum { RANKS = 2, EXIT_MS = 8000 };
+enum { RANKS = 2, EXIT_MS = 8000, SPLITS = 300, COMM_BYTES = 300 };
 
 static int64_t *leaves; /* shared: when the child began to exit */
 
@@ -28,6 +29,31 @@ static int unjoined(struct job *job) {
     NCCL_OK(errors, ncclCommInitAll(comms, RANKS, devices));
     const ncclResult_t result = ncclCommSplit(comms[0], NCCL_NO_COLOUR, 0, &none, &config);
     CHECK(errors, result == ncclInProgress && !none, "%s", nccl_text(result));
+    return errors;
+}
+
+static void split_many(ncclComm_t comm, bool group, int *errors) {
+    ncclComm_t none;
+    for (int i = 0; i < SPLITS; i++) {
+        if (group)
+            NCCL_OK(*errors, ncclGroupStart());
+        NCCL_OK(*errors, ncclCommSplit(comm, NCCL_NO_COLOUR, 0, &none, NULL));
+        if (group)
+            NCCL_OK(*errors, ncclGroupEnd());
+    }
+}
+
+/* 0 with the allocator of a sanitizer. */
+static int freed(struct job *job) {
+    int errors = 0;
+    for (int group = 0; group < 2; group++) {
+        split_many(job->ranks[0].comm, group, &errors);
+        const size_t before = mallinfo2().uordblks;
+        split_many(job->ranks[0].comm, group, &errors);
+        const size_t after = mallinfo2().uordblks;
+        CHECK(errors, after < before + SPLITS * COMM_BYTES, "%zu bytes are left of %d splits",
+              after - before, SPLITS);
+    }
     return errors;
 }
 
@@ -46,5 +72,5 @@ int main(void) {
     CHECK(errors, waitpid(pid, &status, 0) == pid && status == 0, "the child: 0x%x", status);
     CHECK(errors, now_ms() - *leaves < EXIT_MS, "exit took %lld ms",
           (long long)(now_ms() - *leaves));
-    return errors > 0;
+    return errors + job_run(1, true, freed) > 0;
 }
