@@ -229,7 +229,7 @@ ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends, const char
         } else {
             result = comm_settle(comm);
         }
-    } else if (!ends) {
+    } else if (!ends && !why) {
         result = face_fail(ncclRemoteError,
                            "another thread aborted the communicator while it was made. Make it "
                            "again on all ranks");

@@ -276,6 +276,20 @@ static int group_reused(void) {
     return errors;
 }
 
+/* A communicator of a group that failed was aborted before: the text is the first error's. */
+static int group_failed(void) {
+    int errors = 0;
+    NCCL_OK(errors, ncclGroupStart());
+    const ncclComm_t comm = making_in_group();
+    (void)ncclCommFinalize(NULL);
+    NCCL_OK(errors, ncclCommAbort(comm));
+    const ncclResult_t result = ncclGroupEnd();
+    CHECK(errors,
+          result == ncclInvalidArgument && strstr(ncclGetLastError(NULL), "ncclCommFinalize: comm"),
+          "a group: %s", nccl_text(result));
+    return errors;
+}
+
 static int all(struct job *job) {
     int errors = 0;
     rank_enter(&job->ranks[0]);
@@ -286,6 +300,7 @@ static int all(struct job *job) {
     errors += group_check(ncclCommAbort);
     errors += group_check(ncclCommDestroy);
     errors += group_reused();
+    errors += group_failed();
     CHECK(errors, stream_ends(stream, 10000), "the stream hangs");
     CUDA(cuMemFree(memory));
     return errors;
