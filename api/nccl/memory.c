@@ -78,18 +78,15 @@ NCCL_API(ncclResult_t, ncclCommDeregister)(const ncclComm_t comm, void *handle) 
     if (result != ncclSuccess)
         return result;
     comm_lock();
-    const struct object *found = *object_find(&comm->registrations, (intptr_t)handle);
-    const struct object o = found ? *found : (struct object){0};
+    const struct object *at = *object_find(&comm->registrations, (intptr_t)handle);
+    const struct object o = at ? *at : (struct object){0};
+    const bool found = object_remove(&comm->registrations, (intptr_t)handle);
     comm_unlock();
     if (found)
         result = face_result(rcm_mem_deregister(comm->rcm, o.memory, o.bytes), __func__);
     else if (handle)
         result = face_fail(ncclInvalidArgument,
                            "ncclCommDeregister: %p is no handle of this communicator", handle);
-    comm_lock();
-    if (result == ncclSuccess)
-        (void)object_remove(&comm->registrations, (intptr_t)handle);
-    comm_unlock();
     comm_exit(comm);
     return result;
 }
