@@ -79,6 +79,8 @@ static ncclResult_t init_rank(ncclComm_t *newcomm, int nranks, int rank, int dev
 static ncclResult_t init_here(ncclComm_t *newcomm, int nranks, int rank, const ncclUniqueId *id,
                               const ncclConfig_t *config) {
     int device = 0;
+    if (newcomm)
+        *newcomm = NULL;
     const ncclResult_t result = driver_device(&device);
     return group_fail(result == ncclSuccess ? init_rank(newcomm, nranks, rank, device, id, config)
                                             : result);

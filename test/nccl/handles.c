@@ -4,7 +4,7 @@
  * class of result, its error names the function, and nothing is used after its end (in a build with
  * a sanitizer).
  *
- *     handles
+ *     handles [no-device]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,6 +306,18 @@ static int all(struct job *job) {
     return errors;
 }
 
-int main(void) {
+/* The handle is NULL after an error, also one of the driver. */
+static int no_device(void) {
+    ncclUniqueId id = {{0}};
+    ncclComm_t comm = never();
+    int errors = 0;
+    const ncclResult_t result = ncclCommInitRank(&comm, 1, id, 0);
+    CHECK(errors, result != ncclSuccess && !comm, "%p: %s", (void *)comm, nccl_text(result));
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1)
+        return strcmp(argv[1], "no-device") == 0 ? no_device() > 0 : 2;
     return job_run_bare(1, true, all) > 0;
 }
