@@ -125,17 +125,20 @@ static ncclResult_t messages_issue(const struct issue *issue, size_t most) {
     const struct rcm_call call = {.size = sizeof call, .stream = issue->first->stream};
     struct rcm_transfer *transfers = calloc(most, sizeof *transfers);
     struct part *part = transfers ? part_new(issue->order, most) : NULL;
+    const char *name = NULL;
     size_t n = 0;
     if (!part) {
         free(transfers);
         return face_fail(ncclSystemError, "no memory for %zu messages", most);
     }
     for (const struct operation *o = issue->first; o < issue->end; o++)
-        if (is_message(o))
+        if (is_message(o)) {
+            name = n == 0 ? o->name : "ncclGroupEnd";
             transfers[n++] = transfer_of(part, o);
+        }
     const rcm_status status = rcm_batch(issue->first->comm->rcm, transfers, n, &call, &part->work);
     free(transfers);
-    return part_issued(part, status, n == 1 ? issue->first->name : "ncclGroupEnd");
+    return part_issued(part, status, name);
 }
 
 /* ---- A group --------------------------------------------------------------------------------- */

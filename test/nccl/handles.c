@@ -290,6 +290,21 @@ static int group_failed(void) {
     return errors;
 }
 
+/* An error of a message names its call, also after a collective. */
+static int group_named(void) {
+    static char host[4];
+    const ncclComm_t comm = ready();
+    int errors = 0;
+    NCCL_OK(errors, ncclGroupStart());
+    NCCL_OK(errors, all_reduce(comm));
+    NCCL_OK(errors, ncclSend(host, 4, ncclInt8, 0, comm, stream));
+    const ncclResult_t result = ncclGroupEnd();
+    CHECK(errors, result != ncclSuccess && strncmp(ncclGetLastError(NULL), "ncclSend: ", 10) == 0,
+          "a message from host memory: %s", nccl_text(result));
+    NCCL_OK(errors, ncclCommAbort(comm));
+    return errors;
+}
+
 static int all(struct job *job) {
     int errors = 0;
     rank_enter(&job->ranks[0]);
@@ -300,7 +315,7 @@ static int all(struct job *job) {
     errors += group_check(ncclCommAbort);
     errors += group_check(ncclCommDestroy);
     errors += group_reused();
-    errors += group_failed();
+    errors += group_failed() + group_named();
     CHECK(errors, stream_ends(stream, 10000), "the stream hangs");
     CUDA(cuMemFree(memory));
     return errors;
