@@ -147,7 +147,9 @@ static ncclResult_t derive_from(struct ncclComm *parent, const struct derivation
     ncclResult_t result = comm_new(parent->device, parent, config, &comm);
     if (result != ncclSuccess)
         return result;
+    comm_lock();
     comm->ends_alone = d->colour < 0;
+    comm_unlock();
     result = d->begin(parent, d, &request);
     comm_lock();
     comm->request = request;
