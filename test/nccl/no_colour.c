@@ -6,6 +6,8 @@
  *     no-colour
  */
 #include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +59,28 @@ static int freed(struct job *job) {
     return errors;
 }
 
+static atomic_bool stops;
+
+static void *poll_main(void *comm) {
+    ncclResult_t state;
+    while (!stops)
+        if (ncclCommGetAsyncError(comm, &state) != ncclSuccess)
+            abort();
+    return NULL;
+}
+
+/* Another thread polls all communicators meanwhile (for the thread sanitizer). */
+static int polled(struct job *job) {
+    pthread_t thread;
+    int errors = freed(job);
+    if (pthread_create(&thread, NULL, poll_main, job->ranks[0].comm) != 0)
+        abort();
+    split_many(job->ranks[0].comm, false, &errors);
+    stops = true;
+    pthread_join(thread, NULL);
+    return errors;
+}
+
 int main(void) {
     int errors = 0, status;
     leaves = mmap(NULL, sizeof *leaves, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -72,5 +96,5 @@ int main(void) {
     CHECK(errors, waitpid(pid, &status, 0) == pid && status == 0, "the child: 0x%x", status);
     CHECK(errors, now_ms() - *leaves < EXIT_MS, "exit took %lld ms",
           (long long)(now_ms() - *leaves));
-    return errors + job_run(1, true, freed) > 0;
+    return errors + job_run(1, true, polled) > 0;
 }
