@@ -31,7 +31,7 @@ static ncclResult_t operation_check(struct operation *o, ncclDataType_t dtype) {
 }
 
 static ncclResult_t operation_add(struct operation o, ncclDataType_t dtype) {
-    ncclResult_t result = comm_hold_ready(o.comm, 0, o.name);
+    ncclResult_t result = comm_hold_ready(o.comm, COMM_ANY, o.name);
     if (result != ncclSuccess)
         return group_defer(result);
     o.id = o.comm->id;

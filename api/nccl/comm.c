@@ -34,7 +34,7 @@ bool comm_lives(const struct ncclComm *comm, uint64_t id) {
     const struct ncclComm *at = all;
     while (at && at != comm)
         at = at->next;
-    return at && !at->destroyed && (id == 0 || at->id == id);
+    return at && !at->destroyed && (id == COMM_ANY || at->id == id);
 }
 
 ncclResult_t comm_new(int device, const struct ncclComm *parent, const ncclConfig_t *config,
@@ -107,15 +107,21 @@ void comm_poll(struct ncclComm *comm) {
     rcm_comm_request_cancel(request);
 }
 
+/* Under the lock. Frees it, if it ends alone and has ended. */
+static bool free_ended(struct ncclComm *comm) {
+    if (!comm->ends_alone || comm->request || comm->orders || comm->users > 0)
+        return false;
+    comm_free(comm);
+    return true;
+}
+
 bool comms_poll(void) {
     bool any = false;
     for (struct ncclComm *comm = all, *next; comm; comm = next) {
         next = comm->next;
         comm_poll(comm);
-        const bool busy = comm->request || comm->orders || comm->users > 0;
-        any |= comm->ends_alone && busy;
-        if (comm->ends_alone && !busy)
-            comm_free(comm);
+        const bool awaited = comm->ends_alone && comm->destroyed;
+        any |= !free_ended(comm) && awaited;
     }
     return any;
 }
@@ -192,8 +198,10 @@ void comm_exit(struct ncclComm *comm) {
 static ncclResult_t comm_settle(struct ncclComm *comm) {
     while (comm->blocking && comm_is_busy(comm))
         comm_sleep();
+    const ncclResult_t result = comm_outcome(comm);
     comm->users--;
-    return comm_outcome(comm);
+    (void)free_ended(comm);
+    return result;
 }
 
 ncclResult_t comm_await(struct ncclComm *comm) {
@@ -215,11 +223,13 @@ ncclResult_t comm_wait(struct ncclComm *comm, uint64_t id, bool ends, const char
         comm->users += !comm->ends_alone;
         if (why && comm->state == COMM_MAKING)
             cancel_requests(comm, why);
-        if (why)
+        if (why) {
             comm->users--;
-        else
+            (void)free_ended(comm);
+        } else {
             result = comm_settle(comm);
-    } else if (!ends) {
+        }
+    } else if (!ends && !why) {
         result = face_fail(ncclRemoteError,
                            "another thread aborted the communicator while it was made. Make it "
                            "again on all ranks");
@@ -238,11 +248,15 @@ void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text) {
     (void)face_fail(result, "%s", text);
 }
 
+static bool is_revoked(const struct ncclComm *comm) {
+    return comm->revoked || comm->shrinking > 0;
+}
+
 /* Under the lock: has it failed, also without an operation? A revoked one has. */
 static void comm_look(struct ncclComm *comm) {
     struct rcm_error error = RCM_ERROR_INIT;
     comm_poll(comm);
-    if (comm->state != COMM_READY || comm->revoked)
+    if (comm->state != COMM_READY || is_revoked(comm))
         return;
     const rcm_status status = rcm_comm_error(comm->rcm, &error);
     if (status != RCM_OK)
@@ -251,7 +265,7 @@ static void comm_look(struct ncclComm *comm) {
 
 bool comm_error_text(struct ncclComm *comm, char *text, size_t cap) {
     comm_lock();
-    const bool lives = comm_lives(comm, 0);
+    const bool lives = comm_lives(comm, COMM_ANY);
     if (lives)
         comm_look(comm);
     const bool has = lives && comm->result != ncclSuccess;
@@ -272,13 +286,13 @@ static bool has_children(const struct ncclComm *comm) {
 NCCL_API(ncclResult_t, ncclCommGetAsyncError)(ncclComm_t comm, ncclResult_t *ret) {
     if (comm && !ret)
         return face_fail(ncclInvalidArgument, "ncclCommGetAsyncError: result is NULL");
-    const ncclResult_t result = comm_hold(comm, 0, __func__);
+    const ncclResult_t result = comm_hold(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     (void)comms_poll();
     comm_look(comm);
-    const bool busy = has_children(comm) || (comm->revoked && comm->orders);
-    *ret = comm->revoked ? ncclSuccess : comm_outcome(comm);
+    const bool busy = has_children(comm) || (is_revoked(comm) && comm->orders);
+    *ret = is_revoked(comm) ? ncclSuccess : comm_outcome(comm);
     if (*ret == ncclSuccess && busy && !comm->blocking)
         *ret = ncclInProgress;
     comm_unlock();

@@ -112,7 +112,7 @@ static void abort_destroyed(struct ncclComm *comm) {
 }
 
 NCCL_API(ncclResult_t, ncclCommAbort)(ncclComm_t comm) {
-    const ncclResult_t result = comm ? comm_hold(comm, 0, __func__) : ncclSuccess;
+    const ncclResult_t result = comm ? comm_hold(comm, COMM_ANY, __func__) : ncclSuccess;
     if (!comm || result != ncclSuccess)
         return result;
     comm->destroyed = true;
@@ -124,7 +124,7 @@ NCCL_API(ncclResult_t, ncclCommAbort)(ncclComm_t comm) {
 NCCL_API(ncclResult_t, ncclCommRevoke)(ncclComm_t comm, int flags) {
     if (flags != 0)
         return face_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d. Use 0", flags);
-    ncclResult_t result = comm_hold(comm, 0, __func__);
+    ncclResult_t result = comm_hold(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     if (comm->state == COMM_READY) {
@@ -164,7 +164,7 @@ static void begin_end(struct ncclComm *comm, int own) {
 }
 
 NCCL_API(ncclResult_t, ncclCommFinalize)(ncclComm_t comm) {
-    const ncclResult_t result = comm_hold_ready(comm, 0, __func__);
+    const ncclResult_t result = comm_hold_ready(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return group_fail(result);
     comm->users++;
@@ -174,7 +174,7 @@ NCCL_API(ncclResult_t, ncclCommFinalize)(ncclComm_t comm) {
 }
 
 NCCL_API(ncclResult_t, ncclCommDestroy)(ncclComm_t comm) {
-    const ncclResult_t result = comm ? comm_hold(comm, 0, __func__) : ncclSuccess;
+    const ncclResult_t result = comm ? comm_hold(comm, COMM_ANY, __func__) : ncclSuccess;
     if (!comm || result != ncclSuccess)
         return result;
     comm->destroyed = true;

@@ -6,7 +6,8 @@
 
 static _Thread_local struct group {
     int depth;
-    ncclResult_t result; /* the first error of a call in it */
+    ncclResult_t result; /* the first error of a call in it, and its text */
+    char text[512];
     struct operation *operations;
     size_t n, cap;
 } group;
@@ -26,8 +27,11 @@ static bool push(struct operation operation) {
 }
 
 ncclResult_t group_fail(ncclResult_t result) {
-    if (group.depth > 0 && group.result == ncclSuccess && result != ncclInProgress)
-        group.result = result;
+    if (group.depth == 0 || group.result != ncclSuccess || result == ncclSuccess ||
+        result == ncclInProgress)
+        return result;
+    group.result = result;
+    snprintf(group.text, sizeof group.text, "%s", ncclGetLastError(NULL));
     return result;
 }
 
@@ -46,8 +50,8 @@ ncclResult_t group_add(const struct operation *operation) {
 
 bool group_await(struct ncclComm *comm) {
     const bool ends = comm->state == COMM_ENDING || comm->state == COMM_ENDED;
-    return group.depth > 0 &&
-           push((struct operation){.comm = comm, .kind = ends ? OPERATION_END : OPERATION_MAKE});
+    const int kind = ends ? OPERATION_END : OPERATION_MAKE;
+    return group.depth > 0 && push((struct operation){.comm = comm, .id = comm->id, .kind = kind});
 }
 
 NCCL_API(ncclResult_t, ncclGroupStart)(void) {
@@ -65,9 +69,8 @@ static ncclResult_t worse(ncclResult_t a, ncclResult_t b) {
 static ncclResult_t communicators_end(struct group *ended) {
     const size_t n = ended->n;
     ncclResult_t result = ended->result;
-    char why[512];
-    if (result != ncclSuccess)
-        snprintf(why, sizeof why, "another call of the group failed: %s", ncclGetLastError(NULL));
+    char why[600];
+    snprintf(why, sizeof why, "another call of the group failed: %s", ended->text);
     ended->n = 0;
     for (size_t i = 0; i < n; i++) {
         const struct operation *o = &ended->operations[i];
@@ -77,7 +80,8 @@ static ncclResult_t communicators_end(struct group *ended) {
             result = worse(result, comm_wait(o->comm, o->id, o->kind == OPERATION_END,
                                              ended->result == ncclSuccess ? NULL : why));
     }
-    return result;
+    /* Calls after the failed one may have had errors too. */
+    return ended->result == ncclSuccess ? result : face_fail(result, "%s", ended->text);
 }
 
 NCCL_API(ncclResult_t, ncclGroupEnd)(void) {

@@ -79,6 +79,8 @@ static ncclResult_t init_rank(ncclComm_t *newcomm, int nranks, int rank, int dev
 static ncclResult_t init_here(ncclComm_t *newcomm, int nranks, int rank, const ncclUniqueId *id,
                               const ncclConfig_t *config) {
     int device = 0;
+    if (newcomm)
+        *newcomm = NULL;
     const ncclResult_t result = driver_device(&device);
     return group_fail(result == ncclSuccess ? init_rank(newcomm, nranks, rank, device, id, config)
                                             : result);
@@ -145,7 +147,9 @@ static ncclResult_t derive_from(struct ncclComm *parent, const struct derivation
     ncclResult_t result = comm_new(parent->device, parent, config, &comm);
     if (result != ncclSuccess)
         return result;
+    comm_lock();
     comm->ends_alone = d->colour < 0;
+    comm_unlock();
     result = d->begin(parent, d, &request);
     comm_lock();
     comm->request = request;
@@ -163,7 +167,7 @@ static ncclResult_t derive(struct ncclComm *parent, const struct derivation *d,
     if (!newcomm)
         return face_fail(ncclInvalidArgument, "%s: newcomm is NULL", d->name);
     *newcomm = NULL;
-    ncclResult_t result = comm_enter(parent, 0, d->name);
+    ncclResult_t result = comm_enter(parent, COMM_ANY, d->name);
     if (result != ncclSuccess)
         return result;
     result = derive_from(parent, d, config, newcomm);
@@ -215,22 +219,24 @@ static ncclResult_t excluded_check(const struct ncclComm *comm, const int *exclu
 }
 
 /* Ends the operations of comm; also of one that failed or was revoked, whose ranks cannot agree on
- * a subset. A rejected call leaves comm as it was. */
+ * a subset. A rejected call leaves comm as it was; one that fails later has ended them too. */
 static rcm_status shrink_aborting(struct ncclComm *comm, const struct derivation *d, int *ranks,
                                   rcm_comm_request **ret_request) {
+    struct rcm_error error = RCM_ERROR_INIT;
     for (int i = 0; i < d->nexcluded; i++)
         ranks[i] = rcm_world_rank(comm->rcm, d->excluded[i]);
     comm_lock();
-    const bool revoked = comm->revoked;
-    comm->revoked = true; /* first: the call's own abort is no error of comm */
+    comm->shrinking++;
     comm_unlock();
+    const bool worked = rcm_comm_error(comm->rcm, &error) == RCM_OK;
     const rcm_status status =
         rcm_comm_shrink_excluding_begin(comm->rcm, ranks, d->nexcluded, NULL, ret_request);
+    const bool ended = status == RCM_OK || (worked && rcm_comm_error(comm->rcm, &error) != RCM_OK);
     comm_lock();
-    if (status == RCM_OK)
+    comm->shrinking--;
+    comm->revoked |= ended;
+    if (ended)
         orders_release(comm);
-    else
-        comm->revoked = revoked;
     comm_unlock();
     return status;
 }

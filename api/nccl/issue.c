@@ -33,20 +33,23 @@ static bool has_new_stream(const struct issue *issue, const struct operation *o)
     return before == o;
 }
 
-/* The first stream waits for the operation's one, which must not be captured. */
-static ncclResult_t stream_join(const struct issue *issue, const struct operation *o) {
+/* The stream of the operation must not be captured. */
+static ncclResult_t stream_check(const struct operation *o) {
     int captures = 0;
-    void *event;
     const int code = driver.cuStreamIsCapturing(o->stream, &captures);
     if (code == DRIVER_CAPTURE_IMPLICIT || (code == 0 && captures != 0))
         return face_fail(ncclInvalidUsage,
                          "%s: the stream is being captured: operations cannot be part of a CUDA "
                          "graph",
                          o->name);
-    ncclResult_t result = driver_result("cuStreamIsCapturing", code);
-    if (result == ncclSuccess && o != issue->first)
-        result = DRIVER(cuEventCreate, &event, DRIVER_EVENT_DISABLE_TIMING);
-    if (result != ncclSuccess || o == issue->first)
+    return driver_result("cuStreamIsCapturing", code);
+}
+
+/* The first stream waits for the operation's one. */
+static ncclResult_t stream_join(const struct issue *issue, const struct operation *o) {
+    void *event;
+    ncclResult_t result = DRIVER(cuEventCreate, &event, DRIVER_EVENT_DISABLE_TIMING);
+    if (result != ncclSuccess)
         return result;
     result = DRIVER(cuEventRecord, event, o->stream);
     if (result == ncclSuccess)
@@ -125,26 +128,37 @@ static ncclResult_t messages_issue(const struct issue *issue, size_t most) {
     const struct rcm_call call = {.size = sizeof call, .stream = issue->first->stream};
     struct rcm_transfer *transfers = calloc(most, sizeof *transfers);
     struct part *part = transfers ? part_new(issue->order, most) : NULL;
+    const char *name = NULL;
     size_t n = 0;
     if (!part) {
         free(transfers);
         return face_fail(ncclSystemError, "no memory for %zu messages", most);
     }
     for (const struct operation *o = issue->first; o < issue->end; o++)
-        if (is_message(o))
+        if (is_message(o)) {
+            name = n == 0 ? o->name : "ncclGroupEnd";
             transfers[n++] = transfer_of(part, o);
+        }
     const rcm_status status = rcm_batch(issue->first->comm->rcm, transfers, n, &call, &part->work);
     free(transfers);
-    return part_issued(part, status, n == 1 ? issue->first->name : "ncclGroupEnd");
+    return part_issued(part, status, name);
 }
 
 /* ---- A group --------------------------------------------------------------------------------- */
+
+static ncclResult_t issue_check(struct issue *issue) {
+    ncclResult_t result = ncclSuccess;
+    for (const struct operation *o = issue->first; o < issue->end && result == ncclSuccess; o++)
+        if (has_new_stream(issue, o))
+            result = stream_check(o);
+    return result;
+}
 
 static ncclResult_t issue_all(struct issue *issue) {
     ncclResult_t result = ncclSuccess;
     size_t messages = 0;
     for (const struct operation *o = issue->first; o < issue->end && result == ncclSuccess; o++)
-        if (has_new_stream(issue, o))
+        if (o != issue->first && has_new_stream(issue, o))
             result = stream_join(issue, o);
     if (result == ncclSuccess)
         result = order_begin(issue->first->comm, &issue->order);
@@ -199,6 +213,8 @@ ncclResult_t operations_issue(struct operation *operations, size_t n) {
         issue += result == ncclSuccess;
     }
     end = issue;
+    for (issue = issues; issue < end && result == ncclSuccess; issue++)
+        result = in_context(issue, issue_check);
     for (issue = issues; issue < end && result == ncclSuccess; issue++)
         result = in_context(issue, issue_all);
     for (issue = issues; issue < end; issue++) {

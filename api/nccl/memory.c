@@ -56,7 +56,7 @@ NCCL_API(ncclResult_t, ncclCommRegister)
     int number = 0;
     if (!handle)
         return face_fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
-    ncclResult_t result = comm_enter(comm, 0, __func__);
+    ncclResult_t result = comm_enter(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     result = face_result(rcm_mem_register(comm->rcm, buffer, bytes), __func__);
@@ -74,22 +74,19 @@ NCCL_API(ncclResult_t, ncclCommRegister)
 
 /* handle NULL is a no-op. */
 NCCL_API(ncclResult_t, ncclCommDeregister)(const ncclComm_t comm, void *handle) {
-    ncclResult_t result = comm_enter(comm, 0, __func__);
+    ncclResult_t result = comm_enter(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     comm_lock();
-    const struct object *found = *object_find(&comm->registrations, (intptr_t)handle);
-    const struct object o = found ? *found : (struct object){0};
+    const struct object *at = *object_find(&comm->registrations, (intptr_t)handle);
+    const struct object o = at ? *at : (struct object){0};
+    const bool found = object_remove(&comm->registrations, (intptr_t)handle);
     comm_unlock();
     if (found)
         result = face_result(rcm_mem_deregister(comm->rcm, o.memory, o.bytes), __func__);
     else if (handle)
         result = face_fail(ncclInvalidArgument,
                            "ncclCommDeregister: %p is no handle of this communicator", handle);
-    comm_lock();
-    if (result == ncclSuccess)
-        (void)object_remove(&comm->registrations, (intptr_t)handle);
-    comm_unlock();
     comm_exit(comm);
     return result;
 }

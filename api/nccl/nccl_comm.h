@@ -36,6 +36,7 @@ struct ncclComm {
     bool ends_alone;          /* freed when it has ended: destroyed, or of ncclCommSplit without a
                                * colour, which has no handle */
     bool revoked, released;   /* released: failed orders end, see stream_order.h */
+    int shrinking;            /* calls that may revoke it; until then, their abort is no error */
     struct order *orders;     /* unfinished or failed */
     struct object *operators; /* created by the program */
     struct object *registrations;
@@ -50,14 +51,15 @@ void comm_unlock(void);
 void comm_sleep(void);
 
 /* Under the lock: is it a communicator, with that id, and not destroyed? Another thread may have
- * ended it, and the handle of a program may be uninitialised. 0: any id. */
+ * ended it, and the handle of a program may be uninitialised. No communicator has the id 0. */
+#define COMM_ANY UINT64_MAX /* any id */
 bool comm_lives(const struct ncclComm *comm, uint64_t id);
 /* Locks, if it is a communicator. After an error, whose text names `what`, nothing is locked. */
 ncclResult_t comm_hold(const struct ncclComm *comm, uint64_t id, const char *what);
 /* The same, and the communicator is ready. */
 ncclResult_t comm_hold_ready(struct ncclComm *comm, uint64_t id, const char *what);
 /* Begins a call that uses comm->rcm: the communicator is ready, or the error; comm_exit ends it.
- * id: not 0, where the handle was stored and another thread may have aborted it since. */
+ * id: not COMM_ANY, where the handle was stored and another thread may have aborted it since. */
 ncclResult_t comm_enter(struct ncclComm *comm, uint64_t id, const char *what);
 void comm_exit(struct ncclComm *comm);
 
@@ -74,7 +76,8 @@ struct ncclComm *comm_first(void);
 
 /* Under the lock: proceeds with what is being made or ended, without waiting. */
 void comm_poll(struct ncclComm *comm);
-/* The same for all; frees those that end alone and have ended. Returns whether others have not. */
+/* The same for all; frees those that end alone and have ended. Returns whether destroyed ones have
+ * not. */
 bool comms_poll(void);
 /* Under the lock: keeps the first error, and makes its text the process's last one. */
 void comm_fail(struct ncclComm *comm, ncclResult_t result, const char *text);

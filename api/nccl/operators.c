@@ -47,7 +47,7 @@ NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum)
  ncclComm_t comm) {
     struct object premul = {0};
     int number;
-    ncclResult_t result = comm_hold_ready(comm, 0, __func__);
+    ncclResult_t result = comm_hold_ready(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     result = premul_check(op, scalar, dtype, residence, &premul.dtype);
@@ -65,7 +65,7 @@ NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum)
 
 /* Also of a communicator that has failed or was finalized. */
 NCCL_API(ncclResult_t, ncclRedOpDestroy)(ncclRedOp_t op, ncclComm_t comm) {
-    ncclResult_t result = comm_hold(comm, 0, __func__);
+    ncclResult_t result = comm_hold(comm, COMM_ANY, __func__);
     if (result != ncclSuccess)
         return result;
     const bool removed = object_remove(&comm->operators, (int)op);
@@ -106,7 +106,7 @@ ncclResult_t operator_prepare(const struct operation *o, cudaStream_t stream, rc
     if (result != ncclSuccess)
         return result;
     void *to = (*ret_slot)->scalar;
-    if (o->scalar.at)
+    if (o->scalar.at && o->count > 0) /* an operation without elements does not wait for a copy */
         result = DRIVER(cuMemcpyAsync, to, o->scalar.at, bytes, stream);
     else
         memcpy(to, o->scalar.value, bytes);

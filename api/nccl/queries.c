@@ -7,7 +7,7 @@
 static ncclResult_t query(struct ncclComm *comm, const char *what, size_t field, int *ret) {
     if (comm && !ret)
         return face_fail(ncclInvalidArgument, "%s: the result is NULL", what);
-    const ncclResult_t result = comm_hold(comm, 0, what);
+    const ncclResult_t result = comm_hold(comm, COMM_ANY, what);
     if (result != ncclSuccess)
         return result;
     comm_poll(comm);

@@ -2,7 +2,7 @@
 /*
  * Ends of a communicator from two threads at once, while an operation of it is unfinished, and
  * ncclCommAbort at the moment that another thread has made it: no call hangs, and no memory is used
- * after its end (in a build with a sanitizer).
+ * after its end (in a build with a sanitizer). One registration, which two threads end.
  *
  *     ends [ROUNDS]
  */
@@ -118,6 +118,63 @@ static int round_of(const struct job *job, const struct pair *pair, int round) {
     return errors;
 }
 
+/* ---- Registered memory ----------------------------------------------------------------------- */
+
+enum { DEREGISTRATIONS = 300 };
+
+struct deregistration {
+    ncclComm_t comm;
+    void *handle;
+    pthread_barrier_t *both;
+    ncclResult_t result;
+};
+
+static void *deregister_main(void *arg) {
+    struct deregistration *d = arg;
+    pthread_barrier_wait(d->both);
+    d->result = ncclCommDeregister(d->comm, d->handle);
+    return NULL;
+}
+
+/* Two threads pass one handle of memory that is registered twice: the other one stays valid. */
+static int deregister_one(ncclComm_t comm, void *memory) {
+    struct deregistration calls[2];
+    pthread_barrier_t both;
+    pthread_t threads[2];
+    void *one, *other;
+    int errors = 0;
+    NCCL_OK(errors, ncclCommRegister(comm, memory, 1000, &one));
+    NCCL_OK(errors, ncclCommRegister(comm, memory, 1000, &other));
+    pthread_barrier_init(&both, NULL, 2);
+    for (int i = 0; i < 2; i++) {
+        calls[i] = (struct deregistration){comm, one, &both, ncclSuccess};
+        if (pthread_create(&threads[i], NULL, deregister_main, &calls[i]) != 0)
+            abort();
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&both);
+    CHECK(errors, (calls[0].result == ncclSuccess) != (calls[1].result == ncclSuccess),
+          "two calls with one handle: %d and %d", (int)calls[0].result, (int)calls[1].result);
+    NCCL_OK(errors, ncclCommDeregister(comm, other));
+    return errors;
+}
+
+static int deregister_twice(const struct rank *rank) {
+    const int device = 0;
+    ncclComm_t comm;
+    void *memory = NULL;
+    int errors = 0;
+    rank_enter(rank);
+    NCCL_OK(errors, ncclCommInitAll(&comm, 1, &device));
+    NCCL_OK(errors, ncclMemAlloc(&memory, 1000));
+    for (int i = 0; i < DEREGISTRATIONS && errors == 0; i++)
+        errors += deregister_one(comm, memory);
+    NCCL_OK(errors, ncclMemFree(memory));
+    NCCL_OK(errors, ncclCommDestroy(comm));
+    return errors;
+}
+
 /* ---- At the moment that it exists ------------------------------------------------------------ */
 
 /* Rank 1 never comes, or does not divide the communicator. */
@@ -175,7 +232,7 @@ static int making_round(const struct making *making) {
 
 static int all(struct job *job) {
     const int threads = library_threads();
-    int errors = 0;
+    int errors = deregister_twice(&job->ranks[0]);
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (int round = 0; round < rounds && errors == 0; round++)
             errors += round_of(job, &pairs[i], round);

@@ -451,10 +451,34 @@ static int capture_one(const struct job *job, const struct rank *rank) {
     return errors;
 }
 
+/* A group with a captured stream does nothing: its first stream does not wait for another one. */
+static int capture_group(const struct rank *rank) {
+    const CUdeviceptr memory = device_copy("01234567", 8);
+    volatile uint32_t *open = pinned_new(64);
+    CUgraph graph = NULL;
+    int errors = 0;
+    CUDA(cuStreamBeginCapture(rank->streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+    launch_gate(rank, rank->streams[1], open, memory, memory, 4);
+    NCCL_OK(errors, ncclGroupStart());
+    for (int i = STREAMS - 1; i >= 0; i--)
+        NCCL_OK(errors, ncclAllReduce(at(memory), at(memory), 1, ncclInt32, ncclSum, rank->comm,
+                                      rank->streams[i]));
+    const ncclResult_t result = ncclGroupEnd();
+    CHECK(errors, result == ncclInvalidUsage, "%s", nccl_text(result));
+    CHECK(errors, stream_ends(rank->streams[STREAMS - 1], 2000), "the first stream waits");
+    *open = 1;
+    CUDA(cuStreamEndCapture(rank->streams[0], &graph));
+    CUDA(cuGraphDestroy(graph));
+    CUDA(cuStreamSynchronize(rank->streams[1]));
+    CUDA(cuMemFree(memory));
+    CUDA(cuMemFreeHost((void *)(uintptr_t)open));
+    return errors;
+}
+
 static int capture(struct job *job) {
     int errors = 0;
     for (int r = 0; r < job->nlocal; r++)
-        errors += capture_one(job, &job->ranks[r]);
+        errors += capture_one(job, &job->ranks[r]) + capture_group(&job->ranks[r]);
     return errors;
 }
 

@@ -4,13 +4,15 @@
  * class of result, its error names the function, and nothing is used after its end (in a build with
  * a sanitizer).
  *
- *     handles
+ *     handles [no-device]
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "job.h"
+
+enum { REUSES = 64 };
 
 static CUdeviceptr memory;
 static CUstream stream;
@@ -154,15 +156,20 @@ static ncclComm_t making(void) {
     return comm;
 }
 
-/* The group failed, so what it was making ended. */
-static ncclComm_t failed(void) {
+/* The same in a group. */
+static ncclComm_t making_in_group(void) {
     ncclUniqueId id;
     ncclComm_t comm = NULL;
-    if (ncclGetUniqueId(&id) != ncclSuccess)
+    if (ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&comm, 2, id, 0) != ncclSuccess)
         abort();
+    return comm;
+}
+
+/* The group failed, so what it was making ended. */
+static ncclComm_t failed(void) {
     (void)ncclGroupStart();
-    (void)ncclCommInitRank(&comm, 2, id, 0);
-    (void)ncclCommInitRank(NULL, 2, id, 1);
+    const ncclComm_t comm = making_in_group();
+    (void)ncclCommFinalize(NULL);
     (void)ncclGroupEnd();
     return comm;
 }
@@ -252,6 +259,52 @@ static int group_check(ncclResult_t (*end)(ncclComm_t comm)) {
     return errors;
 }
 
+/* A communicator is aborted within the group that makes it, and a later one has its address. */
+static int group_reused(void) {
+    ncclComm_t comms[REUSES] = {NULL};
+    int errors = 0, n = 0;
+    NCCL_OK(errors, ncclGroupStart());
+    const ncclComm_t first = making_in_group();
+    NCCL_OK(errors, ncclCommAbort(first));
+    do
+        comms[n] = ready();
+    while (comms[n++] != first && n < REUSES);
+    const ncclResult_t result = ncclGroupEnd();
+    CHECK(errors, result == ncclRemoteError, "a group, %d communicators later: %d", n, (int)result);
+    for (int i = 0; i < n; i++)
+        NCCL_OK(errors, ncclCommAbort(comms[i]));
+    return errors;
+}
+
+/* A communicator of a group that failed was aborted before: the text is the first error's. */
+static int group_failed(void) {
+    int errors = 0;
+    NCCL_OK(errors, ncclGroupStart());
+    const ncclComm_t comm = making_in_group();
+    (void)ncclCommFinalize(NULL);
+    NCCL_OK(errors, ncclCommAbort(comm));
+    const ncclResult_t result = ncclGroupEnd();
+    CHECK(errors,
+          result == ncclInvalidArgument && strstr(ncclGetLastError(NULL), "ncclCommFinalize: comm"),
+          "a group: %s", nccl_text(result));
+    return errors;
+}
+
+/* An error of a message names its call, also after a collective. */
+static int group_named(void) {
+    static char host[4];
+    const ncclComm_t comm = ready();
+    int errors = 0;
+    NCCL_OK(errors, ncclGroupStart());
+    NCCL_OK(errors, all_reduce(comm));
+    NCCL_OK(errors, ncclSend(host, 4, ncclInt8, 0, comm, stream));
+    const ncclResult_t result = ncclGroupEnd();
+    CHECK(errors, result != ncclSuccess && strncmp(ncclGetLastError(NULL), "ncclSend: ", 10) == 0,
+          "a message from host memory: %s", nccl_text(result));
+    NCCL_OK(errors, ncclCommAbort(comm));
+    return errors;
+}
+
 static int all(struct job *job) {
     int errors = 0;
     rank_enter(&job->ranks[0]);
@@ -261,11 +314,25 @@ static int all(struct job *job) {
         errors += states[i].lives ? live_check(&states[i]) : dead_check(&states[i]);
     errors += group_check(ncclCommAbort);
     errors += group_check(ncclCommDestroy);
+    errors += group_reused();
+    errors += group_failed() + group_named();
     CHECK(errors, stream_ends(stream, 10000), "the stream hangs");
     CUDA(cuMemFree(memory));
     return errors;
 }
 
-int main(void) {
+/* The handle is NULL after an error, also one of the driver. */
+static int no_device(void) {
+    ncclUniqueId id = {{0}};
+    ncclComm_t comm = never();
+    int errors = 0;
+    const ncclResult_t result = ncclCommInitRank(&comm, 1, id, 0);
+    CHECK(errors, result != ncclSuccess && !comm, "%p: %s", (void *)comm, nccl_text(result));
+    return errors;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1)
+        return strcmp(argv[1], "no-device") == 0 ? no_device() > 0 : 2;
     return job_run_bare(1, true, all) > 0;
 }

@@ -16,12 +16,14 @@ struct fatbin {
     struct symbol *symbols;
 };
 
-/* A kernel or a variable: its host address stands for it. */
+/* A kernel or a variable: its host address stands for it. Libraries with the same template share
+ * one: the first of them is used until it is closed. */
 struct symbol {
     const void *host;
     const char *name;
     struct fatbin *fatbin;
     struct symbol *next; /* of its fatbin */
+    struct symbol *same; /* the next one of the same address */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -39,13 +41,31 @@ static const struct symbol *find_locked(const void *host) {
     return at ? *at : NULL;
 }
 
+static void insert_locked(struct symbol *s) {
+    struct symbol *at = *(struct symbol **)tsearch(s, &symbols, compare);
+    while (at != s && at->same)
+        at = at->same;
+    if (at != s)
+        at->same = s;
+}
+
+static void remove_locked(struct symbol *s) {
+    struct symbol **node = tfind(s, &symbols, compare), **at = node;
+    while (*at != s)
+        at = &(*at)->same;
+    if (at == node && !s->same)
+        (void)tdelete(s, &symbols, compare);
+    else
+        *at = s->same;
+}
+
 static void add(void **handle, const void *host, const char *name) {
     struct fatbin *fatbin = (struct fatbin *)handle;
     struct symbol *s = malloc(sizeof *s);
     pthread_mutex_lock(&lock);
-    *s = (struct symbol){host, name, fatbin, fatbin->symbols};
+    *s = (struct symbol){host, name, fatbin, fatbin->symbols, NULL};
     fatbin->symbols = s;
-    (void)tsearch(s, &symbols, compare);
+    insert_locked(s);
     pthread_mutex_unlock(&lock);
 }
 
@@ -98,7 +118,7 @@ void CUDARTAPI __cudaUnregisterFatBinary(void **handle) {
     pthread_mutex_lock(&lock);
     for (struct symbol *s = fatbin->symbols, *next; s; s = next) {
         next = s->next;
-        (void)tdelete(s, &symbols, compare);
+        remove_locked(s);
         free(s);
     }
     unload_locked(fatbin);

@@ -80,6 +80,37 @@ static void plugin(void) {
     }
 }
 
+extern "C" {
+void **CUDARTAPI __cudaRegisterFatBinary(void *image);
+void CUDARTAPI __cudaRegisterFunction(void **handle, const char *host, char *device,
+                                      const char *name, int threads, uint3 *tid, uint3 *bid,
+                                      dim3 *block, dim3 *grid, int *warp);
+void CUDARTAPI __cudaUnregisterFatBinary(void **handle);
+}
+
+static char shared_host; /* stands for the kernel of both libraries */
+
+static void **register_shared(void) {
+    static char ptx[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
+                        ".visible .entry nothing() { ret; }\n";
+    void **handle = __cudaRegisterFatBinary(ptx);
+    __cudaRegisterFunction(handle, &shared_host, ptx, "nothing", -1, NULL, NULL, NULL, NULL, NULL);
+    return handle;
+}
+
+/* Two libraries with one template share its host address. It is valid until both are closed. */
+static void shared_kernel(void) {
+    struct cudaFuncAttributes f;
+    for (int closed_first = 0; closed_first < 2; closed_first++) {
+        void **handles[2] = {register_shared(), register_shared()};
+        OK(cudaFuncGetAttributes(&f, &shared_host));
+        __cudaUnregisterFatBinary(handles[closed_first]);
+        OK(cudaFuncGetAttributes(&f, &shared_host));
+        __cudaUnregisterFatBinary(handles[1 - closed_first]);
+        EXPECT(cudaErrorInvalidDeviceFunction, cudaFuncGetAttributes(&f, &shared_host));
+    }
+}
+
 /* A child of a process that has called CUDA, and one of a process that has not. */
 static void forked(void) {
     int status;
@@ -141,9 +172,9 @@ static void no_device(void) {
     EXPECT(cudaErrorNoDevice, cudaMalloc(&p, 4));
 }
 
-static const struct test_case cases[] = {
-    CASE(last_error), CASE(unsupported),        CASE(plugin),   CASE(forked),
-    CASE(ipc),        CASE(exit_while_running), CASE(no_device)};
+static const struct test_case cases[] = {CASE(last_error),         CASE(unsupported), CASE(plugin),
+                                         CASE(shared_kernel),      CASE(forked),      CASE(ipc),
+                                         CASE(exit_while_running), CASE(no_device)};
 
 int main(int argc, char **argv) {
     return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
