@@ -134,6 +134,34 @@ static void test_attribute_functions(void) {
     CHECK(deleted == 5);
 }
 
+static int free_key(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)value;
+    ++*(int *)extra;
+    OK(MPI_Comm_free_keyval(&key));
+    return MPI_SUCCESS;
+}
+
+/* A key that is freed while attributes have it, also by its delete function, whose last call is in
+ * MPI_Finalize. */
+static void test_freed_key(void) {
+    static int calls;
+    int key, again, flag;
+    void *value;
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_key, &key, &calls));
+    OK(MPI_Comm_set_attr(MPI_COMM_WORLD, key, &calls));
+    OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, &calls));
+    for (int i = 0; i < 3; i++) {
+        again = key;
+        OK(MPI_Comm_free_keyval(&again));
+        CHECK(again == MPI_KEYVAL_INVALID);
+    }
+    OK(MPI_Comm_delete_attr(MPI_COMM_WORLD, key));
+    OK(MPI_Comm_get_attr(MPI_COMM_WORLD, key, &value, &flag));
+    CHECK(calls == 1 && !flag);
+    OK(MPI_Comm_get_attr(MPI_COMM_SELF, key, &value, &flag));
+    CHECK(flag && value == &calls);
+}
+
 static void test_attributes(void) {
     int *value = NULL, flag;
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag));
@@ -149,5 +177,6 @@ int main(int argc, char **argv) {
     test_packing();
     test_attributes();
     test_attribute_functions();
+    test_freed_key();
     return job_end();
 }
