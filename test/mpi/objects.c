@@ -41,12 +41,14 @@ static void test_contents(void) {
     CHECK(class_of(MPI_Type_get_contents(MPI_INT, 0, 0, 0, NULL, NULL, NULL)) == MPI_ERR_TYPE);
 }
 
-/* A grid of 2 x 2 processes, of which there are 8. */
+/* A grid of 2 x 2 processes, of which there are 8; and of 4, of which there are 2. */
 static void test_grid_size(void) {
     const int sizes[2] = {4, 4}, grid[2] = {2, 2}, blocks[2] = {1, 1};
     const int cyclic[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_CYCLIC};
     MPI_Datatype type;
     CHECK(class_of(MPI_Type_create_darray(8, 0, 2, sizes, cyclic, blocks, grid, MPI_ORDER_C,
+                                          MPI_CHAR, &type)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Type_create_darray(2, 0, 1, sizes, cyclic, blocks, sizes, MPI_ORDER_C,
                                           MPI_CHAR, &type)) == MPI_ERR_ARG);
 }
 
