@@ -162,6 +162,27 @@ static void test_freed_key(void) {
     CHECK(flag && value == &calls);
 }
 
+static int refuse(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag) {
+    (void)comm, (void)key, (void)extra, (void)in, (void)out, (void)flag;
+    return MPI_ERR_OTHER;
+}
+
+/* The error of a copy function is returned, as the copied communicator requires, though errors of
+ * the world are fatal. */
+static void test_refused_copy(void) {
+    int key;
+    MPI_Comm comm, made;
+    MPI_Request request;
+    OK(MPI_Comm_create_keyval(refuse, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_attr(comm, key, &key));
+    CHECK(MPI_Comm_dup(comm, &made) == MPI_ERR_OTHER && made == MPI_COMM_NULL);
+    CHECK(MPI_Comm_idup(comm, &made, &request) == MPI_ERR_OTHER && made == MPI_COMM_NULL);
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Comm_free_keyval(&key));
+}
+
 static void test_attributes(void) {
     int *value = NULL, flag;
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag));
@@ -178,5 +199,6 @@ int main(int argc, char **argv) {
     test_attributes();
     test_attribute_functions();
     test_freed_key();
+    test_refused_copy();
     return job_end();
 }
