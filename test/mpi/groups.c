@@ -36,6 +36,13 @@ static void test_groups(void) {
     OK(MPI_Group_free(&both));
     OK(MPI_Group_free(&some));
     OK(MPI_Group_free(&rest));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    for (int i = 0; i < 2; i++) { /* a stride of 0 in both directions */
+        int still[1][3] = {{i * (job_size - 1), (1 - i) * (job_size - 1), 0}};
+        CHECK(MPI_Group_range_incl(all, 1, still, &both) != MPI_SUCCESS);
+        CHECK(MPI_Group_range_excl(all, 1, still, &both) != MPI_SUCCESS);
+    }
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
     OK(MPI_Group_free(&all));
     CHECK(all == MPI_GROUP_NULL);
 }
