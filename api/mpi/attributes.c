@@ -213,13 +213,11 @@ int face_set_attr(struct form *form, struct owner owner, int number, void *value
 
 static int *predefined_value(int key) {
     static int tag_ub = INT_MAX, io = MPI_ANY_SOURCE, host = MPI_PROC_NULL, is_global = 0;
-    static int last_code;
-    last_code = error_last_code();
     return key == MPI_TAG_UB            ? &tag_ub
            : key == MPI_IO              ? &io
            : key == MPI_HOST            ? &host
            : key == MPI_WTIME_IS_GLOBAL ? &is_global
-           : key == MPI_LASTUSEDCODE    ? &last_code
+           : key == MPI_LASTUSEDCODE    ? error_last_code()
                                         : NULL;
 }
 

@@ -331,12 +331,14 @@ static void test_numbers(void) {
 }
 
 static void test_error_codes(void) {
-    int class, code, length, *last, flag;
+    int class, code, length, *last, *again, flag;
     char text[MPI_MAX_ERROR_STRING];
     OK(MPI_Add_error_class(&class));
     OK(MPI_Add_error_code(class, &code));
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag));
     CHECK(flag && *last == code && class_of(code) == class);
+    OK(MPI_Comm_get_attr(MPI_COMM_SELF, MPI_LASTUSEDCODE, &again, &flag));
+    CHECK(flag && again == last);
     OK(MPI_Add_error_string(code, "the pump is dry"));
     OK(MPI_Error_string(code, text, &length));
     CHECK(strcmp(text, "the pump is dry") == 0);
@@ -345,6 +347,7 @@ static void test_error_codes(void) {
     OK(MPI_Remove_error_string(code));
     OK(MPI_Remove_error_code(code));
     OK(MPI_Remove_error_class(class));
+    CHECK(*last == MPI_ERR_LASTCODE);
     CHECK(class_of(MPI_Remove_error_class(class)) == MPI_ERR_ARG);
 }
 
