@@ -68,25 +68,30 @@ static void key_unuse(int number) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Checks a key of the program; `frees` it. *ret_is_of_types may be NULL. */
-static int find_key(struct form *form, int number, bool frees, bool *ret_is_of_types) {
+/* What a key is for. A freed key in use is as good as another one, but gets no new attributes. */
+enum purpose { PURPOSE_SET, PURPOSE_DELETE, PURPOSE_FREE };
+
+/* Checks a key of the program, and frees it once with PURPOSE_FREE. *ret_is_of_types may be NULL.
+ */
+static int find_key(struct form *form, int number, enum purpose purpose, bool *ret_is_of_types) {
     struct key none = {0};
     pthread_mutex_lock(&lock);
     struct key *key =
         number >= FIRST_KEY && number < FIRST_KEY + KEYS ? &keys[number - FIRST_KEY] : &none;
-    const bool is_made = key->users > 0 && !key->is_freed;
+    const bool is_legal = key->users > 0 && !(purpose == PURPOSE_SET && key->is_freed);
+    const bool frees = is_legal && purpose == PURPOSE_FREE && !key->is_freed;
     if (ret_is_of_types)
         *ret_is_of_types = key->is_of_types;
-    key->is_freed |= is_made && frees;
-    key->users -= is_made && frees;
+    key->is_freed |= frees;
+    key->users -= frees;
     pthread_mutex_unlock(&lock);
-    return is_made ? MPI_SUCCESS
-                   : form_error(form, MPI_ERR_KEYVAL, "the key %d is none of a program's", number);
+    return is_legal ? MPI_SUCCESS
+                    : form_error(form, MPI_ERR_KEYVAL, "the key %d is none of a program's", number);
 }
 
 /* Attributes with the key stay until they are deleted. Then the key is given out again. */
 int face_Comm_free_keyval(struct form *form, int *number) {
-    const int code = find_key(form, *number, true, NULL);
+    const int code = find_key(form, *number, PURPOSE_FREE, NULL);
     *number = MPI_KEYVAL_INVALID;
     return code;
 }
@@ -167,16 +172,22 @@ static int delete_one(const struct owner *owner, struct attribute *taken) {
     return code;
 }
 
-int face_delete_attr(struct form *form, struct owner owner, int number) {
+/* Deletes the attribute with a key, if there is one. */
+static int delete_attribute(struct form *form, const struct owner *owner, int number,
+                            enum purpose purpose) {
     bool is_of_types;
-    const int code = find_key(form, number, false, &is_of_types);
+    const int code = find_key(form, number, purpose, &is_of_types);
     if (code != MPI_SUCCESS)
         return code;
-    if (is_of_types != (owner.type != NULL))
+    if (is_of_types != (owner->type != NULL))
         return form_error(form, MPI_ERR_KEYVAL, "the key %d is of %s", number,
                           is_of_types ? "datatypes" : "communicators");
-    struct attribute *taken = take(&owner, number);
-    return taken ? delete_one(&owner, taken) : MPI_SUCCESS;
+    struct attribute *taken = take(owner, number);
+    return taken ? delete_one(owner, taken) : MPI_SUCCESS;
+}
+
+int face_delete_attr(struct form *form, struct owner owner, int number) {
+    return delete_attribute(form, &owner, number, PURPOSE_DELETE);
 }
 
 /* Replaces the value of a key in use. */
@@ -196,19 +207,17 @@ static int replace(struct form *form, const struct owner *owner, int number, voi
 }
 
 int face_set_attr(struct form *form, struct owner owner, int number, void *value) {
-    const int code = face_delete_attr(form, owner, number);
+    const int code = delete_attribute(form, &owner, number, PURPOSE_SET);
     return code == MPI_SUCCESS ? replace(form, &owner, number, value) : code;
 }
 
 static int *predefined_value(int key) {
     static int tag_ub = INT_MAX, io = MPI_ANY_SOURCE, host = MPI_PROC_NULL, is_global = 0;
-    static int last_code;
-    last_code = error_last_code();
     return key == MPI_TAG_UB            ? &tag_ub
            : key == MPI_IO              ? &io
            : key == MPI_HOST            ? &host
            : key == MPI_WTIME_IS_GLOBAL ? &is_global
-           : key == MPI_LASTUSEDCODE    ? &last_code
+           : key == MPI_LASTUSEDCODE    ? error_last_code()
                                         : NULL;
 }
 

@@ -29,7 +29,7 @@ static struct user_code {
     int class;
     char text[MPI_MAX_ERROR_STRING];
 } user_codes[USER_CODES];
-static int nuser_codes;
+static int nuser_codes, last_code = MPI_ERR_LASTCODE;
 
 /* Stores a sentence and returns its code. */
 static int keep_sentence(int class, const char *text) {
@@ -97,12 +97,18 @@ int face_Error_string(struct form *form, int code, char *text, int *ret_length) 
     return MPI_SUCCESS;
 }
 
+/* With the lock: the number of codes has changed. */
+static void codes_changed(void) {
+    last_code = nuser_codes > 0 ? USER_FIRST + nuser_codes - 1 : MPI_ERR_LASTCODE;
+}
+
 /* Adds a class (-1: its own) or a code of a class of the program. */
 int face_add_error(struct form *form, int class, int *ret_code) {
     pthread_mutex_lock(&lock);
     const int i = nuser_codes < USER_CODES ? nuser_codes++ : -1;
     if (i >= 0)
         user_codes[i] = (struct user_code){class < 0 ? USER_FIRST + i : class, ""};
+    codes_changed();
     pthread_mutex_unlock(&lock);
     if (i < 0)
         return form_error(form, MPI_ERR_NO_MEM, "there are %d classes and codes already. Add fewer",
@@ -111,8 +117,8 @@ int face_add_error(struct form *form, int class, int *ret_code) {
     return MPI_SUCCESS;
 }
 
-int error_last_code(void) {
-    return nuser_codes > 0 ? USER_FIRST + nuser_codes - 1 : MPI_ERR_LASTCODE;
+int *error_last_code(void) {
+    return &last_code;
 }
 
 /* Finds a class or code of the program. */
@@ -153,6 +159,7 @@ int face_remove_error(struct form *form, int code, bool is_class) {
     user->class = 0;
     while (nuser_codes > 0 && !user_codes[nuser_codes - 1].class)
         nuser_codes--;
+    codes_changed();
     pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }

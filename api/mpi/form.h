@@ -71,8 +71,8 @@ bool info_has(MPI_Info info, const char *key, const char *value);
 /* Copies a name to the program, or to an object, which keeps MPI_MAX_OBJECT_NAME bytes. */
 int name_get(const char *text, char *name, int *ret_length);
 void name_set(char *text, const char *name);
-/* The value of MPI_LASTUSEDCODE. */
-int error_last_code(void);
+/* The value of MPI_LASTUSEDCODE, which changes only when the program adds or removes codes. */
+int *error_last_code(void);
 /* A function that is not built: logs its name, once, and returns its code. */
 int form_missing(const char *name, atomic_bool *logged);
 

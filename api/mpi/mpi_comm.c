@@ -198,6 +198,12 @@ uint64_t comm_next_id(struct MPI_ABI_Comm *parent) {
     return comm_mix(parent->id, atomic_fetch_add(&parent->nchildren, 1));
 }
 
+/* The ranks call MPIX_Comm_shrink equally often, but may have failed to make different numbers of
+ * other communicators. */
+uint64_t comm_next_shrunk_id(struct MPI_ABI_Comm *parent) {
+    return comm_mix(comm_mix(parent->id, UINT64_MAX), atomic_fetch_add(&parent->nshrunk, 1));
+}
+
 int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, uint64_t id, rcm_status status,
               rcm_comm *made, MPI_Comm *ret_comm) {
     *ret_comm = MPI_COMM_NULL;

@@ -17,6 +17,7 @@ struct MPI_ABI_Comm {
     struct pool *pool;       /* of its own buffer for MPI_Bsend, or NULL */
     uint64_t id;             /* equal on all ranks, and no other's: see comm_next_id */
     atomic_ullong nchildren; /* communicators that all its ranks made of it */
+    atomic_ullong nshrunk;   /* those of MPIX_Comm_shrink */
     atomic_int references;   /* the program's, and those of requests and messages */
     atomic_int users;        /* the program, and what still needs comm, which then ends */
     char name[MPI_MAX_OBJECT_NAME];
@@ -77,9 +78,10 @@ void comm_use(MPI_Comm comm);
 int comm_unuse(struct form *form, MPI_Comm comm);
 /* Makes the error handler of `comm` that of the call. It stays until the call has ended. */
 void form_hold(struct form *form, MPI_Comm comm);
-/* The id of the next communicator that all ranks of `parent` make of it, in one order. comm_mix
- * makes ids of others, and tags. */
+/* The id of the next communicator that all ranks of `parent` make of it, in one order; and of the
+ * next one of those that live. comm_mix makes ids of others, and tags. */
 uint64_t comm_next_id(struct MPI_ABI_Comm *parent);
+uint64_t comm_next_shrunk_id(struct MPI_ABI_Comm *parent);
 uint64_t comm_mix(uint64_t id, uint64_t number);
 /* Wraps a communicator that was made from `parent` with this status. NULL in `made`, or no member
  * of it: MPI_COMM_NULL. After an error it is ended. */

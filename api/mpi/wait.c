@@ -20,12 +20,17 @@ static int failed_code(struct form *form, int failed, bool has_statuses) {
     return form_error(form, MPI_ERR_IN_STATUS, "%.400s", text);
 }
 
-/* Takes a complete request, or only copies its status. *failed: the code of the first one that
- * failed. */
-static void take_one(struct form *form, const MPI_Request *request, int how, MPI_Status *status,
-                     int *failed) {
-    const int code = how == TAKE_NOTHING ? request_peek(form, *request, status)
-                                         : request_take(form, (MPI_Request *)request, status);
+/* Takes a complete request, or only copies its status. Returns its code. */
+static int take_one(struct form *form, const MPI_Request *request, int how, MPI_Status *status) {
+    return how == TAKE_NOTHING ? request_peek(form, *request, status)
+                               : request_take(form, (MPI_Request *)request, status);
+}
+
+/* The same of several: their statuses have their codes. *failed: the first code that is an error.
+ */
+static void take_next(struct form *form, const MPI_Request *request, int how, MPI_Status *status,
+                      int *failed) {
+    const int code = take_one(form, request, how, status);
     if (status && how != TAKE_NOTHING)
         status->MPI_ERROR = code;
     if (*failed == MPI_SUCCESS)
@@ -41,7 +46,7 @@ int face_wait_all(struct form *form, int n, const MPI_Request *requests, int how
     if (ret_flag)
         *ret_flag = are_complete;
     for (int i = 0; i < n && are_complete; i++)
-        take_one(form, &requests[i], how, status_at(statuses, i), &failed);
+        take_next(form, &requests[i], how, status_at(statuses, i), &failed);
     return failed_code(form, failed, statuses && how != TAKE_NOTHING);
 }
 
@@ -100,7 +105,7 @@ static int find_any(struct form *form, int n, const MPI_Request *requests, int h
 
 int face_wait_any(struct form *form, int n, const MPI_Request *requests, int how, int *ret_index,
                   int *ret_flag, MPI_Status *ret_status) {
-    int index, failed = MPI_SUCCESS;
+    int index;
     const int code = find_any(form, n, requests, how, &index);
     if (code != MPI_SUCCESS)
         return code;
@@ -108,10 +113,10 @@ int face_wait_any(struct form *form, int n, const MPI_Request *requests, int how
         *ret_flag = index != -1;
     *ret_index = index < 0 ? MPI_UNDEFINED : index;
     if (index >= 0)
-        take_one(form, &requests[index], how, ret_status, &failed);
-    else if (index == MPI_UNDEFINED)
+        return take_one(form, &requests[index], how, ret_status);
+    if (index == MPI_UNDEFINED)
         status_empty(ret_status);
-    return failed;
+    return MPI_SUCCESS;
 }
 
 int face_wait_some(struct form *form, int n, const MPI_Request *requests, int how, int *ret_count,
@@ -124,7 +129,7 @@ int face_wait_some(struct form *form, int n, const MPI_Request *requests, int ho
     for (int i = first; first >= 0 && i < n; i++) {
         if (request_is_null(requests[i]) || !request_poll(form, requests[i], false))
             continue;
-        take_one(form, &requests[i], how, status_at(statuses, *ret_count), &failed);
+        take_next(form, &requests[i], how, status_at(statuses, *ret_count), &failed);
         indices[(*ret_count)++] = i;
     }
     return failed_code(form, failed, statuses && how != TAKE_NOTHING);

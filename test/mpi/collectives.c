@@ -252,6 +252,15 @@ static void test_barrier_and_communicators(void) {
     CHECK(got == job_rank);
 }
 
+/* Arguments that only the root has: others may pass anything. */
+static void test_root_counts(void) {
+    const MPI_Count any = (MPI_Count)1 << 62, count = job_rank ? any : 1;
+    int value = job_rank, got = -1, all[RANKS_MAX];
+    OK(MPI_Gather_c(&value, 1, MPI_INT, all, count, MPI_INT, 0, MPI_COMM_WORLD));
+    OK(MPI_Scatter_c(all, count, MPI_INT, &got, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    CHECK(got == job_rank);
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     test_broadcast();
@@ -260,6 +269,7 @@ int main(int argc, char **argv) {
     test_uneven();
     test_all_to_all_uneven();
     test_empty_blocks();
+    test_root_counts();
     test_barrier_and_communicators();
     return job_end();
 }

@@ -37,6 +37,26 @@ static int survive(int rank) {
     return code != MPI_SUCCESS;
 }
 
+/* Two ranks shrink a communicator of which only one tried to make another, and make an
+ * intercommunicator of the two. */
+static int shrink(int rank) {
+    MPI_Comm comm, made, alive, own, both;
+    int one = 1, sum = 0;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPIX_Comm_revoke(comm);
+    if (rank == 0 && MPI_Comm_dup(comm, &made) == MPI_SUCCESS)
+        return 1;
+    if (MPIX_Comm_shrink(comm, &alive) != MPI_SUCCESS)
+        return 1;
+    MPI_Comm_split(alive, rank, 0, &own);
+    int code = MPI_Intercomm_create(own, 0, alive, 1 - rank, 1, &both);
+    if (code == MPI_SUCCESS)
+        code = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, both);
+    print_error(rank, code);
+    printf("rank %d: %d\n", rank, sum);
+    return MPI_Finalize() != MPI_SUCCESS;
+}
+
 /* A rank dies before it calls MPI_Finalize. After the error, MPI has ended. */
 static int finalize(int rank) {
     int flag = 0;
@@ -94,6 +114,8 @@ int main(int argc, char **argv) {
                     : MPI_Send((int[2]){1, 2}, 2, MPI_INT, 1, 1, MPI_COMM_WORLD);
     else if (strcmp(which, "survive") == 0)
         return survive(rank);
+    else if (strcmp(which, "shrink") == 0)
+        return shrink(rank);
     else if (strcmp(which, "fatal-finalize") == 0 || strcmp(which, "finalize") == 0)
         return finalize(rank);
     else if (strcmp(which, "leak") == 0)

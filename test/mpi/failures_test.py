@@ -64,6 +64,10 @@ out, err, status, seconds = run("survive", "--keep-going", ranks=3)
 for rank in (0, 2):
     check(f"rank {rank}: 2 of 2 survive, MPI_Finalize returns 0" in out, "survive", rank, out, err)
 
+out, err, status, seconds = run("shrink", "--keep-going")
+for rank in (0, 1):
+    check(f"rank {rank} class 0" in out and f"rank {rank}: 1" in out, "shrink", rank, out, err)
+
 out, err, status, seconds = run("leak", RINGCOMM_LOG="info")
 for words in ("1 requests of MPI_Irecv were not completed", "1 datatypes were not freed", "2 groups were not",
               "1 communicators were not"):

@@ -36,6 +36,13 @@ static void test_groups(void) {
     OK(MPI_Group_free(&both));
     OK(MPI_Group_free(&some));
     OK(MPI_Group_free(&rest));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    for (int i = 0; i < 2; i++) { /* a stride of 0 in both directions */
+        int still[1][3] = {{i * (job_size - 1), (1 - i) * (job_size - 1), 0}};
+        CHECK(MPI_Group_range_incl(all, 1, still, &both) != MPI_SUCCESS);
+        CHECK(MPI_Group_range_excl(all, 1, still, &both) != MPI_SUCCESS);
+    }
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
     OK(MPI_Group_free(&all));
     CHECK(all == MPI_GROUP_NULL);
 }
@@ -134,6 +141,55 @@ static void test_attribute_functions(void) {
     CHECK(deleted == 5);
 }
 
+static int free_key(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)value;
+    ++*(int *)extra;
+    OK(MPI_Comm_free_keyval(&key));
+    return MPI_SUCCESS;
+}
+
+/* A key that is freed while attributes have it, also by its delete function, whose last call is in
+ * MPI_Finalize. */
+static void test_freed_key(void) {
+    static int calls;
+    int key, again, flag;
+    void *value;
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_key, &key, &calls));
+    OK(MPI_Comm_set_attr(MPI_COMM_WORLD, key, &calls));
+    OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, &calls));
+    for (int i = 0; i < 3; i++) {
+        again = key;
+        OK(MPI_Comm_free_keyval(&again));
+        CHECK(again == MPI_KEYVAL_INVALID);
+    }
+    OK(MPI_Comm_delete_attr(MPI_COMM_WORLD, key));
+    OK(MPI_Comm_get_attr(MPI_COMM_WORLD, key, &value, &flag));
+    CHECK(calls == 1 && !flag);
+    OK(MPI_Comm_get_attr(MPI_COMM_SELF, key, &value, &flag));
+    CHECK(flag && value == &calls);
+}
+
+static int refuse(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag) {
+    (void)comm, (void)key, (void)extra, (void)in, (void)out, (void)flag;
+    return MPI_ERR_OTHER;
+}
+
+/* The error of a copy function is returned, as the copied communicator requires, though errors of
+ * the world are fatal. */
+static void test_refused_copy(void) {
+    int key;
+    MPI_Comm comm, made;
+    MPI_Request request;
+    OK(MPI_Comm_create_keyval(refuse, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_attr(comm, key, &key));
+    CHECK(MPI_Comm_dup(comm, &made) == MPI_ERR_OTHER && made == MPI_COMM_NULL);
+    CHECK(MPI_Comm_idup(comm, &made, &request) == MPI_ERR_OTHER && made == MPI_COMM_NULL);
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Comm_free_keyval(&key));
+}
+
 static void test_attributes(void) {
     int *value = NULL, flag;
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &flag));
@@ -149,5 +205,7 @@ int main(int argc, char **argv) {
     test_packing();
     test_attributes();
     test_attribute_functions();
+    test_freed_key();
+    test_refused_copy();
     return job_end();
 }

@@ -41,12 +41,14 @@ static void test_contents(void) {
     CHECK(class_of(MPI_Type_get_contents(MPI_INT, 0, 0, 0, NULL, NULL, NULL)) == MPI_ERR_TYPE);
 }
 
-/* A grid of 2 x 2 processes, of which there are 8. */
+/* A grid of 2 x 2 processes, of which there are 8; and of 4, of which there are 2. */
 static void test_grid_size(void) {
     const int sizes[2] = {4, 4}, grid[2] = {2, 2}, blocks[2] = {1, 1};
     const int cyclic[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_CYCLIC};
     MPI_Datatype type;
     CHECK(class_of(MPI_Type_create_darray(8, 0, 2, sizes, cyclic, blocks, grid, MPI_ORDER_C,
+                                          MPI_CHAR, &type)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Type_create_darray(2, 0, 1, sizes, cyclic, blocks, sizes, MPI_ORDER_C,
                                           MPI_CHAR, &type)) == MPI_ERR_ARG);
 }
 
@@ -329,12 +331,14 @@ static void test_numbers(void) {
 }
 
 static void test_error_codes(void) {
-    int class, code, length, *last, flag;
+    int class, code, length, *last, *again, flag;
     char text[MPI_MAX_ERROR_STRING];
     OK(MPI_Add_error_class(&class));
     OK(MPI_Add_error_code(class, &code));
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag));
     CHECK(flag && *last == code && class_of(code) == class);
+    OK(MPI_Comm_get_attr(MPI_COMM_SELF, MPI_LASTUSEDCODE, &again, &flag));
+    CHECK(flag && again == last);
     OK(MPI_Add_error_string(code, "the pump is dry"));
     OK(MPI_Error_string(code, text, &length));
     CHECK(strcmp(text, "the pump is dry") == 0);
@@ -343,6 +347,7 @@ static void test_error_codes(void) {
     OK(MPI_Remove_error_string(code));
     OK(MPI_Remove_error_code(code));
     OK(MPI_Remove_error_class(class));
+    CHECK(*last == MPI_ERR_LASTCODE);
     CHECK(class_of(MPI_Remove_error_class(class)) == MPI_ERR_ARG);
 }
 

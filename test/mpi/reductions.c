@@ -269,6 +269,44 @@ static void test_kept(void) {
         OK(MPI_Request_free(&requests[i]));
 }
 
+static void add_typed(void *in, void *inout, int *n, MPI_Datatype *type) {
+    int bytes;
+    OK(MPI_Type_size(*type, &bytes));
+    for (int i = 0; i < *n; i++) {
+        if (bytes == sizeof(long))
+            ((long *)inout)[i] += ((long *)in)[i];
+        else
+            ((int *)inout)[i] += ((int *)in)[i];
+    }
+}
+
+/* One operator for several types, also at the same time, and freed while it is in use. */
+static void test_several_types(void) {
+    enum { TURNS = 20, CALLS = 3 };
+    const int expected = job_size * (job_size - 1) / 2;
+    MPI_Datatype pair;
+    MPI_Op op;
+    MPI_Request requests[CALLS];
+    int value = job_rank, sums[CALLS], sum;
+    long large = job_rank, large_sum;
+    OK(MPI_Op_create(add_typed, 1, &op));
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int i = 0; i < CALLS; i++)
+            OK(MPI_Iallreduce(&value, &sums[i], 1, MPI_INT, op, MPI_COMM_WORLD, &requests[i]));
+        OK(MPI_Type_contiguous(2, MPI_INT, &pair));
+        OK(MPI_Type_commit(&pair));
+        OK(MPI_Allreduce(&large, &large_sum, 1, MPI_LONG, op, MPI_COMM_WORLD));
+        OK(MPI_Allreduce(&large, &sum, 0, pair, op, MPI_COMM_WORLD));
+        OK(MPI_Type_free(&pair));
+        if (turn == TURNS - 1)
+            OK(MPI_Op_free(&op));
+        OK(MPI_Waitall(CALLS, requests, MPI_STATUSES_IGNORE));
+        for (int i = 0; i < CALLS; i++)
+            CHECK(sums[i] == expected);
+        CHECK(large_sum == expected);
+    }
+}
+
 /* Operators, and what a reduction makes of them, are freed. */
 static void test_many_operators(void) {
     enum { CYCLES = 10000, WARM = 1000, MOST_BYTES = 64 * 1024 };
@@ -298,6 +336,7 @@ int main(int argc, char **argv) {
     test_gaps();
     test_persistent();
     test_kept();
+    test_several_types();
     test_many_operators();
     return job_end();
 }

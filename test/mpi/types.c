@@ -3,6 +3,7 @@
  * ranks. */
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 #include "job.h"
 
 enum { N = 64 };
@@ -187,6 +188,26 @@ static void test_overflow(void) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
 }
 
+/* A short message into very many blocks takes no time for those that it does not reach. */
+static void test_short(void) {
+    enum { N_BLOCKS = 200000000 };
+    const clock_t start = clock();
+    MPI_Datatype gap, types[2];
+    char value = 'x', got[4] = "";
+    OK(MPI_Type_create_resized(MPI_CHAR, 0, 2, &gap));
+    OK(MPI_Type_contiguous(N_BLOCKS, gap, &types[0]));
+    OK(MPI_Type_create_hvector(N_BLOCKS, 1, 3, MPI_CHAR, &types[1]));
+    for (int i = 0; i < 2; i++) {
+        OK(MPI_Type_commit(&types[i]));
+        OK(MPI_Sendrecv(&value, 1, MPI_CHAR, job_rank, 5, got, 1, types[i], job_rank, 5,
+                        MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK(got[0] == 'x');
+        OK(MPI_Type_free(&types[i]));
+    }
+    OK(MPI_Type_free(&gap));
+    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 0.5);
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     test_constructors();
@@ -199,5 +220,6 @@ int main(int argc, char **argv) {
     test_pair_elements(MPI_FLOAT_INT, 8);
     test_pair_elements(MPI_2REAL, 8);
     test_overflow();
+    test_short();
     return job_end();
 }

@@ -44,7 +44,8 @@ int face_move_rooted(struct form *form, struct side *send, struct side *recv, in
                              recv);
     const bool is_root = comm->rank == root;
     const bool in_place = (gathers ? send : recv)->buffer == MPI_IN_PLACE;
-    (gathers ? recv : send)->count *= comm->size;
+    if (is_root)
+        (gathers ? recv : send)->count *= comm->size;
     const int code = operation_bind(form, &local, gathers || is_root ? send : NULL,
                                     !gathers || is_root ? recv : NULL, &operation);
     if (code != MPI_SUCCESS)

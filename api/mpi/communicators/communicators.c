@@ -50,13 +50,15 @@ static int copy_rest(struct form *form, struct MPI_ABI_Comm *comm, MPI_Comm made
     return code == MPI_SUCCESS ? attributes_copy(form, owner_comm(comm), owner_comm(made)) : code;
 }
 
-/* After an error of a copy function, there is no duplicate. Returns code. */
+/* After an error of a copy function, there is no duplicate. The error is one of the communicator
+ * that was to be copied. Returns code. */
 static int keep_copied(struct form *form, int code, MPI_Comm *made) {
-    MPI_Comm failed = *made;
+    MPI_Comm failed = *made, copied = form->comm;
     if (code == MPI_SUCCESS)
         return code;
     *made = MPI_COMM_NULL;
     (void)face_Comm_free(form, &failed);
+    form->comm = copied;
     return code;
 }
 

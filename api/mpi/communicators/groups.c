@@ -119,13 +119,13 @@ static int pick(struct form *form, const struct MPI_ABI_Group *group, int n, int
                 struct MPI_ABI_Group **ret_group) {
     const int code = group_new(form, group->size, ret_group);
     for (int i = 0; code == MPI_SUCCESS && i < n; i++) {
-        const int step = ranges[i][2];
-        for (int r = ranges[i][0]; step > 0 ? r <= ranges[i][1] : r >= ranges[i][1]; r += step) {
+        const int last = ranges[i][1], step = ranges[i][2];
+        for (long long r = ranges[i][0]; step > 0 ? r <= last : step == 0 || r >= last; r += step) {
             if (step == 0 || r < 0 || r >= group->size || (*ret_group)->size == group->size) {
                 group_free(*ret_group);
                 return form_error(form, MPI_ERR_RANK,
                                   "%d to %d by %d are no different ranks of a group of %d",
-                                  ranges[i][0], ranges[i][1], step, group->size);
+                                  ranges[i][0], last, step, group->size);
             }
             (*ret_group)->ranks[(*ret_group)->size++] = group->ranks[r];
         }

@@ -29,6 +29,6 @@ int MPIX_Comm_shrink(MPI_Comm handle, MPI_Comm *ret_comm) {
         status = rcm_comm_shrink(comm->comm, NULL, &made);
     comm_survive();
     if (code == MPI_SUCCESS)
-        code = comm_wrap(&form, comm, comm_next_id(comm), status, made, ret_comm);
+        code = comm_wrap(&form, comm, comm_next_shrunk_id(comm), status, made, ret_comm);
     return form_end(&form, code);
 }

@@ -12,9 +12,11 @@ int face_vector(struct form *form, MPI_Count count, MPI_Count length, MPI_Count 
         return form_error(form, count < 0 ? MPI_ERR_COUNT : MPI_ERR_ARG,
                           "count is %lld, blocklength %lld", (long long)count, (long long)length);
     struct type_part *part = malloc(sizeof *part);
+    const MPI_Count bytes = stride * (in_elements ? type->extent : 1);
+    const bool is_one_block = length == 1 && bytes == type->extent;
     if (part)
-        *part =
-            (struct type_part){0, count, stride * (in_elements ? type->extent : 1), length, type};
+        *part = is_one_block ? (struct type_part){0, 1, 0, count, type}
+                             : (struct type_part){0, count, bytes, length, type};
     return type_make(form, part, 1, ret_type);
 }
 

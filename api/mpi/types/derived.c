@@ -33,7 +33,7 @@ static void copy_elements(const struct MPI_ABI_Datatype *type, char *memory, MPI
         for (size_t k = 0; k < type->nparts; k++) {
             const struct type_part *part = &type->parts[k];
             char *block = AT(memory, i * type->extent + part->offset);
-            for (MPI_Count b = 0; b < part->count; b++)
+            for (MPI_Count b = 0; b < part->count && cursor->at < cursor->end; b++)
                 copy_elements(part->type, AT(block, b * part->stride), part->length, cursor);
         }
     }

@@ -112,12 +112,10 @@ int face_Type_create_darray(struct form *form, int size, int rank, int ndims, st
         code = form_error(form, MPI_ERR_ARG, "rank is %d, but size is %d", rank, size);
     for (int d = 0; code == MPI_SUCCESS && d < ndims; d++) {
         if (processes[d] < 1 || left % processes[d] != 0)
-            code = form_error(form, MPI_ERR_ARG, "the product of psizes is not size, which is %d",
-                              size);
-        left /= processes[d] < 1 ? 1 : processes[d];
-        if (code == MPI_SUCCESS)
-            code = distribute(form, array_at(sizes, d), distributions[d], blocks[d], processes[d],
-                              at / left, &dimensions[d]);
+            break;
+        left /= processes[d];
+        code = distribute(form, array_at(sizes, d), distributions[d], blocks[d], processes[d],
+                          at / left, &dimensions[d]);
         at %= left;
     }
     if (code == MPI_SUCCESS && left != 1)

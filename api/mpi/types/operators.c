@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See operators.h. A call whose operator ringcomm.h does not have makes one for its type, which
- * lives until the operation is complete. */
+ * lives until the operation is complete. An operator of the program keeps the last one for its next
+ * call, which is faster if it has the same arguments as the last one. */
 #include "operators.h"
 #include <limits.h>
 #include <stdio.h>
@@ -13,13 +14,15 @@ struct MPI_ABI_Op {
     MPI_User_function_c *large_function; /* one of the two is NULL */
     bool is_commutative;
     atomic_int references;
+    _Atomic(struct made_op *) kept; /* of the last operation that is complete, or NULL */
 };
 
 enum { ALIGNMENT = 16 /* of long double */ };
 
 struct made_op {
-    MPI_Op op;                     /* with a reference; or predefined */
+    MPI_Op op;                     /* with a reference, unless it keeps this; or predefined */
     struct MPI_ABI_Datatype *type; /* with a reference */
+    rcm_dtype dtype;
     rcm_op number;
 };
 
@@ -71,42 +74,67 @@ static void call_function(const void *in, void *inout, size_t count, rcm_dtype d
         call_unpacked(made, in, inout, (MPI_Count)count);
 }
 
-static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
-                         struct reduction *ret_reduction) {
-    struct made_op *made = calloc(1, sizeof *made);
+static void made_free(struct made_op *made) {
+    if (!made)
+        return;
+    const rcm_status status = rcm_op_free(made->number);
+    (void)status; /* it was made */
+    type_put(made->type);
+    free(made);
+}
+
+/* Takes what an operator of the program keeps, if it is for this type; or NULL. */
+static struct made_op *take_kept(MPI_Op op, const struct MPI_ABI_Datatype *type) {
+    struct made_op *made = is_predefined(op) ? NULL : atomic_exchange(&op->kept, NULL);
+    if (!made || made->type == type)
+        return made;
+    made_free(made);
+    return NULL;
+}
+
+/* Makes an operator. */
+static int make_new(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
+                    struct made_op **ret_made) {
+    struct made_op *made = *ret_made = calloc(1, sizeof *made);
     char name[RCM_OP_NAME_MAX] = "function";
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an operator");
     made->op = handle;
     made->type = type;
-    rcm_dtype dtype;
-    rcm_status status = rcm_dtype_opaque((size_t)type->wire, &dtype);
+    rcm_status status = rcm_dtype_opaque((size_t)type->wire, &made->dtype);
     if (status == RCM_OK && is_predefined(handle)) {
         const struct predefined_op *op = &op_basics[(uintptr_t)handle - OP_FIRST];
         snprintf(name, sizeof name, "%s", op->name + 4);
-        status = long_operator(type_handle(type), op->op, name, dtype, &made->number);
+        status = long_operator(type_handle(type), op->op, name, made->dtype, &made->number);
     } else if (status == RCM_OK) {
         status = rcm_op_create(call_function, made, handle->is_commutative ? RCM_OP_COMMUTATIVE : 0,
-                               name, dtype, &made->number);
+                               name, made->dtype, &made->number);
     }
     if (status != RCM_OK) {
         free(made);
         return form_status(form, status);
     }
     type_get(type);
+    return MPI_SUCCESS;
+}
+
+static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *type,
+                         struct reduction *ret_reduction) {
+    struct made_op *made = take_kept(handle, type);
+    const int code = made ? MPI_SUCCESS : make_new(form, handle, type, &made);
+    if (code != MPI_SUCCESS)
+        return code;
     op_get(handle);
-    *ret_reduction = (struct reduction){made->number, dtype, made};
+    *ret_reduction = (struct reduction){made->number, made->dtype, made};
     return MPI_SUCCESS;
 }
 
 void reduction_end(struct made_op *made) {
     if (!made)
         return;
-    const rcm_status status = rcm_op_free(made->number);
-    (void)status; /* it was made */
-    type_put(made->type);
-    op_put(made->op);
-    free(made);
+    const MPI_Op op = made->op;
+    made_free(is_predefined(op) ? made : atomic_exchange(&op->kept, made));
+    op_put(op);
 }
 
 int reduction_make(struct form *form, MPI_Op handle, MPI_Datatype type_number,
@@ -127,23 +155,27 @@ int reduction_make(struct form *form, MPI_Op handle, MPI_Datatype type_number,
     return make_operator(form, handle, type, ret_reduction);
 }
 
-static int create(struct form *form, struct MPI_ABI_Op op, MPI_Op *ret_op) {
-    MPI_Op made = malloc(sizeof *made);
+static int create(struct form *form, MPI_User_function *function, MPI_User_function_c *large,
+                  int commute, MPI_Op *ret_op) {
+    MPI_Op made = calloc(1, sizeof *made);
     if (!made)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an operator");
-    *made = op;
+    made->function = function;
+    made->large_function = large;
+    made->is_commutative = commute != 0;
+    atomic_init(&made->references, 1);
     *ret_op = made;
     leaks_count(leak_op, 1);
     return MPI_SUCCESS;
 }
 
 int face_Op_create(struct form *form, MPI_User_function *function, int commute, MPI_Op *ret_op) {
-    return create(form, (struct MPI_ABI_Op){function, NULL, commute != 0, 1}, ret_op);
+    return create(form, function, NULL, commute, ret_op);
 }
 
 int face_Op_create_c(struct form *form, MPI_User_function_c *function, int commute,
                      MPI_Op *ret_op) {
-    return create(form, (struct MPI_ABI_Op){NULL, function, commute != 0, 1}, ret_op);
+    return create(form, NULL, function, commute, ret_op);
 }
 
 void op_get(MPI_Op op) {
@@ -154,6 +186,7 @@ void op_get(MPI_Op op) {
 void op_put(MPI_Op op) {
     if (is_predefined(op) || atomic_fetch_sub(&op->references, 1) != 1)
         return;
+    made_free(atomic_load(&op->kept));
     free(op);
     leaks_count(leak_op, -1);
 }
