@@ -54,6 +54,11 @@ static int shrink(int rank) {
         code = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, both);
     print_error(rank, code);
     printf("rank %d: %d\n", rank, sum);
+    if (code == MPI_SUCCESS)
+        MPI_Comm_free(&both);
+    MPI_Comm_free(&own);
+    MPI_Comm_free(&alive);
+    MPI_Comm_free(&comm);
     return MPI_Finalize() != MPI_SUCCESS;
 }
 
