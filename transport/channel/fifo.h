@@ -22,11 +22,12 @@
  * message that fills at most half or a quarter of its slot uses the slot's two or four places in
  * turn. The number of the place is in the header.
  *
- * The writer returns the next slot from reserve, because it does not know the length before commit;
- * commit then copies a small message into the header, and the slot's lines stay in the writer's
- * cache. After a message the writer prefetches the lines of the next one, which the reader still
- * has, for writing. A header is an aligned pair of lines, because some CPUs fetch lines in pairs.
- * The stride is an odd number of lines, so that slots do not collide in caches.
+ * Reserve returns memory of the next slot also for a message that will travel in its header,
+ * because the length may become less until commit. Commit then copies it into the header, and the
+ * slot's lines stay in the writer's cache. After a message the writer prefetches the lines of the
+ * next one, which the reader still has, for writing. A header is an aligned pair of lines, because
+ * some CPUs fetch lines in pairs. The stride is an odd number of lines, so that slots do not
+ * collide in caches.
  *
  * Each word is written by one side only. Exceptions: a reader's answer in a slot before it releases
  * it, and the word by which both sides claim pieces of a vector. Values from the other side are
@@ -271,7 +272,7 @@ static inline rcm_status rcmi_fifo_reserve(struct rcmi_fifo_writer *w, size_t le
     rcm_status status = rcmi_fifo_room(w);
     if (status != RCM_OK)
         return status;
-    w->place = rcmi_fifo_fills(len) ? rcmi_fifo_place(&w->shape, w->laps, len) : 0;
+    w->place = rcmi_fifo_place(&w->shape, w->laps, len);
     *ret_bytes = (uint8_t *)w->slot + w->place * w->shape.part;
     return RCM_OK;
 }
