@@ -481,6 +481,20 @@ class Tools(unittest.TestCase):
             finally:
                 measuring.bench = before
 
+    def test_words_name_no_folder(self):
+        class Extends(libraries.Library):
+            def find_version(self):
+                return ''
+
+            def argv(self, transport, ranks, mode):
+                return ['/usr/bin/run', f'{self.build}/program']
+
+            def environment(self, transport, folder):
+                return {'PATH': f'{self.build}/bin:{os.environ["PATH"]}', 'FABRIC': 'shm'}
+        with unittest.mock.patch.dict(os.environ, PATH='/home/me/bin:/bin'):
+            self.assertEqual(Extends('/home/me/build', 'core').words('shm', 2, 'same'),
+                             'PATH=BUILD/bin:$PATH FABRIC=shm run program')
+
     def test_an_interruption_is_not_lost_if_the_program_has_just_ended(self):
         class Interrupted(subprocess.Popen):
             def communicate(self, *args, **more):

@@ -91,9 +91,14 @@ class Library:
 
     def words(self, transport, ranks, mode):
         """The command as a user would type it, without folders."""
-        env = [f'{k}={v}'.replace(self.build, 'BUILD')
-               for k, v in self.environment(transport, 'FOLDER').items()]
-        return shlex.join(env + [os.path.basename(w) for w in self.argv(transport, ranks, mode)])
+        env = []
+        for name, value in self.environment(transport, 'FOLDER').items():
+            inherited = os.environ.get(name, '')
+            text = shlex.quote(f'{name}={value}'.replace(self.build, 'BUILD'))
+            extends = inherited and value != inherited
+            env.append(text.replace(inherited, f'${name}') if extends else text)
+        argv = [os.path.basename(word) for word in self.argv(transport, ranks, mode)]
+        return ' '.join([*env, shlex.join(argv)])
 
 
 class Ringcomm(Library):
