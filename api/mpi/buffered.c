@@ -26,6 +26,7 @@ struct pool pool_process;
 
 struct copy {
     struct pool *pool; /* NULL: it is not charged */
+    MPI_Comm comm;     /* with a reference */
     size_t bytes;
     char data[];
 };
@@ -77,6 +78,7 @@ static void released(void *arg, rcm_status status) {
         pthread_cond_broadcast(&sent);
         pthread_mutex_unlock(&lock);
     }
+    comm_put(copy->comm);
     free(copy);
 }
 
@@ -97,6 +99,8 @@ static rcm_status send_copy(struct MPI_ABI_Comm *comm, struct pool *pool, const 
         free(copy);
         return status;
     }
+    copy->comm = comm_handle(comm);
+    comm_get(copy->comm);
     if (pool) {
         pthread_mutex_lock(&lock);
         pool->pending += data->bytes;

@@ -25,7 +25,8 @@ void comm_survive(void) {
     atomic_store(&survives, true);
 }
 
-rcm_status comm_ended(rcm_status status) {
+/* The status of an end, without deaths that the program has survived. */
+static rcm_status without_deaths(rcm_status status) {
     const bool is_death = status == RCM_ERR_PEER || status == RCM_ERR_ABORTED;
     return is_death && atomic_load(&survives) ? RCM_OK : status;
 }
@@ -87,15 +88,15 @@ int comm_open_world(struct form *form) {
 int comm_close_world(struct form *form) {
     rcm_comm *const comms[] = {self->comm, internal, world->comm};
     rcm_status status = RCM_OK;
-    const int ended = comm_end_all(form);
+    comm_end_rests();
     for (size_t i = 0; i < sizeof comms / sizeof comms[0]; i++) {
-        const rcm_status last = comm_ended(rcm_destroy(comms[i]));
+        const rcm_status last = without_deaths(rcm_destroy(comms[i]));
         if (status == RCM_OK)
             status = last;
     }
     self->comm = internal = world->comm = NULL;
     atomic_store(&comm_running, false);
-    return ended == MPI_SUCCESS ? form_status(form, status) : ended;
+    return form_status(form, status);
 }
 
 int comm_refuse(struct form *form, MPI_Comm handle) {
@@ -159,7 +160,6 @@ int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a communicator");
     comm->handler = handler_of(parent);
     atomic_init(&comm->references, 1);
-    atomic_init(&comm->users, 1);
     leaks_count(leak_comm, 1);
     return MPI_SUCCESS;
 }
@@ -172,19 +172,10 @@ void comm_get(MPI_Comm comm) {
 void comm_put(MPI_Comm comm) {
     if (is_predefined(comm) || atomic_fetch_sub(&comm->references, 1) != 1)
         return;
+    comm_end(comm->comm);
     handler_put(comm->handler);
     free(comm->cart);
     free(comm);
-}
-
-void comm_use(MPI_Comm comm) {
-    if (!is_predefined(comm))
-        atomic_fetch_add(&comm->users, 1);
-}
-
-int comm_unuse(struct form *form, MPI_Comm comm) {
-    const bool is_last = !is_predefined(comm) && atomic_fetch_sub(&comm->users, 1) == 1;
-    return is_last ? comm_end(form, comm->comm) : MPI_SUCCESS;
 }
 
 /* The top bit is free, so that an id can be a tag. */
@@ -213,7 +204,7 @@ int comm_wrap(struct form *form, const struct MPI_ABI_Comm *parent, uint64_t id,
     if (code == MPI_SUCCESS)
         code = comm_new(form, parent, ret_comm);
     if (code != MPI_SUCCESS) {
-        (void)comm_end(form, made);
+        comm_end(made);
         return code;
     }
     (*ret_comm)->id = id;

@@ -19,7 +19,6 @@ struct MPI_ABI_Comm {
     atomic_ullong nchildren; /* communicators that all its ranks made of it */
     atomic_ullong nshrunk;   /* those of MPIX_Comm_shrink */
     atomic_int references;   /* the program's, and those of requests and messages */
-    atomic_int users;        /* the program, and what still needs comm, which then ends */
     char name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -69,13 +68,9 @@ static inline uint64_t comm_tag(int tag) {
 MPI_Comm comm_default(void);
 /* Makes a handle without a communicator yet, with the error handler of `parent`. */
 int comm_new(struct form *form, const struct MPI_ABI_Comm *parent, MPI_Comm *ret_comm);
-/* A reference to a handle, which may be predefined. The last one frees what it has, but for its
- * communicator. */
+/* A reference to a handle, which may be predefined. The last one ends the communicator. */
 void comm_get(MPI_Comm comm);
 void comm_put(MPI_Comm comm);
-/* A user of a handle's communicator. The end of that begins with the last one. */
-void comm_use(MPI_Comm comm);
-int comm_unuse(struct form *form, MPI_Comm comm);
 /* Makes the error handler of `comm` that of the call. It stays until the call has ended. */
 void form_hold(struct form *form, MPI_Comm comm);
 /* The id of the next communicator that all ranks of `parent` make of it, in one order; and of the
@@ -93,14 +88,12 @@ void comm_divide(MPI_Comm comm, int nfirst);
 static inline int comm_divided(const struct MPI_ABI_Comm *comm) {
     return comm->own_first == 0 ? comm->size : comm->npeers;
 }
-/* Ends a communicator in the background. Errors are MPI_Finalize's. */
-int comm_end(struct form *form, rcm_comm *comm);
-/* Waits for all that end, and returns the first error. */
-int comm_end_all(struct form *form);
-/* The program goes on without ranks that died: ends of communicators do not report them. */
+/* Ends a communicator (NULL: none) without waiting for other ranks. */
+void comm_end(rcm_comm *comm);
+/* Ends those that could not be ended in a callback. */
+void comm_end_rests(void);
+/* The program goes on without ranks that died: MPI_Finalize does not report them. */
 void comm_survive(void);
-/* The status of an end, without such deaths. */
-rcm_status comm_ended(rcm_status status);
 /* A duplicate of the world for messages of this library, which no receive of the program gets. */
 rcm_comm *comm_internal(void);
 /* The communicator of a handle; the world for one that is none. And the handle. */

@@ -69,7 +69,6 @@ int form_keep(struct form *form, form_start start, const void *arguments, size_t
     request->arguments = copy;
     request->start = start;
     request->is_persistent = true;
-    comm_use(request->comm);
     *form->ret_request = request;
     return MPI_SUCCESS;
 }

@@ -45,7 +45,6 @@ int face_probe(struct form *form, int source, int tag, struct MPI_ABI_Comm *comm
         return form_error(form, MPI_ERR_NO_MEM, "no memory for a message");
     *made = (struct MPI_ABI_Message){matched, message, form->comm};
     comm_get(form->comm);
-    comm_use(form->comm);
     *take = made;
     return MPI_SUCCESS;
 }
@@ -72,9 +71,7 @@ int face_Mrecv(struct form *form, struct side *side, MPI_Message *place, MPI_Sta
     const struct data *data = &operation->recv;
     const rcm_status status = rcm_mrecv(comm->comm, message->matched, data->address, data->count,
                                         data->dtype, &call, operation_work(form, operation));
-    const int ended = comm_unuse(form, message->comm);
     code = operation_issued(form, operation, status, ret_status);
-    code = code == MPI_SUCCESS ? ended : code;
     if (code != MPI_SUCCESS)
         form_hold(form, message->comm);
     comm_put(message->comm);

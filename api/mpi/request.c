@@ -189,7 +189,6 @@ int request_making(struct form *form, rcm_comm_request *making, rcm_comm **made,
     }
     operation->making = making;
     operation->made = made;
-    comm_use(form->request->comm);
     return operation_issued(form, operation, RCM_OK, NULL);
 }
 
@@ -213,12 +212,9 @@ bool request_poll(struct form *form, MPI_Request request, bool wait) {
         return true;
     wait |=
         request->generalized && atomic_load(&request->generalized->state) == GENERALIZED_COMPLETE;
-    const bool is_making = request->operation.making;
     const rcm_status status = poll_operation(&request->operation, wait ? -1 : 0);
     if (status == RCM_PENDING)
         return false;
-    if (is_making)
-        (void)comm_unuse(form, request->comm);
     request_ended(form, request, status);
     return true;
 }
@@ -291,8 +287,6 @@ int face_Request_free(struct form *form, MPI_Request *place) {
     *place = MPI_REQUEST_NULL;
     if (request->generalized)
         return generalized_release(form, request);
-    if (request->is_persistent)
-        (void)comm_unuse(form, request->comm);
     if (request_is_making(request))
         (void)request_poll(form, request, true);
     rcm_work *work = request_work(request);

@@ -143,15 +143,59 @@ static void test_freed_parent(void) {
     OK(MPI_Comm_free(&made));
 }
 
-/* More than end in the background at a time. */
-static void test_many(void) {
-    MPI_Comm made[100];
-    for (int turn = 0; turn < 2; turn++) {
-        for (int i = 0; i < 100; i++)
-            OK(MPI_Comm_dup(MPI_COMM_WORLD, &made[i]));
-        for (int i = 0; i < 100; i++)
-            OK(MPI_Comm_free(&made[i]));
+/* Messages in flight on a communicator that is freed: they arrive, although their sender may be
+ * done with it first. The requests are waited for, or freed, or copied to a buffer. */
+static void test_freed_with_messages(int count) {
+    enum { N = 64 * 1024 };
+    static int sent[N], got[3 * N];
+    static char buffer[N * sizeof(int) + MPI_BSEND_OVERHEAD];
+    MPI_Request requests[3], sending;
+    MPI_Comm made;
+    const int right = (job_rank + 1) % job_size, left = (job_rank + job_size - 1) % job_size;
+    for (int i = 0; i < count; i++)
+        sent[i] = job_rank + i;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &made));
+    OK(MPI_Buffer_attach(buffer, sizeof buffer));
+    for (int i = 0; i < 3; i++)
+        OK(MPI_Irecv(got + i * count, count, MPI_INT, left, i, made, &requests[i]));
+    OK(MPI_Isend(sent, count, MPI_INT, right, 0, made, &sending));
+    OK(MPI_Request_free(&sending));
+    OK(MPI_Bsend(sent, count, MPI_INT, right, 1, made));
+    OK(MPI_Isend(sent, count, MPI_INT, right, 2, made, &sending));
+    OK(MPI_Comm_free(&made));
+    OK(MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+    OK(MPI_Wait(&sending, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 3 * count; i++)
+        CHECK(got[i] == left + i % count);
+    void *detached;
+    int size;
+    OK(MPI_Buffer_detach(&detached, &size));
+    OK(MPI_Barrier(MPI_COMM_WORLD)); /* what MPI_Request_free left has arrived */
+}
+
+/* Ranks free a communicator at once after their part of an operation. */
+static void test_freed_early(void) {
+    MPI_Comm made;
+    int value, sum;
+    for (int turn = 0; turn < 20; turn++) {
+        OK(MPI_Comm_split(MPI_COMM_WORLD, 0, -job_rank, &made));
+        value = turn;
+        OK(MPI_Bcast(&value, 1, MPI_INT, turn % job_size, made));
+        CHECK(value == turn);
+        if (turn % 2)
+            OK(MPI_Reduce(&value, &sum, 1, MPI_INT, MPI_SUM, turn % job_size, made));
+        OK(MPI_Comm_free(&made));
     }
+}
+
+/* So many at a time that none may cost a thread. */
+static void test_many(void) {
+    enum { N = 300 };
+    MPI_Comm made[N];
+    for (int i = 0; i < N; i++)
+        OK(MPI_Comm_dup(MPI_COMM_WORLD, &made[i]));
+    for (int i = 0; i < N; i++)
+        OK(MPI_Comm_free(&made[job_rank % 2 ? i : N - 1 - i]));
 }
 
 int main(int argc, char **argv) {
@@ -161,6 +205,9 @@ int main(int argc, char **argv) {
     test_dims();
     test_background();
     test_freed_parent();
+    test_freed_with_messages(1);
+    test_freed_with_messages(64 * 1024);
+    test_freed_early();
     test_many();
     return job_end();
 }

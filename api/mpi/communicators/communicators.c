@@ -121,9 +121,9 @@ int face_Comm_split_type(struct form *form, struct MPI_ABI_Comm *comm, int type,
     if (status != RCM_OK)
         return form_status(form, status);
     status = rcm_comm_split(hosts, is_host ? 0 : -1, key, NULL, &made);
-    const rcm_status last = rcm_destroy(hosts);
-    return comm_wrap(form, comm, comm_next_id(comm), status == RCM_OK ? last : status, made,
-                     ret_comm);
+    const int code = comm_wrap(form, comm, comm_next_id(comm), status, made, ret_comm);
+    comm_end(hosts);
+    return code;
 }
 
 int face_Comm_free(struct form *form, MPI_Comm *handle) {
@@ -136,10 +136,9 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
     if (code != MPI_SUCCESS)
         return code;
     buffered_close(comm);
-    form->comm = NULL;
-    code = comm_unuse(form, comm);
     leaks_count(leak_comm, -1);
+    comm_end_rests();
     comm_put(comm);
     *handle = MPI_COMM_NULL;
-    return code;
+    return MPI_SUCCESS;
 }
