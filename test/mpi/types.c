@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Derived datatypes of MPI: each constructor by a message and a collective, for any number of
  * ranks. */
+#include <complex.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
@@ -112,6 +113,58 @@ static void test_struct(void) {
     OK(MPI_Type_free(&sized));
 }
 
+/* A struct of two elements ends where the next one of an array of C begins. */
+static void test_end(MPI_Datatype first, MPI_Datatype second, size_t at, size_t bytes) {
+    MPI_Datatype type, whole;
+    MPI_Aint lb, extent;
+    OK(MPI_Type_create_struct(2, (const int[]){1, 1}, (const MPI_Aint[]){0, (MPI_Aint)at},
+                              (const MPI_Datatype[]){first, second}, &type));
+    OK(MPI_Type_get_extent(type, &lb, &extent));
+    CHECK(lb == 0 && extent == (MPI_Aint)bytes);
+    OK(MPI_Type_contiguous(3, type, &whole)); /* only a struct ends so */
+    OK(MPI_Type_get_extent(whole, &lb, &extent));
+    CHECK(lb == 0 && extent == 3 * (MPI_Aint)bytes);
+    OK(MPI_Type_free(&whole));
+    OK(MPI_Type_free(&type));
+}
+
+static void test_ends(void) {
+    struct simple {
+        int first;
+        char second;
+    };
+    struct nested {
+        struct simple first;
+        char second;
+    };
+    struct complexes {
+        double complex first;
+        char second;
+    };
+    struct pair {
+        struct {
+            short value;
+            int index;
+        } first;
+        char second;
+    };
+    struct {
+        long double first;
+        char second;
+    } longest;
+    MPI_Datatype simple;
+    test_end(MPI_INT, MPI_CHAR, offsetof(struct simple, second), sizeof(struct simple));
+    test_end(MPI_CHAR, MPI_CHAR, 1, 2);
+    test_end(MPI_C_DOUBLE_COMPLEX, MPI_CHAR, offsetof(struct complexes, second),
+             sizeof(struct complexes));
+    test_end(MPI_SHORT_INT, MPI_CHAR, offsetof(struct pair, second), sizeof(struct pair));
+    test_end(MPI_LONG_DOUBLE, MPI_CHAR, sizeof longest.first, sizeof longest);
+    OK(MPI_Type_create_struct(2, (const int[]){1, 1}, (const MPI_Aint[]){0, 4},
+                              (const MPI_Datatype[]){MPI_INT, MPI_CHAR}, &simple));
+    test_end(simple, MPI_CHAR, offsetof(struct nested, second), sizeof(struct nested));
+    OK(MPI_Type_free(&simple));
+}
+
 /* A struct of absolute addresses with MPI_BOTTOM. */
 static void test_bottom(void) {
     int first = job_rank ? 0 : 5, second = job_rank ? 0 : 6;
@@ -213,6 +266,7 @@ int main(int argc, char **argv) {
     test_constructors();
     test_subarrays();
     test_struct();
+    test_ends();
     test_bottom();
     test_empty();
     test_pair_elements(MPI_DOUBLE_INT, 16);

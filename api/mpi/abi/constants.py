@@ -13,9 +13,14 @@ def definitions(folder):
     sections = abi.read_tables(folder)
     out = ["/* Generated from api/mpi/. */", '#include "tables.h"',
            "struct MPI_ABI_Datatype type_basics[TYPE_LAST - TYPE_FIRST + 1] = {"]
+    alignments = {}
+    pairs = {pair: parts for pair, *parts in sections["pairs"]}
     for name, size, wire, external, moved, exact, group in sections["types"]:
+        alignments[name] = max((alignments[part] for part in pairs.get(name, [])),
+                               default=int(size) // (2 if group == "COMPLEX" else 1))
         out.append(f'    [(uintptr_t)MPI_{name} - TYPE_FIRST] = {{.name = "MPI_{name}", .size = {size}, .wire = {wire}, '
-                   f".external = {external}, .extent = {wire}, .true_extent = {wire}, .moved = {dtype(moved)}, "
+                   f".external = {external}, .extent = {wire}, .true_extent = {wire}, .alignment = {alignments[name]}, "
+                   f".moved = {dtype(moved)}, "
                    f".nmoved = 1, .exact = {dtype(exact)}, .group = GROUP_{group}, .is_dense = true, "
                    ".is_committed = true},")
     out += ["};", "const struct type_pair type_pairs[] = {"]

@@ -54,9 +54,13 @@ int face_blocks(struct form *form, MPI_Count count, struct array lengths, MPI_Co
             parts[i] = (struct type_part){
                 array_at(displacements, i) * (in_elements ? type->extent : 1), 1, 0, length, type};
     }
-    if (code == MPI_SUCCESS)
-        return type_make(form, parts, (size_t)count, ret_type);
-    free(parts);
+    if (code != MPI_SUCCESS) {
+        free(parts);
+        return code;
+    }
+    code = type_make(form, parts, (size_t)count, ret_type);
+    if (code == MPI_SUCCESS && types)
+        type_pad(*ret_type);
     return code;
 }
 

@@ -29,6 +29,7 @@ struct MPI_ABI_Datatype {
     MPI_Count wire;     /* bytes of a packed element, with the gap at the end of pairs */
     MPI_Count external; /* of a basic type that is no pair: bytes in external32; 0: not supported */
     MPI_Count lb, extent, true_lb, true_extent;
+    MPI_Count alignment; /* of its elements in a struct of C */
     rcm_dtype moved;  /* moves it: one type for each kind and size; RCM_UINT8 if kinds are mixed */
     MPI_Count nmoved; /* elements of it in one element */
     rcm_dtype exact;  /* reduces it; 0: no type of ringcomm.h does */
@@ -77,6 +78,8 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
 
 /* Gives a type other bounds. */
 void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent);
+/* Ends a type where the next element of an array of structs of C begins. */
+void type_pad(MPI_Datatype type);
 /* Gives a type of the same elements all other properties of `from`. */
 void type_inherit(MPI_Datatype type, const struct MPI_ABI_Datatype *from);
 

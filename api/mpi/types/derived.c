@@ -126,6 +126,8 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
         const MPI_Count elements = part->count * part->length;
         part_bounds(part, &bounds, &true_bounds);
         type_get(part->type);
+        if (elements > 0 && part->type->alignment > made->alignment)
+            made->alignment = part->type->alignment;
         if (elements > 0 && part->type->wire > 0)
             made->moved =
                 !made->moved || made->moved == part->type->moved ? part->type->moved : RCM_UINT8;
@@ -148,6 +150,12 @@ void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent) {
     type->lb = lb;
     type->extent = extent;
     type->is_dense = type->is_dense && extent == type->wire;
+}
+
+void type_pad(MPI_Datatype type) {
+    const MPI_Count behind = type->alignment ? type->extent % type->alignment : 0;
+    if (behind > 0)
+        type_resize(type, type->lb, type->extent + type->alignment - behind);
 }
 
 void type_inherit(MPI_Datatype type, const struct MPI_ABI_Datatype *from) {
