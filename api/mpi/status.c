@@ -3,7 +3,6 @@
 #include <string.h>
 #include "faces.h"
 #include "request.h"
-#include "tables.h"
 
 enum { BYTES_AT = 0 };
 
@@ -35,36 +34,23 @@ MPI_Count status_bytes(const MPI_Status *status) {
 int face_Get_count(struct form *form, const MPI_Status *status, struct MPI_ABI_Datatype *type,
                    MPI_Count *ret_count) {
     const MPI_Count bytes = status_bytes(status);
-    if (type->wire == 0)
+    if (type->size == 0)
         *ret_count = bytes == 0 ? 0 : MPI_UNDEFINED;
     else
-        *ret_count = bytes % type->wire ? MPI_UNDEFINED : bytes / type->wire;
+        *ret_count = bytes % type->size ? MPI_UNDEFINED : bytes / type->size;
     return MPI_SUCCESS;
 }
 
-/* Basic elements in the first *left bytes of n elements of a basic type; subtracts their bytes. A
- * pair is two. */
-static MPI_Count basic_elements_in(const struct MPI_ABI_Datatype *type, MPI_Count n,
-                                   MPI_Count *left) {
-    const struct type_pair *pair = type_pair(type);
-    const MPI_Count whole = *left / type->wire < n ? *left / type->wire : n;
-    *left -= whole * type->wire;
-    if (!pair)
-        return whole;
-    const MPI_Count value = type_of(pair->value)->wire;
-    const bool is_half = whole < n && *left >= value;
-    *left -= is_half ? value : 0;
-    return 2 * whole + is_half;
-}
-
-/* The same of any type. */
+/* Basic elements in the first *left bytes of n elements; subtracts their bytes. */
 static MPI_Count elements_in(const struct MPI_ABI_Datatype *type, MPI_Count n, MPI_Count *left) {
     MPI_Count found = 0;
-    if (type->wire == 0)
+    if (type->size == 0)
         return 0;
-    if (type->nparts == 0)
-        return basic_elements_in(type, n, left);
-    for (MPI_Count i = 0; i<n && * left> 0; i++)
+    if (type->nparts == 0) {
+        found = *left / type->size < n ? *left / type->size : n;
+        *left -= found * type->size;
+    }
+    for (MPI_Count i = 0; *left > 0 && type->nparts > 0 && i < n; i++)
         for (size_t k = 0; k < type->nparts; k++)
             found += elements_in(type->parts[k].type, type->parts[k].count * type->parts[k].length,
                                  left);
@@ -74,7 +60,7 @@ static MPI_Count elements_in(const struct MPI_ABI_Datatype *type, MPI_Count n, M
 int face_Get_elements(struct form *form, const MPI_Status *status, struct MPI_ABI_Datatype *type,
                       MPI_Count *ret_count) {
     MPI_Count left = status_bytes(status);
-    *ret_count = type->wire == 0 ? 0 : elements_in(type, left / type->wire + 1, &left);
+    *ret_count = type->size == 0 ? 0 : elements_in(type, left / type->size + 1, &left);
     if (left > 0)
         *ret_count = MPI_UNDEFINED;
     return MPI_SUCCESS;
@@ -82,7 +68,7 @@ int face_Get_elements(struct form *form, const MPI_Status *status, struct MPI_AB
 
 int face_Status_set_elements(struct form *form, MPI_Status *status, struct MPI_ABI_Datatype *type,
                              MPI_Count count) {
-    status_set(status, status->MPI_SOURCE, status->MPI_TAG, count * type->wire,
+    status_set(status, status->MPI_SOURCE, status->MPI_TAG, count * type->size,
                status->MPI_internal[STATUS_CANCELED_AT]);
     return MPI_SUCCESS;
 }

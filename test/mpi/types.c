@@ -200,7 +200,7 @@ static void test_empty(void) {
 }
 
 /* A pair is two basic elements, also where it is part of another type. */
-static void test_pair_elements(MPI_Datatype pair, int pair_bytes) {
+static void test_pair_elements(MPI_Datatype pair, int pair_bytes, int value_bytes) {
     char send[64] = "", got[64];
     MPI_Datatype type;
     MPI_Status status;
@@ -215,9 +215,39 @@ static void test_pair_elements(MPI_Datatype pair, int pair_bytes) {
     CHECK(count == 6);
     OK(MPI_Get_count(&status, type, &count));
     CHECK(count == MPI_UNDEFINED);
-    OK(MPI_Status_set_elements(&status, MPI_BYTE, pair_bytes + 4));
+    OK(MPI_Status_set_elements(&status, MPI_BYTE, pair_bytes + value_bytes));
     OK(MPI_Get_elements(&status, pair, &count));
-    CHECK(count == (pair_bytes == 8 ? 3 : MPI_UNDEFINED));
+    CHECK(count == 3);
+    OK(MPI_Status_set_elements(&status, MPI_BYTE, pair_bytes + 1));
+    OK(MPI_Get_elements(&status, pair, &count));
+    CHECK(count == MPI_UNDEFINED);
+    OK(MPI_Type_free(&type));
+}
+
+/* What a program makes itself is the same as a predefined pair: its gap is not sent. */
+static void test_pair_as_struct(void) {
+    struct pair {
+        double value;
+        int index;
+    } send[2] = {{1.5, job_rank}, {-2.5, 7}}, got[2] = {{0, 0}, {0, 0}};
+    const int right = (job_rank + 1) % job_size, left = (job_rank + job_size - 1) % job_size;
+    MPI_Datatype type;
+    MPI_Status status;
+    int size, count;
+    OK(MPI_Type_create_struct(2, (const int[]){1, 1},
+                              (const MPI_Aint[]){0, offsetof(struct pair, index)},
+                              (const MPI_Datatype[]){MPI_DOUBLE, MPI_INT}, &type));
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Type_size(MPI_DOUBLE_INT, &size));
+    CHECK(size == 12);
+    OK(MPI_Sendrecv(send, 2, type, right, 1, got, 2, MPI_DOUBLE_INT, left, 1, MPI_COMM_WORLD,
+                    &status));
+    OK(MPI_Get_count(&status, type, &count));
+    CHECK(count == 2 && got[0].value == 1.5 && got[0].index == left && got[1].index == 7);
+    got[1].value = 0;
+    OK(MPI_Sendrecv(send, 2, MPI_DOUBLE_INT, right, 1, got, 2, type, left, 1, MPI_COMM_WORLD,
+                    &status));
+    CHECK(got[0].index == left && got[1].value == -2.5 && got[1].index == 7);
     OK(MPI_Type_free(&type));
 }
 
@@ -269,10 +299,12 @@ int main(int argc, char **argv) {
     test_ends();
     test_bottom();
     test_empty();
-    test_pair_elements(MPI_DOUBLE_INT, 16);
-    test_pair_elements(MPI_2INT, 8);
-    test_pair_elements(MPI_FLOAT_INT, 8);
-    test_pair_elements(MPI_2REAL, 8);
+    test_pair_elements(MPI_DOUBLE_INT, 12, 8);
+    test_pair_elements(MPI_2INT, 8, 4);
+    test_pair_elements(MPI_FLOAT_INT, 8, 4);
+    test_pair_elements(MPI_2REAL, 8, 4);
+    test_pair_elements(MPI_SHORT_INT, 6, 2);
+    test_pair_as_struct();
     test_overflow();
     test_short();
     return job_end();

@@ -99,7 +99,7 @@ static int list_contributions(struct form *form, const struct MPI_ABI_Comm *comm
 }
 
 int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum between kind, int root,
-                   const struct side *send, const struct side *recv, MPI_Op op, MPI_Count skip) {
+                   struct side *send, struct side *recv, MPI_Op op, MPI_Count skip) {
     struct operation local, *operation;
     struct lists lists = {0};
     struct reduction by = {.made = NULL};
@@ -108,6 +108,7 @@ int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum betw
                                       (plan.recv != NONE && recv->buffer == MPI_IN_PLACE));
     if (code == MPI_SUCCESS && (plan.send != NONE || plan.recv != NONE))
         code = reduction_find(form, op, send->type, &by);
+    send->type = recv->type = by.type;
     if (code == MPI_SUCCESS)
         code = operation_bind(form, &local, plan.send != NONE ? send : NULL,
                               plan.recv != NONE ? recv : NULL, &operation);

@@ -20,7 +20,7 @@ int between_move(struct form *form, const struct MPI_ABI_Comm *comm, enum betwee
 /* Reduces what the other group sends, to the root (BETWEEN_GATHER) or on each of its ranks, where
  * the result begins at element `skip`. */
 int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum between kind, int root,
-                   const struct side *send, const struct side *recv, MPI_Op op, MPI_Count skip);
+                   struct side *send, struct side *recv, MPI_Op op, MPI_Count skip);
 
 /* A buffer of equal blocks. */
 static inline struct blocks between_blocks(const struct side *side) {

@@ -12,9 +12,13 @@ struct reduce {
 };
 
 /* Finds the operator and binds the buffers. recv is NULL where there is no result. */
-INLINE int prepare(struct form *form, const struct side *send, const struct side *recv,
-                   MPI_Datatype type, MPI_Op op, struct reduce *reduce) {
+INLINE int prepare(struct form *form, struct side *send, struct side *recv, MPI_Datatype type,
+                   MPI_Op op, struct reduce *reduce) {
     int code = reduction_find(form, op, type, &reduce->by);
+    if (send)
+        send->type = reduce->by.type;
+    if (recv)
+        recv->type = reduce->by.type;
     if (code == MPI_SUCCESS)
         code = operation_bind(form, &reduce->local, send, recv, &reduce->operation);
     if (code == MPI_SUCCESS)
@@ -70,17 +74,17 @@ int face_Reduce(struct form *form, struct side *send, struct side *recv, MPI_Op 
 /* Blocks of `sizes`, or equal ones; the own one begins at `skip`. MPI has the contributions of all
  * blocks in recvbuf and the result at its beginning, which no form of ringcomm.h has: they are
  * copied. */
-static int scatter(struct form *form, struct side *send, const struct side *recv,
-                   const size_t *sizes, MPI_Count skip, MPI_Op op,
-                   const struct MPI_ABI_Comm *comm) {
+static int scatter(struct form *form, struct side *send, struct side *recv, const size_t *sizes,
+                   MPI_Count skip, MPI_Op op, const struct MPI_ABI_Comm *comm) {
     struct reduce reduce;
     const bool in_place = send->buffer == MPI_IN_PLACE;
     if (comm->is_inter)
         return between_reduce(form, comm, BETWEEN_ALL_GATHER, 0, send, recv, op, skip);
     int code = prepare(form, in_place ? NULL : send, recv, send->type, op, &reduce);
-    send->buffer = in_place ? recv->buffer : send->buffer;
-    if (code == MPI_SUCCESS && in_place)
-        code = operation_copy(form, reduce.operation, send);
+    if (code == MPI_SUCCESS && in_place) {
+        const struct side own = {recv->buffer, send->count, recv->type, false};
+        code = operation_copy(form, reduce.operation, &own);
+    }
     if (code != MPI_SUCCESS)
         return code;
     struct operation *operation = reduce.operation;
@@ -104,7 +108,7 @@ int face_Reduce_scatter_block(struct form *form, struct side *send, struct side 
 int face_Reduce_scatter(struct form *form, const void *send, void *recv, struct array counts,
                         MPI_Datatype type, MPI_Op op, struct MPI_ABI_Comm *comm) {
     struct side from = {send, 0, type, false};
-    const struct side to = {recv, array_at(counts, comm->rank), type, false};
+    struct side to = {recv, array_at(counts, comm->rank), type, false};
     MPI_Count before = 0;
     int code = MPI_SUCCESS;
     size_t *sizes = malloc(sizeof *sizes * (size_t)comm->size);

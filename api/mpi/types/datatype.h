@@ -25,14 +25,14 @@ struct type_part {
 
 struct MPI_ABI_Datatype {
     const char *name;
-    MPI_Count size;     /* of MPI_Type_size */
-    MPI_Count wire;     /* bytes of a packed element, with the gap at the end of pairs */
-    MPI_Count external; /* of a basic type that is no pair: bytes in external32; 0: not supported */
+    MPI_Count size;     /* of MPI_Type_size, and of a packed element */
+    MPI_Count external; /* of a basic type: bytes in external32; 0: not supported */
     MPI_Count lb, extent, true_lb, true_extent;
     MPI_Count alignment; /* of its elements in a struct of C */
     rcm_dtype moved;  /* moves it: one type for each kind and size; RCM_UINT8 if kinds are mixed */
     MPI_Count nmoved; /* elements of it in one element */
     rcm_dtype exact;  /* reduces it; 0: no type of ringcomm.h does */
+    struct MPI_ABI_Datatype *in_memory; /* of a pair: one with its gaps, which is reduced */
     enum type_group group;
     bool is_dense; /* packed elements are equal to those in memory */
     bool is_committed;
@@ -69,8 +69,6 @@ static inline int type_find_used(struct form *form, MPI_Datatype handle,
     return *ret_type && (*ret_type)->is_committed ? MPI_SUCCESS : type_refuse(form, handle);
 }
 MPI_Datatype type_handle(const struct MPI_ABI_Datatype *type);
-/* The types of a predefined pair; NULL: it is none. */
-const struct type_pair *type_pair(const struct MPI_ABI_Datatype *type);
 void type_get(struct MPI_ABI_Datatype *type);
 void type_put(struct MPI_ABI_Datatype *type);
 /* Makes a type of n parts, whose types gain a reference. parts becomes the type's in every case. */
@@ -135,7 +133,7 @@ static inline int data_find(struct form *form, const void *memory, MPI_Count n, 
     *ret_packs = NULL;
     if (!type || !type->is_committed)
         return type_refuse(form, handle);
-    if (n < 0 || __builtin_mul_overflow(n, type->wire, &bytes))
+    if (n < 0 || __builtin_mul_overflow(n, type->size, &bytes))
         return data_refuse(form, n);
     ret_data->address = AT(memory, type->true_lb);
     ret_data->count = (size_t)(n * type->nmoved);

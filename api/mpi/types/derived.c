@@ -26,7 +26,7 @@ static void copy_elements(const struct MPI_ABI_Datatype *type, char *memory, MPI
                           struct cursor *cursor) {
     if (type->is_dense) {
         if (n > 0)
-            copy_bytes(AT(memory, type->true_lb), (size_t)n * (size_t)type->wire, cursor);
+            copy_bytes(AT(memory, type->true_lb), (size_t)n * (size_t)type->size, cursor);
         return;
     }
     for (MPI_Count i = 0; i < n && cursor->at < cursor->end; i++) {
@@ -40,7 +40,7 @@ static void copy_elements(const struct MPI_ABI_Datatype *type, char *memory, MPI
 }
 
 void type_pack(const struct MPI_ABI_Datatype *type, const void *memory, MPI_Count n, void *packed) {
-    struct cursor cursor = {packed, AT(packed, n * type->wire), true};
+    struct cursor cursor = {packed, AT(packed, n * type->size), true};
     copy_elements(type, (char *)memory, n, &cursor);
 }
 
@@ -74,7 +74,7 @@ static void part_bounds(const struct type_part *part, struct bounds *bounds,
     for (int i = 0; i < 4; i++) {
         const MPI_Count at = part->offset + elements[i & 1] + blocks[i >> 1];
         bounds_add(bounds, at + type->lb, at + type->lb + type->extent);
-        if (type->wire > 0)
+        if (type->size > 0)
             bounds_add(true_bounds, at + type->true_lb, at + type->true_lb + type->true_extent);
     }
 }
@@ -85,7 +85,7 @@ static bool parts_are_dense(const struct type_part *parts, size_t n,
     MPI_Count at = true_bounds->low;
     for (size_t i = 0; i < n; i++) {
         const struct type_part *part = &parts[i];
-        const MPI_Count block = part->length * part->type->wire;
+        const MPI_Count block = part->length * part->type->size;
         if (part->count <= 0 || block <= 0)
             continue;
         if (!part->type->is_dense || part->offset + part->type->true_lb != at ||
@@ -98,12 +98,10 @@ static bool parts_are_dense(const struct type_part *parts, size_t n,
 
 /* Adds a part's bytes to those of the type; false: they are too many. */
 static bool add_sizes(const struct type_part *part, struct MPI_ABI_Datatype *made) {
-    MPI_Count elements, size, wire;
+    MPI_Count elements, size;
     return !__builtin_mul_overflow(part->count, part->length, &elements) &&
            !__builtin_mul_overflow(elements, part->type->size, &size) &&
-           !__builtin_mul_overflow(elements, part->type->wire, &wire) &&
-           !__builtin_add_overflow(made->size, size, &made->size) &&
-           !__builtin_add_overflow(made->wire, wire, &made->wire);
+           !__builtin_add_overflow(made->size, size, &made->size);
 }
 
 int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype *ret_type) {
@@ -128,12 +126,12 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
         type_get(part->type);
         if (elements > 0 && part->type->alignment > made->alignment)
             made->alignment = part->type->alignment;
-        if (elements > 0 && part->type->wire > 0)
+        if (elements > 0 && part->type->size > 0)
             made->moved =
                 !made->moved || made->moved == part->type->moved ? part->type->moved : RCM_UINT8;
     }
     made->moved = made->moved ? made->moved : RCM_UINT8;
-    made->nmoved = made->wire / (MPI_Count)rcm_dtype_size(made->moved);
+    made->nmoved = made->size / (MPI_Count)rcm_dtype_size(made->moved);
     made->lb = bounds.low;
     made->extent = bounds.high - bounds.low;
     made->true_lb = true_bounds.low;
@@ -149,7 +147,7 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
 void type_resize(MPI_Datatype type, MPI_Count lb, MPI_Count extent) {
     type->lb = lb;
     type->extent = extent;
-    type->is_dense = type->is_dense && extent == type->wire;
+    type->is_dense = type->is_dense && extent == type->size;
 }
 
 void type_pad(MPI_Datatype type) {

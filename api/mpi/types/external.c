@@ -5,7 +5,6 @@
 #include <string.h>
 #include "datatype.h"
 #include "faces.h"
-#include "tables.h"
 
 /* Packed elements and their external32. */
 struct conversion {
@@ -16,12 +15,8 @@ struct conversion {
 
 /* Bytes of an element; 0: it has none. *ret_refused: a type that has no external32 here. */
 static MPI_Count external_bytes(const struct MPI_ABI_Datatype *type, const char **ret_refused) {
-    const struct type_pair *pair = type_pair(type);
     MPI_Count bytes = type->external;
-    if (pair)
-        bytes = external_bytes(type_of(pair->value), ret_refused) +
-                external_bytes(type_of(pair->index), ret_refused);
-    else if (type->nparts == 0 && type->wire > 0 && bytes == 0)
+    if (type->nparts == 0 && type->size > 0 && bytes == 0)
         *ret_refused = type->name;
     for (size_t i = 0; i < type->nparts; i++) {
         const struct type_part *part = &type->parts[i];
@@ -52,21 +47,11 @@ static void convert_number(struct conversion *at, MPI_Count from, MPI_Count to, 
 }
 
 static void convert(const struct MPI_ABI_Datatype *type, MPI_Count n, struct conversion *at) {
-    const struct type_pair *pair = type_pair(type);
     const MPI_Count numbers = type->group == GROUP_COMPLEX ? 2 : 1;
     for (MPI_Count i = 0; i < n; i++) {
-        if (pair) {
-            const struct MPI_ABI_Datatype *index = type_of(pair->index);
-            unsigned char *end = at->packed + type->wire;
-            convert(type_of(pair->value), 1, at);
-            at->packed += (end - at->packed) % index->wire; /* a gap behind a short value */
-            convert(index, 1, at);
-            at->packed = end;
-        } else if (type->nparts == 0) {
-            for (MPI_Count k = 0; k < numbers; k++)
-                convert_number(at, type->wire / numbers, type->external / numbers,
-                               type->exact == RCM_INT64, type->name);
-        }
+        for (MPI_Count k = 0; type->nparts == 0 && k < numbers; k++)
+            convert_number(at, type->size / numbers, type->external / numbers,
+                           type->exact == RCM_INT64, type->name);
         for (size_t k = 0; k < type->nparts; k++)
             convert(type->parts[k].type, type->parts[k].count * type->parts[k].length, at);
     }
@@ -97,7 +82,7 @@ int face_Pack_external(struct form *form, const char *name, const void *in, MPI_
     const int code = check(form, name, n, type, size, *position, &bytes);
     if (code != MPI_SUCCESS)
         return code;
-    unsigned char *copy = malloc((size_t)(n * type->wire) + 1);
+    unsigned char *copy = malloc((size_t)(n * type->size) + 1);
     if (!copy)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %lld elements", (long long)n);
     type_pack(type, in, n, copy);
@@ -119,7 +104,7 @@ int face_Unpack_external(struct form *form, const char *name, const void *packed
     const int code = check(form, name, n, type, size, *position, &bytes);
     if (code != MPI_SUCCESS)
         return code;
-    const size_t room = (size_t)(n * type->wire);
+    const size_t room = (size_t)(n * type->size);
     unsigned char *copy = calloc(1, room + 1);
     if (!copy)
         return form_error(form, MPI_ERR_NO_MEM, "no memory for %lld elements", (long long)n);

@@ -40,28 +40,28 @@ FOR_EACH(minloc_long, struct long_double_int, PREFER(<))
 FOR_EACH(maxloc_long, struct long_double_int, PREFER(>))
 
 static const struct row {
-    MPI_Datatype type;
+    const char *type_name;
     rcm_op op;
     rcm_op_function function;
 } rows[] = {
-    {MPI_LONG_DOUBLE, RCM_SUM, sum_long},
-    {MPI_LONG_DOUBLE, RCM_PROD, prod_long},
-    {MPI_LONG_DOUBLE, RCM_MIN, min_long},
-    {MPI_LONG_DOUBLE, RCM_MAX, max_long},
-    {MPI_C_LONG_DOUBLE_COMPLEX, RCM_SUM, sum_complex},
-    {MPI_C_LONG_DOUBLE_COMPLEX, RCM_PROD, prod_complex},
-    {MPI_CXX_LONG_DOUBLE_COMPLEX, RCM_SUM, sum_complex},
-    {MPI_CXX_LONG_DOUBLE_COMPLEX, RCM_PROD, prod_complex},
-    {MPI_SHORT_INT, RCM_MINLOC, minloc_short},
-    {MPI_SHORT_INT, RCM_MAXLOC, maxloc_short},
-    {MPI_LONG_DOUBLE_INT, RCM_MINLOC, minloc_long},
-    {MPI_LONG_DOUBLE_INT, RCM_MAXLOC, maxloc_long},
+    {"MPI_LONG_DOUBLE", RCM_SUM, sum_long},
+    {"MPI_LONG_DOUBLE", RCM_PROD, prod_long},
+    {"MPI_LONG_DOUBLE", RCM_MIN, min_long},
+    {"MPI_LONG_DOUBLE", RCM_MAX, max_long},
+    {"MPI_C_LONG_DOUBLE_COMPLEX", RCM_SUM, sum_complex},
+    {"MPI_C_LONG_DOUBLE_COMPLEX", RCM_PROD, prod_complex},
+    {"MPI_CXX_LONG_DOUBLE_COMPLEX", RCM_SUM, sum_complex},
+    {"MPI_CXX_LONG_DOUBLE_COMPLEX", RCM_PROD, prod_complex},
+    {"MPI_SHORT_INT", RCM_MINLOC, minloc_short},
+    {"MPI_SHORT_INT", RCM_MAXLOC, maxloc_short},
+    {"MPI_LONG_DOUBLE_INT", RCM_MINLOC, minloc_long},
+    {"MPI_LONG_DOUBLE_INT", RCM_MAXLOC, maxloc_long},
 };
 
-rcm_status long_operator(MPI_Datatype type, rcm_op op, const char *name, rcm_dtype dtype,
+rcm_status long_operator(const char *type_name, rcm_op op, const char *name, rcm_dtype dtype,
                          rcm_op *ret_op) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].type == type && rows[i].op == op)
+        if (strcmp(rows[i].type_name, type_name) == 0 && rows[i].op == op)
             return rcm_op_create(rows[i].function, NULL, RCM_OP_COMMUTATIVE, name, dtype, ret_op);
     return rcm_op_defined(op, dtype); /* the reason why not */
 }

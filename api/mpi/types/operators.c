@@ -44,7 +44,7 @@ static void call_pieces(const struct made_op *made, char *in, char *inout, MPI_C
 /* Copies to the layout of the program, in memory that is aligned for every type. */
 static void call_unpacked(const struct made_op *made, const void *in, void *inout, MPI_Count n) {
     const struct MPI_ABI_Datatype *type = made->type;
-    const size_t bytes = (size_t)n * (size_t)type->wire;
+    const size_t bytes = (size_t)n * (size_t)type->size;
     const MPI_Count low = type->true_lb < 0 ? type->true_lb : 0;
     const MPI_Count span = (n - 1) * type->extent + type->true_lb + type->true_extent - low;
     const MPI_Count room = (span + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -68,7 +68,7 @@ static void call_function(const void *in, void *inout, size_t count, rcm_dtype d
     if (count == 0)
         return;
     if (made->type->is_dense && made->type->true_lb == 0 &&
-        (misaligned == 0 || made->type->wire % ALIGNMENT != 0))
+        (misaligned == 0 || made->type->size % ALIGNMENT != 0))
         call_pieces(made, (char *)in, inout, (MPI_Count)count);
     else
         call_unpacked(made, in, inout, (MPI_Count)count);
@@ -101,11 +101,11 @@ static int make_new(struct form *form, MPI_Op handle, struct MPI_ABI_Datatype *t
         return form_error(form, MPI_ERR_NO_MEM, "no memory for an operator");
     made->op = handle;
     made->type = type;
-    rcm_status status = rcm_dtype_opaque((size_t)type->wire, &made->dtype);
+    rcm_status status = rcm_dtype_opaque((size_t)type->size, &made->dtype);
     if (status == RCM_OK && is_predefined(handle)) {
         const struct predefined_op *op = &op_basics[(uintptr_t)handle - OP_FIRST];
         snprintf(name, sizeof name, "%s", op->name + 4);
-        status = long_operator(type_handle(type), op->op, name, made->dtype, &made->number);
+        status = long_operator(type->name, op->op, name, made->dtype, &made->number);
     } else if (status == RCM_OK) {
         status = rcm_op_create(call_function, made, handle->is_commutative ? RCM_OP_COMMUTATIVE : 0,
                                name, made->dtype, &made->number);
@@ -125,7 +125,7 @@ static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Dataty
     if (code != MPI_SUCCESS)
         return code;
     op_get(handle);
-    *ret_reduction = (struct reduction){made->number, made->dtype, made};
+    *ret_reduction = (struct reduction){type_handle(type), made->number, made->dtype, made};
     return MPI_SUCCESS;
 }
 
@@ -152,6 +152,8 @@ int reduction_make(struct form *form, MPI_Op handle, MPI_Datatype type_number,
     if (op && !(op->groups & 1u << type->group))
         return form_error(form, MPI_ERR_OP, "%s is not defined for %s", op->name,
                           type->name ? type->name : "a derived datatype");
+    if (op && type->in_memory)
+        return reduction_find(form, handle, type->in_memory, ret_reduction);
     return make_operator(form, handle, type, ret_reduction);
 }
 
@@ -211,9 +213,9 @@ int face_Reduce_local(struct form *form, const void *in, void *inout, MPI_Count 
     int code = reduction_find(form, op, type, &reduction);
     from.packed = to.packed = NULL;
     if (code == MPI_SUCCESS)
-        code = data_bind(form, in, count, type, DATA_IN, &from);
+        code = data_bind(form, in, count, reduction.type, DATA_IN, &from);
     if (code == MPI_SUCCESS)
-        code = data_bind(form, inout, count, type, DATA_IN | DATA_OUT, &to);
+        code = data_bind(form, inout, count, reduction.type, DATA_IN | DATA_OUT, &to);
     if (code == MPI_SUCCESS) {
         code = form_status(form, rcm_reduce_local(from.address, to.address, (size_t)count,
                                                   reduction.dtype, reduction.op));

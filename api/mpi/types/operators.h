@@ -7,8 +7,9 @@
 #include "tables.h"
 
 struct reduction {
+    MPI_Datatype type; /* of the buffers: that of the call, or pairs with their gaps */
     rcm_op op;
-    rcm_dtype dtype;      /* its size is that of a packed element */
+    rcm_dtype dtype;      /* its size is that of a packed element of type */
     struct made_op *made; /* the operator, if it was made for this reduction; or NULL */
 };
 
@@ -26,7 +27,7 @@ static inline int reduction_find(struct form *form, MPI_Op op, MPI_Datatype hand
     if (!type || !type->is_committed || !type->exact || i > OP_LAST - OP_FIRST ||
         !(op_basics[i].groups & 1u << type->group))
         return reduction_make(form, op, handle, ret_reduction);
-    *ret_reduction = (struct reduction){op_basics[i].op, type->exact, NULL};
+    *ret_reduction = (struct reduction){handle, op_basics[i].op, type->exact, NULL};
     return MPI_SUCCESS;
 }
 /* Frees what reduction_find made, when the operation is complete. NULL is a no-op. */
@@ -34,7 +35,7 @@ void reduction_end(struct made_op *made);
 
 /* Makes a predefined operator on a type that ringcomm.h does not reduce: long double, and pairs
  * with short and long double. */
-rcm_status long_operator(MPI_Datatype type, rcm_op op, const char *name, rcm_dtype dtype,
+rcm_status long_operator(const char *type_name, rcm_op op, const char *name, rcm_dtype dtype,
                          rcm_op *ret_op);
 
 #endif

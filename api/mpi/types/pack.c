@@ -16,20 +16,20 @@ int type_check_room(struct form *form, MPI_Count n, MPI_Count bytes, MPI_Count s
 
 int face_Pack(struct form *form, const void *in, MPI_Count n, struct MPI_ABI_Datatype *type,
               void *packed, MPI_Count size, MPI_Count *position) {
-    const int code = type_check_room(form, n, type->wire, size, *position);
+    const int code = type_check_room(form, n, type->size, size, *position);
     if (code != MPI_SUCCESS)
         return code;
     type_pack(type, in, n, AT(packed, *position));
-    *position += n * type->wire;
+    *position += n * type->size;
     return MPI_SUCCESS;
 }
 
 int face_Unpack(struct form *form, const void *packed, MPI_Count size, MPI_Count *position,
                 void *out, MPI_Count n, struct MPI_ABI_Datatype *type) {
-    const int code = type_check_room(form, n, type->wire, size, *position);
+    const int code = type_check_room(form, n, type->size, size, *position);
     if (code != MPI_SUCCESS)
         return code;
-    type_unpack(type, out, n, AT(packed, *position), (size_t)(n * type->wire));
-    *position += n * type->wire;
+    type_unpack(type, out, n, AT(packed, *position), (size_t)(n * type->size));
+    *position += n * type->size;
     return MPI_SUCCESS;
 }

@@ -73,14 +73,6 @@ int face_f90_type(struct form *form, int combiner, int precision, int range,
     return code;
 }
 
-const struct type_pair *type_pair(const struct MPI_ABI_Datatype *type) {
-    const MPI_Datatype handle = type_handle(type);
-    const struct type_pair *row = type_pairs;
-    while (row->pair && row->pair != handle)
-        row++;
-    return row->pair ? row : NULL;
-}
-
 int face_Type_get_value_index(struct form *form, struct MPI_ABI_Datatype *value,
                               struct MPI_ABI_Datatype *index, MPI_Datatype *ret_type) {
     *ret_type = MPI_DATATYPE_NULL;
