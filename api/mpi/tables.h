@@ -4,7 +4,11 @@
 #ifndef TABLES_H
 #define TABLES_H
 
+#include <limits.h>
 #include "datatype.h"
+
+/* What reduces MPI_CHAR. */
+#define RCM_CHAR (CHAR_MIN < 0 ? RCM_INT8 : RCM_UINT8)
 
 /* The types of a predefined pair. */
 extern const struct type_pair { MPI_Datatype pair, value, index; } type_pairs[];

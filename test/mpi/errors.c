@@ -35,8 +35,8 @@ static void test_arguments(void) {
     check_error(MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM, "MPI_COMM_NULL");
     check_error(MPI_Allreduce(&value, got, 1, MPI_INT, MPI_MINLOC, MPI_COMM_WORLD), MPI_ERR_OP,
                 "MPI_MINLOC is not defined for MPI_INT");
-    check_error(MPI_Allreduce(&value, got, 1, MPI_CHAR, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_OP,
-                "MPI_CHAR");
+    check_error(MPI_Allreduce(&value, got, 1, MPI_WCHAR, MPI_SUM, MPI_COMM_WORLD), MPI_ERR_OP,
+                "MPI_WCHAR");
     check_error(MPI_Start(&request), MPI_ERR_REQUEST, "not persistent");
     OK(MPI_Type_contiguous(2, MPI_INT, &type));
     check_error(MPI_Send(got, 1, type, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "not committed");
