@@ -69,30 +69,30 @@ static void key_unuse(int number) {
 }
 
 /* What a key is for. A freed key in use is as good as another one, but gets no new attributes. */
-enum purpose { PURPOSE_SET, PURPOSE_DELETE, PURPOSE_FREE };
+enum purpose { PURPOSE_SET, PURPOSE_OTHER, PURPOSE_FREE };
 
-/* Checks a key of the program, and frees it once with PURPOSE_FREE. *ret_is_of_types may be NULL.
- */
-static int find_key(struct form *form, int number, enum purpose purpose, bool *ret_is_of_types) {
+/* Checks a key of the program, and frees it once with PURPOSE_FREE. */
+static int find_key(struct form *form, int number, enum purpose purpose, bool is_of_types) {
     struct key none = {0};
     pthread_mutex_lock(&lock);
     struct key *key =
         number >= FIRST_KEY && number < FIRST_KEY + KEYS ? &keys[number - FIRST_KEY] : &none;
-    const bool is_legal = key->users > 0 && !(purpose == PURPOSE_SET && key->is_freed);
+    const bool is_legal = key->users > 0 && key->is_of_types == is_of_types &&
+                          !(purpose == PURPOSE_SET && key->is_freed);
     const bool frees = is_legal && purpose == PURPOSE_FREE && !key->is_freed;
-    if (ret_is_of_types)
-        *ret_is_of_types = key->is_of_types;
     key->is_freed |= frees;
     key->users -= frees;
     pthread_mutex_unlock(&lock);
     return is_legal ? MPI_SUCCESS
-                    : form_error(form, MPI_ERR_KEYVAL, "the key %d is none of a program's", number);
+                    : form_error(form, MPI_ERR_KEYVAL, "%d is no key of %s", number,
+                                 is_of_types ? "datatypes" : "communicators");
 }
 
 /* Attributes with the key stay until they are deleted. Then the key is given out again. */
-int face_Comm_free_keyval(struct form *form, int *number) {
-    const int code = find_key(form, *number, PURPOSE_FREE, NULL);
-    *number = MPI_KEYVAL_INVALID;
+int face_free_keyval(struct form *form, int *number, bool is_of_types) {
+    const int code = find_key(form, *number, PURPOSE_FREE, is_of_types);
+    if (code == MPI_SUCCESS)
+        *number = MPI_KEYVAL_INVALID;
     return code;
 }
 
@@ -175,19 +175,13 @@ static int delete_one(const struct owner *owner, struct attribute *taken) {
 /* Deletes the attribute with a key, if there is one. */
 static int delete_attribute(struct form *form, const struct owner *owner, int number,
                             enum purpose purpose) {
-    bool is_of_types;
-    const int code = find_key(form, number, purpose, &is_of_types);
-    if (code != MPI_SUCCESS)
-        return code;
-    if (is_of_types != (owner->type != NULL))
-        return form_error(form, MPI_ERR_KEYVAL, "the key %d is of %s", number,
-                          is_of_types ? "datatypes" : "communicators");
-    struct attribute *taken = take(owner, number);
-    return taken ? delete_one(owner, taken) : MPI_SUCCESS;
+    const int code = find_key(form, number, purpose, owner->type != NULL);
+    struct attribute *taken = code == MPI_SUCCESS ? take(owner, number) : NULL;
+    return taken ? delete_one(owner, taken) : code;
 }
 
 int face_delete_attr(struct form *form, struct owner owner, int number) {
-    return delete_attribute(form, &owner, number, PURPOSE_DELETE);
+    return delete_attribute(form, &owner, number, PURPOSE_OTHER);
 }
 
 /* Replaces the value of a key in use. */
@@ -223,9 +217,12 @@ static int *predefined_value(int key) {
 
 int face_get_attr(struct form *form, struct owner owner, int number, void *ret_value,
                   int *ret_flag) {
-    if (number == MPI_KEYVAL_INVALID)
-        return form_error(form, MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
     void *value = owner.comm ? predefined_value(number) : NULL;
+    const bool is_predefined_key = owner.comm && number > 0 && number < FIRST_KEY;
+    const int code =
+        is_predefined_key ? MPI_SUCCESS : find_key(form, number, PURPOSE_OTHER, owner.type != NULL);
+    if (code != MPI_SUCCESS)
+        return code;
     pthread_mutex_lock(&lock);
     const struct attribute *found = *find_attribute(&owner, number);
     if (found)

@@ -168,6 +168,10 @@ int face_nothing(struct form *form) {
     return MPI_SUCCESS;
 }
 
+int form_refuse_null(struct form *form, int argument) {
+    return form_error(form, MPI_ERR_ARG, "argument %d is NULL", argument);
+}
+
 int form_missing(const char *name, atomic_bool *logged) {
     if (!atomic_exchange(logged, true))
         fprintf(stderr,

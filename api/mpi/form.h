@@ -73,6 +73,8 @@ int name_get(const char *text, char *name, int *ret_length);
 void name_set(char *text, const char *name);
 /* The value of MPI_LASTUSEDCODE, which changes only when the program adds or removes codes. */
 int *error_last_code(void);
+/* The error of an argument that must point to something, counted from 1. */
+RARE int form_refuse_null(struct form *form, int argument);
 /* A function that is not built: logs its name, once, and returns its code. */
 int form_missing(const char *name, atomic_bool *logged);
 
@@ -89,6 +91,9 @@ MPI_Op form_keep_op(struct form *form, MPI_Op op);
 /* Frees what was kept. */
 void holds_drop(struct hold *holds);
 const MPI_Datatype *form_keep_types(struct form *form, const MPI_Datatype *types, MPI_Comm comm);
+
+/* Frees an object when 256 more were freed, so that its handle is known as freed for a while. */
+void handle_free(void *object);
 
 /* Whether a handle is a predefined one, whose value is a small number. */
 static inline bool is_predefined(const void *handle) {

@@ -30,6 +30,13 @@ void name_set(char *text, const char *name) {
     text[length] = '\0';
 }
 
+void handle_free(void *object) {
+    enum { KEPT = 256 };
+    static _Atomic(void *) kept[KEPT];
+    static atomic_uint next;
+    free(atomic_exchange(&kept[atomic_fetch_add(&next, 1) % KEPT], object));
+}
+
 /* With the lock: the index of an object, or -1 without memory. */
 static int index_of(const void *object) {
     for (int i = 0; i < nobjects; i++)

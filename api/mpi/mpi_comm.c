@@ -104,7 +104,9 @@ int comm_refuse(struct form *form, MPI_Comm handle) {
         return form_error(form, MPI_ERR_OTHER,
                           "MPI is not running: call it after MPI_Init and before MPI_Finalize");
     return form_error(form, MPI_ERR_COMM, "comm is %s",
-                      handle == MPI_COMM_NULL ? "MPI_COMM_NULL" : "no communicator");
+                      handle == MPI_COMM_NULL ? "MPI_COMM_NULL"
+                      : is_predefined(handle) ? "no communicator"
+                                              : "a communicator that was freed");
 }
 
 int comm_check_inter(struct form *form, const struct MPI_ABI_Comm *comm) {
@@ -175,7 +177,7 @@ void comm_put(MPI_Comm comm) {
     comm_end(comm->comm);
     handler_put(comm->handler);
     free(comm->cart);
-    free(comm);
+    handle_free(comm);
 }
 
 /* The top bit is free, so that an id can be a tag. */

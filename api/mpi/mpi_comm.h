@@ -43,7 +43,7 @@ RARE int comm_refuse(struct form *form, MPI_Comm handle);
 static inline int comm_find(struct form *form, MPI_Comm handle, struct MPI_ABI_Comm **ret_comm) {
     const uintptr_t i = (uintptr_t)handle - (uintptr_t)MPI_COMM_WORLD;
     *ret_comm = i < 2 ? &comm_basics[i] : handle;
-    if (!comm_is_open() || (i >= 2 && is_predefined(handle)))
+    if (!comm_is_open() || (i >= 2 && (is_predefined(handle) || !handle->references)))
         return comm_refuse(form, handle);
     form->comm = handle;
     return MPI_SUCCESS;

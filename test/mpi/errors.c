@@ -44,6 +44,44 @@ static void test_arguments(void) {
     CHECK(MPI_Win_fence(0, MPI_WIN_NULL) == MPI_ERR_UNSUPPORTED_OPERATION);
 }
 
+/* Pointers that must not be NULL, and handles of freed objects. */
+static void test_handles(void) {
+    MPI_Comm comm, failed;
+    MPI_Datatype type;
+    MPI_Group group;
+    int value = 0, extents[2] = {job_size, 2};
+    check_error(MPI_Comm_size(MPI_COMM_WORLD, NULL), MPI_ERR_ARG,
+                "MPI_Comm_size: argument 2 is NULL");
+    check_error(MPI_Isend(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, NULL), MPI_ERR_ARG,
+                "MPI_Isend: argument 7 is NULL");
+    check_error(MPI_Type_get_extent(MPI_INT, NULL, NULL), MPI_ERR_ARG, "argument 2");
+    check_error(MPI_Type_indexed(2, extents, NULL, MPI_INT, &type), MPI_ERR_ARG, "argument 3");
+    OK(MPI_Type_indexed(0, NULL, NULL, MPI_INT, &type));
+    OK(MPI_Type_free(&type));
+    OK(MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE));
+    check_error(MPI_Waitall(1, NULL, MPI_STATUSES_IGNORE), MPI_ERR_ARG, "argument 2");
+    OK(MPI_Comm_group(MPI_COMM_WORLD, &group));
+    check_error(MPI_Group_translate_ranks(group, 1, NULL, group, &value), MPI_ERR_ARG,
+                "argument 3");
+    OK(MPI_Group_free(&group));
+    failed = MPI_COMM_WORLD;
+    check_error(MPI_Cart_create(MPI_COMM_WORLD, 2, extents, extents, 0, &failed), MPI_ERR_DIMS,
+                "the grid has");
+    CHECK(failed == MPI_COMM_NULL);
+    OK(MPI_Comm_dup(MPI_COMM_SELF, &comm));
+    failed = comm;
+    OK(MPI_Comm_free(&comm));
+    check_error(MPI_Barrier(failed), MPI_ERR_COMM, "comm is a communicator that was freed");
+    check_error(MPI_Comm_free(&failed), MPI_ERR_COMM, "freed");
+    OK(MPI_Type_contiguous(2, MPI_INT, &type));
+    MPI_Datatype freed = type;
+    OK(MPI_Type_free(&type));
+    check_error(MPI_Type_commit(&freed), MPI_ERR_TYPE, "the datatype is one that was freed");
+    check_error(MPI_Bcast(&value, 1, freed, 0, MPI_COMM_WORLD), MPI_ERR_TYPE, "freed");
+    check_error(MPI_Reduce_local(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER,
+                "MPI_IN_PLACE");
+}
+
 static void test_truncation(void) {
     int values[4] = {1, 2, 3, 4}, got[2] = {0, 0};
     MPI_Request request;
@@ -150,6 +188,7 @@ int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     test_arguments();
+    test_handles();
     test_truncation();
     test_handlers();
     test_freed();

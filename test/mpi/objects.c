@@ -229,6 +229,10 @@ static void test_attributes(void) {
     OK(MPI_Type_delete_attr(MPI_INT, key));
     CHECK(deleted == 2);
     CHECK(class_of(MPI_Type_set_attr(MPI_INT, comm_key, NULL)) == MPI_ERR_KEYVAL);
+    CHECK(class_of(MPI_Type_get_attr(MPI_INT, comm_key, &value, &flag)) == MPI_ERR_KEYVAL);
+    CHECK(class_of(MPI_Comm_get_attr(MPI_COMM_WORLD, key, &value, &flag)) == MPI_ERR_KEYVAL);
+    int other = key;
+    CHECK(class_of(MPI_Comm_free_keyval(&other)) == MPI_ERR_KEYVAL && other == key);
     OK(MPI_Type_free_keyval(&key));
     OK(MPI_Comm_free_keyval(&comm_key));
 }

@@ -28,7 +28,7 @@ SAME = {"intra": "comm", "inter": "comm", "cart": "comm", "commattr": "comm", "c
 
 def c_type(word, large=False):
     """The C type of a word."""
-    word = SAME.get(word, word).rstrip("?")
+    word = SAME.get(word, word).rstrip("?").replace("[]", "*")
     if word in BOTH:
         return BOTH[word][large]
     if word in WORDS:

@@ -33,6 +33,9 @@ BUFFERS = [  # words of functions with a non-blocking form, and what a face gets
     (("*", "counts", "displs", "datatype"), [(BLOCKS, (0, 1, 2, 3))]),
     (("*", "counts", "displs", "datatypes"), [(BLOCKS, (0, 1, 2, 3))]),
 ]
+OUTPUTS = re.compile(r"(int|[Cc]ount|Aint|size|unit|comm|group|info|datatype|newtype|op|errhandler|request|message)\*")
+ARRAYS = re.compile(r"ints|[cC]ounts|displs|sizes|Aints|datatypes|requests|ranges|\w+\[\]")
+NULLS = {"comm*": "COMM", "group*": "GROUP", "newtype*": "DATATYPE"}  # what these are without a result
 INCLUDES = ["attributes", "buffered", "communicators", "lists"]  # of what faces get
 LETTERS = {"int": "i", "count": "c", "size": "a", "Aint": "a", "ints": "I", "counts": "C", "sizes": "A", "datatype": "t",
            "datatypes": "T"}  # of type_keep
@@ -237,7 +240,7 @@ def arguments(form):
             kind = abi.c_type(word, True).rstrip(" *")
             before.append(f"    {kind} o{i} = a{i} ? *a{i} : 0;")
             limit = "INTPTR_MAX" if word == "size*" else "INT_MAX"
-            after.append(f"    if (code == 0 && a{i})\n        *a{i} = o{i} > {limit} ? MPI_UNDEFINED : "
+            after.append(f"    if (code == 0)\n        *a{i} = o{i} > {limit} ? MPI_UNDEFINED : "
                          f"({abi.c_type(word).rstrip(' *')})o{i};")
             passed.append(f"&o{i}")
         else:
@@ -254,6 +257,22 @@ def define(form, body):
             f'    __attribute__((weak, alias("PMPI_{form.name}")));']
 
 
+def check_outputs(form):
+    """What a call begins with: neither an output nor an array with elements is NULL, and objects that it makes are none yet."""
+    code, before, count = "", [], None
+    items = [item for item in form.function.items if item[0] != "." or item == "..."]
+    for i, word in enumerate(form.words):
+        count = f"a{i}" if word in ("int", "count", "Count") and "I" not in form.function.forms else count
+        if ARRAYS.fullmatch(word) and count and "contents" not in form.name:
+            code += f"{count} > 0 && !a{i} ? form_refuse_null(&form, {i + 1}) : "
+        if not OUTPUTS.fullmatch(word) or (i < len(items) and items[i].endswith("!")):
+            continue
+        code += f"!a{i} ? form_refuse_null(&form, {i + 1}) : "
+        if word in NULLS and not re.search("free|disconnect", form.name):
+            before.append(f"    if (a{i})\n        *a{i} = MPI_{NULLS[word]}_NULL;")
+    return code, before
+
+
 def call(form):
     """The body of a form whose face exists."""
     passed, before, after = arguments(form)
@@ -266,7 +285,8 @@ def call(form):
         body += keep(form, passed)
     else:
         passed = ", ".join(["&form", *passed])
-        body.append(f"    const int code = enter_{form.function.name}({passed});")
+        check, nulls = check_outputs(form)
+        body += [*nulls, f"    const int code = {check}enter_{form.function.name}({passed});"]
     return body + after + ["    return form_end(&form, code);"]
 
 

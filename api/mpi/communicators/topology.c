@@ -177,24 +177,40 @@ int face_Cart_sub(struct form *form, struct MPI_ABI_Comm *comm, const int *remai
     return made;
 }
 
-/* The largest divisor of n up to the k-th root of n, so that k factors are close to each other, or
- * n if it is the last factor. */
-static int factor_near_root(int n, int k) {
-    int found = 1;
-    for (int d = 1; k > 1 && d <= n; d++) {
-        double power = 1;
-        for (int i = 0; i < k; i++)
-            power *= d;
-        if (power > n)
-            break;
-        if (n % d == 0)
-            found = d;
+/* Factors in ascending order: those of the search, and the best ones. */
+struct factors {
+    int n;
+    int *now, *best;
+};
+
+/* Searches the factors from number `at` on, whose product is `left`. The best ones are closest to
+ * each other: the last one and the first have the least difference, and of several these the first
+ * is the largest. */
+static void find_factors(struct factors *factors, int at, int left) {
+    const int last = factors->n - 1;
+    int *now = factors->now, *best = factors->best;
+    if (at == last) {
+        now[at] = left;
+        if (best[last] == 0 || left - now[0] <= best[last] - best[0])
+            memcpy(best, now, sizeof *best * (size_t)factors->n);
+        return;
     }
-    return k > 1 ? found : n;
+    for (int d = at > 0 ? now[at - 1] : 1;; d++) {
+        double power = 1;
+        for (int i = at; i < factors->n && power <= left; i++)
+            power *= d;
+        if (power > left)
+            break;
+        if (left % d == 0) {
+            now[at] = d;
+            find_factors(factors, at + 1, left / d);
+        }
+    }
 }
 
 int face_Dims_create(struct form *form, int nnodes, int ndims, int *dims) {
-    int left = nnodes, free_dims = 0;
+    int left = nnodes;
+    struct factors factors = {.n = 0};
     for (int i = 0; i < ndims; i++) {
         if (dims[i] < 0 || (dims[i] > 0 && (left <= 0 || left % dims[i] != 0)))
             return form_error(form, MPI_ERR_DIMS, "dims[%d] is %d, which does not divide %d", i,
@@ -202,25 +218,20 @@ int face_Dims_create(struct form *form, int nnodes, int ndims, int *dims) {
         if (dims[i] > 0)
             left /= dims[i];
         else
-            free_dims++;
+            factors.n++;
     }
-    if (nnodes < 1 || ndims < 0 || (free_dims == 0 && left != 1))
+    if (nnodes < 1 || ndims < 0 || (factors.n == 0 && left != 1))
         return form_error(form, MPI_ERR_DIMS, "no grid of %d dimensions has %d places", ndims,
                           nnodes);
-    for (int i = 0; i < ndims; i++) { /* found ones are negative until they are sorted */
-        if (dims[i] != 0)
-            continue;
-        dims[i] = -factor_near_root(left, free_dims--);
-        left /= -dims[i];
-        for (int j = 0, moved; j < i; j++) {
-            if (dims[j] > 0 || dims[j] <= dims[i])
-                continue;
-            moved = dims[j];
-            dims[j] = dims[i];
-            dims[i] = moved;
-        }
-    }
+    factors.now = calloc(2 * (size_t)factors.n + 1, sizeof *factors.now);
+    if (!factors.now)
+        return form_error(form, MPI_ERR_NO_MEM, "no memory for %d dimensions", ndims);
+    factors.best = factors.now + factors.n;
+    if (factors.n > 0)
+        find_factors(&factors, 0, left);
     for (int i = 0; i < ndims; i++)
-        dims[i] = dims[i] < 0 ? -dims[i] : dims[i];
+        if (dims[i] == 0)
+            dims[i] = factors.best[--factors.n];
+    free(factors.now);
     return MPI_SUCCESS;
 }

@@ -12,10 +12,10 @@ int type_refuse(struct form *form, MPI_Datatype handle) {
     if (is_predefined(handle) && handle != MPI_DATATYPE_NULL)
         return form_error(form, MPI_ERR_TYPE, "the datatype 0x%zx is none of this library",
                           (size_t)(uintptr_t)handle);
-    return form_error(form, MPI_ERR_TYPE,
-                      handle == MPI_DATATYPE_NULL
-                          ? "the datatype is MPI_DATATYPE_NULL"
-                          : "the datatype is not committed. Call MPI_Type_commit");
+    return form_error(form, MPI_ERR_TYPE, "the datatype is %s",
+                      handle == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL"
+                      : handle->references        ? "not committed. Call MPI_Type_commit"
+                                                  : "one that was freed");
 }
 
 MPI_Datatype type_handle(const struct MPI_ABI_Datatype *type) {
@@ -36,7 +36,8 @@ void type_put(struct MPI_ABI_Datatype *type) {
         type_put(type->parts[i].type);
     contents_put(type->contents);
     free(type->parts);
-    free(type);
+    type->is_committed = false;
+    handle_free(type);
     leaks_count(leak_datatype, -1);
 }
 

@@ -60,7 +60,8 @@ static inline struct MPI_ABI_Datatype *type_of(MPI_Datatype handle) {
 static inline int type_find(struct form *form, MPI_Datatype handle,
                             struct MPI_ABI_Datatype **ret_type) {
     struct MPI_ABI_Datatype *type = *ret_type = type_of(handle);
-    const bool exists = type && (type->is_committed || !is_predefined(handle));
+    const bool exists =
+        type && (type->is_committed || (!is_predefined(handle) && handle->references));
     return exists ? MPI_SUCCESS : type_refuse(form, handle);
 }
 static inline int type_find_used(struct form *form, MPI_Datatype handle,

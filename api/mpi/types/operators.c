@@ -210,6 +210,8 @@ int face_Reduce_local(struct form *form, const void *in, void *inout, MPI_Count 
                       MPI_Datatype type, MPI_Op op) {
     struct reduction reduction;
     struct data from, to;
+    if (in == MPI_IN_PLACE || inout == MPI_IN_PLACE)
+        return form_error(form, MPI_ERR_BUFFER, "a buffer is MPI_IN_PLACE");
     int code = reduction_find(form, op, type, &reduction);
     from.packed = to.packed = NULL;
     if (code == MPI_SUCCESS)
