@@ -1592,8 +1592,8 @@ RCM_CHECKED rcm_status rcm_ssend(rcm_comm *comm, const void *buffer, size_t coun
  * then on each poll for messages visits all of them.
  *
  * The type of a message and of its receive must match: both integers of one size (a pair of int32
- * and int32 counts as int32), or the same type. Types of one byte and opaque types match all, also
- * a message without elements. Otherwise the receive is RCM_ERR_MISMATCH, whose text has both types.
+ * and int32 counts as int32), or the same type. Types of one byte and opaque types match all, if
+ * the bytes are whole elements of the receive; a message without elements matches too. Otherwise the receive is RCM_ERR_MISMATCH, whose text has both types.
  * The message is received, the sender gets no error, and the communicator stays usable.
  *
  * A shorter message leaves the rest of the buffer unchanged; rcm_work_message returns the received

@@ -211,7 +211,7 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag, uin
         (*tag != RCM_ANY_TAG && *tag != header.tag))
         return RCM_AGAIN;
     const uint8_t came = dtype_of(slot.meta);
-    if (came != *dtype && header.total > 0 && rcmi_dtypes_differ(came, *dtype))
+    if (came != *dtype && header.total > 0 && rcmi_dtypes_differ(came, *dtype, header.total))
         return RCM_AGAIN;
     e->posted = false;
     *tag = header.tag;

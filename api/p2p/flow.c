@@ -17,9 +17,9 @@ static uint8_t dtype_class(uint8_t code) {
     }
 }
 
-bool rcmi_dtypes_differ(uint8_t message, uint8_t receive) {
+bool rcmi_dtypes_differ(uint8_t message, uint8_t receive, size_t bytes) {
     const uint8_t a = dtype_class(message), b = dtype_class(receive);
-    return a != 0 && b != 0 && a != b;
+    return b != 0 && (a != 0 ? a != b : bytes % rcm_dtype_size((rcm_dtype)receive) != 0);
 }
 
 void rcmi_flow_init(struct rcmi_flow *flow, enum rcmi_mem_kind kind) {

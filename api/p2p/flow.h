@@ -64,11 +64,12 @@ static inline uint8_t rcmi_dtype_code(rcm_dtype dtype) {
     return (unsigned)dtype < 64 ? (uint8_t)dtype : 0;
 }
 /* Whether a message and a receive of these types differ. Signed and unsigned integers of one size
- * do not, nor pairs of int32 and int32, and types of one byte match all. */
-bool rcmi_dtypes_differ(uint8_t message, uint8_t receive);
+ * do not, nor pairs of int32 and int32, and types of one byte match all, if there are bytes for
+ * whole elements. */
+bool rcmi_dtypes_differ(uint8_t message, uint8_t receive, size_t bytes);
 /* Whether a receive has a message of another type. One without elements has none. */
 static inline bool rcmi_transfer_differs(const struct rcmi_transfer *t) {
-    return t->came != t->dtype && t->total > 0 && rcmi_dtypes_differ(t->came, t->dtype);
+    return t->came != t->dtype && t->total > 0 && rcmi_dtypes_differ(t->came, t->dtype, t->total);
 }
 
 struct rcmi_transfers {

@@ -36,8 +36,9 @@ bool rcmi_transfer_misfits(const struct rcm_work *work, rcm_status status) {
 rcm_status rcmi_transfer_explain(const struct rcm_work *work, rcm_status status) {
     if (status == RCM_ERR_MISMATCH)
         return rcmi_fail_origin(status, work->message.source,
-                                "the message from rank %d is of %s, its receive of %s",
-                                work->message.source, rcm_dtype_name(work->transfer.came),
+                                "the message from rank %d is %zu bytes of %s, its receive of %s",
+                                work->message.source, work->message.bytes,
+                                rcm_dtype_name(work->transfer.came),
                                 rcm_dtype_name(work->transfer.dtype));
     return rcmi_fail_origin(RCM_ERR_TRUNCATED, work->message.source,
                             "the message from rank %d is %zu bytes, the buffer %zu",

@@ -224,6 +224,14 @@ static void test_empty_blocks(void) {
                      MPI_COMM_WORLD));
     for (int r = 0; r < job_size; r++)
         CHECK(got[r] == 7 || (!is_root && r > 0));
+    MPI_Datatype empty; /* an element of it is nothing, but it is still a type of ints */
+    OK(MPI_Type_contiguous(0, MPI_INT, &empty));
+    OK(MPI_Type_commit(&empty));
+    OK(MPI_Alltoallv(&value, is_root ? all : none, none, is_root ? empty : MPI_INT, got, none,
+                     displs, MPI_INT, MPI_COMM_WORLD));
+    OK(MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, got, is_root ? all : none, none,
+                     is_root ? empty : MPI_INT, MPI_COMM_WORLD));
+    OK(MPI_Type_free(&empty));
 }
 
 static void test_barrier_and_communicators(void) {

@@ -71,7 +71,8 @@ static void test_handles(void) {
     OK(MPI_Comm_dup(MPI_COMM_SELF, &comm));
     failed = comm;
     OK(MPI_Comm_free(&comm));
-    check_error(MPI_Barrier(failed), MPI_ERR_COMM, "comm is a communicator that was freed");
+    check_error(MPI_Comm_rank(failed, &value), MPI_ERR_COMM,
+                "comm is a communicator that was freed");
     check_error(MPI_Comm_free(&failed), MPI_ERR_COMM, "freed");
     OK(MPI_Type_contiguous(2, MPI_INT, &type));
     MPI_Datatype freed = type;

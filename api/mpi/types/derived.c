@@ -130,7 +130,8 @@ int type_make(struct form *form, struct type_part *parts, size_t n, MPI_Datatype
             made->moved =
                 !made->moved || made->moved == part->type->moved ? part->type->moved : RCM_UINT8;
     }
-    made->moved = made->moved ? made->moved : RCM_UINT8;
+    if (!made->moved) /* without elements it is still one of a collective's types */
+        made->moved = n > 0 ? parts[0].type->moved : RCM_UINT8;
     made->nmoved = made->size / (MPI_Count)rcm_dtype_size(made->moved);
     made->lb = bounds.low;
     made->extent = bounds.high - bounds.low;
