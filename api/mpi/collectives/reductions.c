@@ -11,14 +11,19 @@ struct reduce {
     struct operation local, *operation;
 };
 
+RARE static void use_pairs(MPI_Datatype type, struct side *send, struct side *recv) {
+    if (send)
+        send->type = type;
+    if (recv)
+        recv->type = type;
+}
+
 /* Finds the operator and binds the buffers. recv is NULL where there is no result. */
 INLINE int prepare(struct form *form, struct side *send, struct side *recv, MPI_Datatype type,
                    MPI_Op op, struct reduce *reduce) {
     int code = reduction_find(form, op, type, &reduce->by);
-    if (send)
-        send->type = reduce->by.type;
-    if (recv)
-        recv->type = reduce->by.type;
+    if (code == MPI_SUCCESS && reduce->by.pairs)
+        use_pairs(reduce->by.pairs, send, recv);
     if (code == MPI_SUCCESS)
         code = operation_bind(form, &reduce->local, send, recv, &reduce->operation);
     if (code == MPI_SUCCESS)

@@ -23,18 +23,18 @@ struct type_part {
     struct MPI_ABI_Datatype *type;
 };
 
-struct MPI_ABI_Datatype {
+struct MPI_ABI_Datatype { /* of 256 bytes, so that those of handles are found by a shift */
     const char *name;
     MPI_Count size;     /* of MPI_Type_size, and of a packed element */
     MPI_Count external; /* of a basic type: bytes in external32; 0: not supported */
     MPI_Count lb, extent, true_lb, true_extent;
-    MPI_Count alignment; /* of its elements in a struct of C */
     rcm_dtype moved;  /* moves it: one type for each kind and size; RCM_UINT8 if kinds are mixed */
-    MPI_Count nmoved; /* elements of it in one element */
     rcm_dtype exact;  /* reduces it; 0: no type of ringcomm.h does */
+    MPI_Count nmoved; /* elements of the first in one element */
     struct MPI_ABI_Datatype *in_memory; /* of a pair: one with its gaps, which is reduced */
     enum type_group group;
-    bool is_dense; /* packed elements are equal to those in memory */
+    unsigned char alignment; /* of its elements in a struct of C */
+    bool is_dense;           /* packed elements are equal to those in memory */
     bool is_committed;
     atomic_int references;
     size_t nparts;

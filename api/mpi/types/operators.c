@@ -125,7 +125,7 @@ static int make_operator(struct form *form, MPI_Op handle, struct MPI_ABI_Dataty
     if (code != MPI_SUCCESS)
         return code;
     op_get(handle);
-    *ret_reduction = (struct reduction){type_handle(type), made->number, made->dtype, made};
+    *ret_reduction = (struct reduction){made->number, made->dtype, made, NULL};
     return MPI_SUCCESS;
 }
 
@@ -152,9 +152,11 @@ int reduction_make(struct form *form, MPI_Op handle, MPI_Datatype type_number,
     if (op && !(op->groups & 1u << type->group))
         return form_error(form, MPI_ERR_OP, "%s is not defined for %s", op->name,
                           type->name ? type->name : "a derived datatype");
-    if (op && type->in_memory)
-        return reduction_find(form, handle, type->in_memory, ret_reduction);
-    return make_operator(form, handle, type, ret_reduction);
+    if (!op || !type->in_memory)
+        return make_operator(form, handle, type, ret_reduction);
+    const int made = reduction_find(form, handle, type->in_memory, ret_reduction);
+    ret_reduction->pairs = type->in_memory;
+    return made;
 }
 
 static int create(struct form *form, MPI_User_function *function, MPI_User_function_c *large,
@@ -214,10 +216,11 @@ int face_Reduce_local(struct form *form, const void *in, void *inout, MPI_Count 
         return form_error(form, MPI_ERR_BUFFER, "a buffer is MPI_IN_PLACE");
     int code = reduction_find(form, op, type, &reduction);
     from.packed = to.packed = NULL;
+    type = code == MPI_SUCCESS ? reduction_type(&reduction, type) : type;
     if (code == MPI_SUCCESS)
-        code = data_bind(form, in, count, reduction.type, DATA_IN, &from);
+        code = data_bind(form, in, count, type, DATA_IN, &from);
     if (code == MPI_SUCCESS)
-        code = data_bind(form, inout, count, reduction.type, DATA_IN | DATA_OUT, &to);
+        code = data_bind(form, inout, count, type, DATA_IN | DATA_OUT, &to);
     if (code == MPI_SUCCESS) {
         code = form_status(form, rcm_reduce_local(from.address, to.address, (size_t)count,
                                                   reduction.dtype, reduction.op));

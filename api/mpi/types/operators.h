@@ -7,11 +7,15 @@
 #include "tables.h"
 
 struct reduction {
-    MPI_Datatype type; /* of the buffers: that of the call, or pairs with their gaps */
     rcm_op op;
-    rcm_dtype dtype;      /* its size is that of a packed element of type */
+    rcm_dtype dtype;      /* its size is that of a packed element */
     struct made_op *made; /* the operator, if it was made for this reduction; or NULL */
+    MPI_Datatype pairs;   /* of the buffers instead of the call's: with gaps; or NULL */
 };
+/* The type of the buffers. */
+static inline MPI_Datatype reduction_type(const struct reduction *reduction, MPI_Datatype type) {
+    return __builtin_expect(reduction->pairs != NULL, 0) ? reduction->pairs : type;
+}
 
 /* A reference to an operator, which may be predefined. */
 void op_get(MPI_Op op);
@@ -27,7 +31,7 @@ static inline int reduction_find(struct form *form, MPI_Op op, MPI_Datatype hand
     if (!type || !type->is_committed || !type->exact || i > OP_LAST - OP_FIRST ||
         !(op_basics[i].groups & 1u << type->group))
         return reduction_make(form, op, handle, ret_reduction);
-    *ret_reduction = (struct reduction){handle, op_basics[i].op, type->exact, NULL};
+    *ret_reduction = (struct reduction){op_basics[i].op, type->exact, NULL, NULL};
     return MPI_SUCCESS;
 }
 /* Frees what reduction_find made, when the operation is complete. NULL is a no-op. */
