@@ -30,28 +30,25 @@ static rcm_status send_now(rcm_comm *comm, const struct rcmi_message_call *m, si
     return status;
 }
 
-/* Polls for a while, if the message arrives without actions of this rank. came: in, peer, tag,
- * type. *ret_began: as in struct rcmi_pause. */
+/* Polls for a while, if the message arrives without actions of this rank. *ret_began: as in struct
+ * rcmi_pause. */
 static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint,
-                               const struct rcmi_mem *mem, struct rcm_message *came,
-                               int64_t *ret_began) {
-    uint8_t dtype = rcmi_dtype_code((rcm_dtype)came->dtype);
-    rcm_status status = rcmi_endpoint_receive_now(endpoint, &came->tag, &dtype, mem, &came->bytes);
-    if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint)) {
-        came->dtype = dtype;
+                               const struct rcmi_message_call *m, const struct rcmi_mem *mem,
+                               struct rcm_message *ret_message, int64_t *ret_began) {
+    const uint8_t dtype = rcmi_dtype_code(m->dtype);
+    rcm_status status = rcmi_endpoint_receive_now(endpoint, m->tag, dtype, mem, ret_message);
+    if (status != RCM_PENDING || !rcmi_endpoint_shares_memory(endpoint))
         return status == RCM_PENDING ? RCM_AGAIN : status;
-    }
     const struct rcmi_pause budget = rcmi_comm_budget(comm);
     struct rcmi_pause pause = budget;
     pause.slow = false; /* only memory is checked */
     rcmi_comm_drives_here(comm);
     for (int looks = 0; looks < LOOKS_MAX && status == RCM_PENDING; looks++) {
         if (!rcmi_caller_pauses(&budget, &pause) ||
-            (pause.spins == RCMI_SPINS_BEFORE_CPU && rcmi_comm_shares_cpu(comm, came->source)))
+            (pause.spins == RCMI_SPINS_BEFORE_CPU && rcmi_comm_shares_cpu(comm, m->peer)))
             break;
-        status = rcmi_endpoint_receive_now(endpoint, &came->tag, &dtype, mem, &came->bytes);
+        status = rcmi_endpoint_receive_now(endpoint, m->tag, dtype, mem, ret_message);
     }
-    came->dtype = dtype;
     *ret_began = pause.began;
     return status == RCM_PENDING ? RCM_AGAIN : status;
 }
@@ -59,13 +56,13 @@ static rcm_status receive_soon(rcm_comm *comm, struct rcmi_endpoint *endpoint,
 static rcm_status receive_now(rcm_comm *comm, const struct rcmi_message_call *m, size_t capacity,
                               int64_t *ret_began) {
     const struct rcmi_mem mem = rcmi_mem_host(m->buffer, capacity);
-    struct rcm_message came = {
-        .size = sizeof came, .source = m->peer, .tag = m->tag, .dtype = (int32_t)m->dtype};
+    struct rcm_message came = {.size = sizeof came, .source = m->peer};
     if (m->peer == RCM_ANY_SOURCE || m->matched || !rcmi_comm_take(comm))
         return RCM_AGAIN;
     struct rcmi_endpoint *endpoint = rcmi_p2p_endpoint_for_receive(comm->p2p, m->peer);
     const rcm_status status =
-        endpoint ? receive_soon(comm, endpoint, &mem, &came, ret_began) : RCM_AGAIN;
+        endpoint ? receive_soon(comm, endpoint, m, &mem, m->message ? &came : NULL, ret_began)
+                 : RCM_AGAIN;
     rcmi_comm_give(comm);
     if (status == RCM_OK && m->message)
         rcmi_message_out(&came, m->message);

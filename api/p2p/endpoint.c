@@ -197,8 +197,8 @@ static void endpoint_give_credit(struct rcmi_endpoint *e) {
         (void)rcmi_endpoint_pump(e, &moved);
 }
 
-rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag, uint8_t *dtype,
-                                     const struct rcmi_mem *mem, size_t *ret_total) {
+rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t tag, uint8_t dtype,
+                                     const struct rcmi_mem *mem, struct rcm_message *ret_message) {
     struct header header;
     const char *bytes;
     struct rcmi_slot slot;
@@ -208,15 +208,17 @@ rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *e, uint64_t *tag, uin
     if (status != RCM_OK)
         return status == RCM_AGAIN ? RCM_PENDING : RCM_AGAIN;
     if (!slot.bytes || !eager_open(&slot, &header, &bytes) || header.total > mem->len ||
-        (*tag != RCM_ANY_TAG && *tag != header.tag))
+        (tag != RCM_ANY_TAG && tag != header.tag))
         return RCM_AGAIN;
     const uint8_t came = dtype_of(slot.meta);
-    if (came != *dtype && header.total > 0 && rcmi_dtypes_differ(came, *dtype, header.total))
+    if (came != dtype && header.total > 0 && rcmi_dtypes_differ(came, dtype, header.total))
         return RCM_AGAIN;
     e->posted = false;
-    *tag = header.tag;
-    *dtype = came;
-    *ret_total = header.total;
+    if (ret_message) {
+        ret_message->tag = header.tag;
+        ret_message->bytes = header.total;
+        ret_message->dtype = came;
+    }
     struct rcmi_transfer t = {.mem = *mem, .total = header.total};
     (void)rcmi_flow_take(e, &e->main, &t, bytes, header.total); /* host memory: complete at once */
     rcmi_channel_release(e->main.rx);

@@ -156,11 +156,11 @@ bool rcmi_endpoint_each(struct rcmi_endpoint *endpoint,
 /* RCM_OK: sent. RCM_AGAIN: nothing was done. */
 rcm_status rcmi_endpoint_send_now(struct rcmi_endpoint *endpoint, uint64_t tag, uint8_t dtype,
                                   const struct rcmi_mem *mem);
-/* Looks once. RCM_OK: received, with its tag and length. RCM_PENDING: nothing has arrived.
- * RCM_AGAIN: nothing was done, the message is of another kind or type. *tag: of the message, or
- * RCM_ANY_TAG; *dtype likewise. */
-rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *endpoint, uint64_t *tag, uint8_t *dtype,
-                                     const struct rcmi_mem *mem, size_t *ret_total);
+/* Looks once. RCM_OK: received, with tag, type and length in *ret_message, which may be NULL.
+ * RCM_PENDING: nothing has arrived. RCM_AGAIN: nothing was done, the message is of another kind or
+ * type. tag: of the message, or RCM_ANY_TAG. */
+rcm_status rcmi_endpoint_receive_now(struct rcmi_endpoint *endpoint, uint64_t tag, uint8_t dtype,
+                                     const struct rcmi_mem *mem, struct rcm_message *ret_message);
 /* Whether a message of peer arrives without any action of this rank. */
 bool rcmi_endpoint_shares_memory(const struct rcmi_endpoint *endpoint);
 

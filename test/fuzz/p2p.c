@@ -442,8 +442,8 @@ static void arrive_anything(struct fuzz_input *in, int peer) {
 static void direct(struct fuzz_input *in, int peer, bool sends) {
     const size_t bytes = fuzz_u16(in) % SLOT_BYTES;
     uint64_t tag = fuzz_u8(in) % 8;
-    uint8_t dtype = RCM_INT32;
-    size_t total;
+    const uint8_t dtype = RCM_INT32;
+    struct rcm_message message;
     char *buffer = malloc(bytes ? bytes : 1);
     fuzz_require(buffer != NULL, "there is memory");
     memset(buffer, 'd', bytes ? bytes : 1);
@@ -470,7 +470,7 @@ static void direct(struct fuzz_input *in, int peer, bool sends) {
         tag = tag == 7 && !sends ? RCM_ANY_TAG : tag;
     if (unfinished == 0 && endpoint)
         status = sends ? rcmi_endpoint_send_now(endpoint, tag, dtype, &mem)
-                       : rcmi_endpoint_receive_now(endpoint, &tag, &dtype, &mem, &total);
+                       : rcmi_endpoint_receive_now(endpoint, tag, dtype, &mem, &message);
     fuzz_require(status == RCM_OK || status == RCM_AGAIN || (!sends && status == RCM_PENDING),
                  "the short way ends at once");
     free(buffer);
