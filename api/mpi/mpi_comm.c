@@ -83,19 +83,21 @@ int comm_open_world(struct form *form) {
     return form_status(form, status);
 }
 
-/* Also after an error nothing is left open: rcm_destroy frees in every case. */
+/* Also after an error nothing is left open: rcm_destroy frees in every case. The world is first: a
+ * rank that still calls a collective on it, and this one, get an error with both calls. */
 int comm_close_world(struct form *form) {
-    rcm_comm *const comms[] = {self->comm, internal, world->comm};
-    rcm_status status = RCM_OK;
+    rcm_status status = comm_ended(rcm_destroy(world->comm));
+    rcm_comm *const others[] = {internal, self->comm};
+    int code = form_status(form, status);
     const int ended = comm_end_all(form);
-    for (size_t i = 0; i < sizeof comms / sizeof comms[0]; i++) {
-        const rcm_status last = comm_ended(rcm_destroy(comms[i]));
-        if (status == RCM_OK)
-            status = last;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        status = comm_ended(rcm_destroy(others[i]));
+        if (code == MPI_SUCCESS)
+            code = form_status(form, status);
     }
     self->comm = internal = world->comm = NULL;
     atomic_store(&comm_running, false);
-    return ended == MPI_SUCCESS ? form_status(form, status) : ended;
+    return code == MPI_SUCCESS ? ended : code;
 }
 
 int comm_refuse(struct form *form, MPI_Comm handle) {

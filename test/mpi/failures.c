@@ -112,6 +112,9 @@ int main(int argc, char **argv) {
         code = MPI_Allreduce(&value, &got, 1, MPI_INT, rank ? MPI_SUM : MPI_MAX, MPI_COMM_WORLD);
     else if (strcmp(which, "root") == 0)
         code = MPI_Bcast(&value, 1, MPI_INT, rank, MPI_COMM_WORLD);
+    else if (strcmp(which, "ended") == 0)
+        code = rank ? MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)
+                    : MPI_Finalize();
     else if (strcmp(which, "fatal") == 0)
         code = MPI_Bcast(&value, 1, MPI_INT, 99, MPI_COMM_WORLD);
     else if (strcmp(which, "message") == 0)
