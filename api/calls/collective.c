@@ -136,6 +136,12 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
     return rcmi_errors_end(before, rcmi_work_end(comm, work, ret_work));
 }
 
+/* With the settings of its call, which were checked. */
+static void request_set_form(struct rcmi_request *r) {
+    if (r->call && r->call->flags & RCM_MATCH_ASYNC && r->form == RCMI_FORM_PLAIN)
+        r->form = RCMI_FORM_ASYNC;
+}
+
 /* Ends a call that the fast path completed. */
 static inline rcm_status request_done(const struct rcmi_request *r, const struct rcmi_bind *bind,
                                       rcm_work **ret_work) {
@@ -159,6 +165,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     struct rcm_call room; /* of r->call */
     rcm_status status = rcmi_call_in(&r->call, &room);
     if (status == RCM_OK && !called) {
+        request_set_form(r);
         status = rcmi_request_resolve(comm, r, &now);
         called = &now;
         if (status == RCM_OK && rcmi_call_persists(r->call))
@@ -187,6 +194,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
 rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rcm_work *whole) {
     struct rcmi_called called;
     struct rcmi_bind bind;
+    request_set_form(r);
     rcm_status status = rcmi_request_resolve(comm, r, &called);
     if (status == RCM_OK)
         status = rcmi_work_spare(&comm->spare);

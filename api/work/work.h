@@ -146,7 +146,7 @@ static inline const char *rcmi_work_name(const struct rcm_work *work) {
     };
     if (work->form == RCMI_FORM_BYTES)
         return bytes[work->collective];
-    if (work->form != RCMI_FORM_PLAIN)
+    if (work->form != RCMI_FORM_PLAIN && work->form != RCMI_FORM_ASYNC)
         return work->form == RCMI_FORM_PARTING ? "rcm_destroy" : "monitored_barrier";
     return work->kind == RCMI_WORK_COLLECTIVE ? rcmi_collective_name(work->collective)
                                               : kinds[work->kind];
