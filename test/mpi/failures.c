@@ -112,6 +112,12 @@ int main(int argc, char **argv) {
         code = MPI_Allreduce(&value, &got, 1, MPI_INT, rank ? MPI_SUM : MPI_MAX, MPI_COMM_WORLD);
     else if (strcmp(which, "root") == 0)
         code = MPI_Bcast(&value, 1, MPI_INT, rank, MPI_COMM_WORLD);
+    else if (strcmp(which, "form") == 0 && rank == 1) {
+        MPI_Request request;
+        MPI_Iallreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (strcmp(which, "form") == 0)
+        code = MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     else if (strcmp(which, "ended") == 0)
         code = rank ? MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)
                     : MPI_Finalize();

@@ -30,7 +30,7 @@ def check(holds, case, *facts):
 
 for name, words in {"operation": ["all_reduce", "barrier"], "count": ["all_reduce"], "type": ["int64", "float64"],
                     "operator": ["sum", "max"], "root": ["from rank 0", "from rank 1"],
-                    "ended": ["all_reduce", "rcm_destroy"]}.items():
+                    "ended": ["all_reduce", "rcm_destroy"], "form": ["asynchronous all_reduce", "rank 0", "rank 1"]}.items():
     out, err, status, seconds = run(name, "--keep-going")
     for rank in (0, 1):
         line = re.search(rf"rank {rank} class {NOT_SAME}: (.*)", out)

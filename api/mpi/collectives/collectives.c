@@ -16,7 +16,8 @@ int face_Barrier(struct form *form, struct MPI_ABI_Comm *comm) {
     const int code = operation_bind(form, &local, NULL, NULL, &operation);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = rcm_barrier(comm->comm, NULL, operation_work(form, operation));
+    const rcm_status status =
+        rcm_barrier(comm->comm, operation_call(form), operation_work(form, operation));
     return operation_issued(form, operation, status, NULL);
 }
 
@@ -30,8 +31,9 @@ int face_Bcast(struct form *form, struct side *side, int root, struct MPI_ABI_Co
     if (code != MPI_SUCCESS)
         return code;
     const struct data *data = is_root ? &operation->send : &operation->recv;
-    const rcm_status status = rcm_broadcast(comm->comm, data->address, data->count, data->dtype,
-                                            root, NULL, operation_work(form, operation));
+    const rcm_status status =
+        rcm_broadcast(comm->comm, data->address, data->count, data->dtype, root,
+                      operation_call(form), operation_work(form, operation));
     return operation_issued(form, operation, status, NULL);
 }
 
@@ -56,9 +58,10 @@ int face_move_rooted(struct form *form, struct side *send, struct side *recv, in
     const size_t count = is_root ? whole->count / (size_t)comm->size : own->count;
     const rcm_dtype dtype = is_root ? whole->dtype : own->dtype;
     rcm_work **work = operation_work(form, operation);
-    const rcm_status status =
-        gathers ? rcm_gather(comm->comm, block, whole->address, count, dtype, root, NULL, work)
-                : rcm_scatter(comm->comm, whole->address, block, count, dtype, root, NULL, work);
+    const rcm_status status = gathers ? rcm_gather(comm->comm, block, whole->address, count, dtype,
+                                                   root, operation_call(form), work)
+                                      : rcm_scatter(comm->comm, whole->address, block, count, dtype,
+                                                    root, operation_call(form), work);
     return operation_issued(form, operation, status, NULL);
 }
 
@@ -83,8 +86,9 @@ int face_move_all(struct form *form, struct side *send, struct side *recv,
     const void *from =
         in_place && gathers ? data_block(all, comm->rank, comm->size) : operation->send.address;
     rcm_work **work = operation_work(form, operation);
-    const rcm_status status =
-        gathers ? rcm_all_gather(comm->comm, from, all->address, count, all->dtype, NULL, work)
-                : rcm_all_to_all(comm->comm, from, all->address, count, all->dtype, NULL, work);
+    const rcm_status status = gathers ? rcm_all_gather(comm->comm, from, all->address, count,
+                                                       all->dtype, operation_call(form), work)
+                                      : rcm_all_to_all(comm->comm, from, all->address, count,
+                                                       all->dtype, operation_call(form), work);
     return operation_issued(form, operation, status, NULL);
 }
