@@ -111,7 +111,7 @@ int comm_refuse(struct form *form, MPI_Comm handle) {
 int comm_check_inter(struct form *form, const struct MPI_ABI_Comm *comm) {
     return comm->is_inter
                ? MPI_SUCCESS
-               : form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", comm->name);
+               : form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", comm_name(comm));
 }
 
 int comm_check_intra(struct form *form, const struct MPI_ABI_Comm *comm) {
@@ -125,7 +125,7 @@ int comm_check_cart(struct form *form, const struct MPI_ABI_Comm *comm) {
     return comm->cart ? MPI_SUCCESS
                       : form_error(form, MPI_ERR_TOPOLOGY,
                                    "%s has no Cartesian topology. Make one by MPI_Cart_create",
-                                   comm->name);
+                                   comm_name(comm));
 }
 
 int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank, int tag,
@@ -136,15 +136,15 @@ int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank
         (any && rank == MPI_ANY_SOURCE))
         return MPI_SUCCESS;
     return form_error(form, MPI_ERR_RANK, "the rank is %d, but %s has ranks 0 to %d", rank,
-                      comm->name, comm->npeers - 1);
+                      comm_name(comm), comm->npeers - 1);
 }
 
 int comm_check_root(struct form *form, const struct MPI_ABI_Comm *comm, int root) {
     if ((root >= 0 && root < comm->npeers) ||
         (comm->is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
         return MPI_SUCCESS;
-    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root, comm->name,
-                      comm->npeers - 1);
+    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root,
+                      comm_name(comm), comm->npeers - 1);
 }
 
 MPI_Comm comm_handle(struct MPI_ABI_Comm *comm) {

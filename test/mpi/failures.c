@@ -95,6 +95,7 @@ int main(int argc, char **argv) {
     const char *which = argc > 1 ? argv[1] : "";
     int rank, value = 1, got = 0, code = MPI_SUCCESS;
     double real = 1;
+    MPI_Comm comm;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (strncmp(which, "fatal", 5) != 0)
@@ -121,6 +122,9 @@ int main(int argc, char **argv) {
     else if (strcmp(which, "ended") == 0)
         code = rank ? MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)
                     : MPI_Finalize();
+    else if (strcmp(which, "fatal-unnamed") == 0 &&
+             MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS)
+        code = MPI_Bcast(&value, 1, MPI_INT, 99, comm);
     else if (strcmp(which, "fatal") == 0)
         code = MPI_Bcast(&value, 1, MPI_INT, 99, MPI_COMM_WORLD);
     else if (strcmp(which, "message") == 0)

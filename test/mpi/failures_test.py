@@ -43,6 +43,9 @@ check(re.search(rf"rank 0 class {ABORTED}: .*rank 1", out) and seconds < LIMIT, 
 out, err, status, seconds = run("fatal")
 check("fatal error in MPI_Bcast on MPI_COMM_WORLD: MPI_Bcast: root is 99" in err and status == 8, "fatal", err, status)
 
+out, err, status, seconds = run("fatal-unnamed")
+check("fatal error in MPI_Bcast on an unnamed communicator: MPI_Bcast: root is 99, but an unnamed" in err, "fatal-unnamed", err)
+
 out, err, status, seconds = run("finalize", "--keep-going")
 for words in (rf"rank 0 class {ABORTED}: MPI_Finalize.*rank 1", "MPI_Barrier: MPI is not running", "rank 0 finalized 1"):
     check(re.search(words, out), "finalize", words, out, err)
