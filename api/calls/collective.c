@@ -21,15 +21,22 @@
 
 enum { LOOKS_MAX = 2048 };
 
+/* The form, with the settings of the call. */
+static inline enum rcmi_form request_form(const struct rcmi_request *r) {
+    const bool is_async = r->form == RCMI_FORM_PLAIN && r->call && r->call->flags & RCM_MATCH_ASYNC;
+    return is_async ? RCMI_FORM_ASYNC : r->form;
+}
+
 /* The record of the last call, if this one differs only in its buffers; else NULL. Then its type,
  * operator and root have been checked. */
 static inline const struct rcmi_called *request_again(const rcm_comm *comm,
                                                       const struct rcmi_request *r) {
     const struct rcmi_called *called = &comm->called[r->collective];
-    const bool usual = r->form == RCMI_FORM_PLAIN && !r->blocks &&
-                       !(r->call && (r->call->algorithm || r->call->flags));
+    const bool usual =
+        !r->blocks && !(r->call && (r->call->algorithm || r->call->flags & ~RCM_MATCH_ASYNC));
     const bool same = called->count == r->count && called->dtype == r->dtype &&
-                      called->op == r->op && called->root == r->root;
+                      called->op == r->op && called->root == r->root &&
+                      called->form == request_form(r);
     return usual && same && called->plan ? called : NULL;
 }
 
@@ -137,12 +144,6 @@ static rcm_status request_work(rcm_comm *comm, const struct rcmi_request *r, str
     return rcmi_errors_end(before, rcmi_work_end(comm, work, ret_work));
 }
 
-/* With the settings of its call, which were checked. */
-static void request_set_form(struct rcmi_request *r) {
-    if (r->call && r->call->flags & RCM_MATCH_ASYNC && r->form == RCMI_FORM_PLAIN)
-        r->form = RCMI_FORM_ASYNC;
-}
-
 /* Ends a call that the fast path completed. */
 static inline rcm_status request_done(const struct rcmi_request *r, const struct rcmi_bind *bind,
                                       rcm_work **ret_work) {
@@ -165,8 +166,8 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     int64_t began = 0;
     struct rcm_call room; /* of r->call */
     rcm_status status = rcmi_call_in(&r->call, &room);
+    r->form = request_form(r);
     if (status == RCM_OK && !called) {
-        request_set_form(r);
         status = rcmi_request_resolve(comm, r, &now);
         called = &now;
         if (status == RCM_OK && rcmi_call_persists(r->call))
@@ -195,7 +196,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
 rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rcm_work *whole) {
     struct rcmi_called called;
     struct rcmi_bind bind;
-    request_set_form(r);
+    r->form = request_form(r);
     rcm_status status = rcmi_request_resolve(comm, r, &called);
     if (status == RCM_OK)
         status = rcmi_work_spare(&comm->spare);
