@@ -822,7 +822,8 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
  * operations.
  *
  * Frees comm, except in a callback (RCM_ERR_INVALID). Works must be freed before or after; their
- * status stays readable. NULL is a no-op.
+ * status stays readable. NULL is a no-op. With RINGCOMM_LOG=info the first message that no receive
+ * took is logged.
  */
 RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
 
@@ -941,11 +942,15 @@ struct rcm_message;
  * within about 1 ms fails with RCM_ERR_TIMEOUT, with all its consequences. Also applies to calls
  * that make a communicator, and to probes. */
 #define RCM_EXACT_TIMEOUT 8u
+/* A collective with this flag matches only calls with it. If other ranks make the call without it,
+ * all get RCM_ERR_MISMATCH, whose text has both. For programs whose asynchronous calls must not
+ * match blocking ones, as in MPI. Ignored by collectives with _bytes and by other operations. */
+#define RCM_MATCH_ASYNC 16u
 
 /* Per-call settings; NULL means defaults. */
 struct rcm_call {
     uint32_t size;
-    uint32_t flags;        /* RCM_PERSISTENT, RCM_NO_STREAM, RCM_TRY_NOW, RCM_EXACT_TIMEOUT */
+    uint32_t flags;        /* RCM_PERSISTENT and the other ones above */
     int64_t timeout_ms;    /* 0: the communicator's, but see RCM_EXACT_TIMEOUT; <0: for ever */
     const char *algorithm; /* NULL: chosen by predicted time; the same on every rank */
     /* With ret_work: how long, in milliseconds, the call waits for its own work (<0: without

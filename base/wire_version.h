@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include "ringcomm.h"
 
-#define RCMI_WIRE_VERSION 19 /* increment with each change of exchanged data */
+#define RCMI_WIRE_VERSION 20 /* increment with each change of exchanged data */
 
 #define RCMI_WIRE_HEAD 96
 /* Writes the head of this rank. */

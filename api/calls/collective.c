@@ -15,20 +15,28 @@
 #include "comm.h"
 #include "diagnosis.h"
 #include "drive.h"
+#include "message.h"
 #include "status_page.h"
 #include "uneven.h"
 
 enum { LOOKS_MAX = 2048 };
+
+/* The form, with the settings of the call. */
+static inline enum rcmi_form request_form(const struct rcmi_request *r) {
+    const bool is_async = r->form == RCMI_FORM_PLAIN && r->call && r->call->flags & RCM_MATCH_ASYNC;
+    return is_async ? RCMI_FORM_ASYNC : r->form;
+}
 
 /* The record of the last call, if this one differs only in its buffers; else NULL. Then its type,
  * operator and root have been checked. */
 static inline const struct rcmi_called *request_again(const rcm_comm *comm,
                                                       const struct rcmi_request *r) {
     const struct rcmi_called *called = &comm->called[r->collective];
-    const bool usual = r->form == RCMI_FORM_PLAIN && !r->blocks &&
-                       !(r->call && (r->call->algorithm || r->call->flags));
+    const bool usual =
+        !r->blocks && !(r->call && (r->call->algorithm || r->call->flags & ~RCM_MATCH_ASYNC));
     const bool same = called->count == r->count && called->dtype == r->dtype &&
-                      called->op == r->op && called->root == r->root;
+                      called->op == r->op && called->root == r->root &&
+                      called->form == request_form(r);
     return usual && same && called->plan ? called : NULL;
 }
 
@@ -158,6 +166,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     int64_t began = 0;
     struct rcm_call room; /* of r->call */
     rcm_status status = rcmi_call_in(&r->call, &room);
+    r->form = request_form(r);
     if (status == RCM_OK && !called) {
         status = rcmi_request_resolve(comm, r, &now);
         called = &now;
@@ -187,6 +196,7 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
 rcm_status rcmi_request_submit(rcm_comm *comm, struct rcmi_request *r, struct rcm_work *whole) {
     struct rcmi_called called;
     struct rcmi_bind bind;
+    r->form = request_form(r);
     rcm_status status = rcmi_request_resolve(comm, r, &called);
     if (status == RCM_OK)
         status = rcmi_work_spare(&comm->spare);
@@ -292,8 +302,12 @@ rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags, const struct rc
 }
 
 rcm_status rcmi_barrier_parting(rcm_comm *comm) {
-    const rcm_status status = rcmi_comm_usable(comm);
-    return status == RCM_OK ? barrier_issue(comm, RCMI_FORM_PARTING, NULL, NULL) : status;
+    rcm_status status = rcmi_comm_usable(comm);
+    if (status == RCM_OK)
+        status = barrier_issue(comm, RCMI_FORM_PARTING, NULL, NULL);
+    if (status == RCM_OK)
+        rcmi_message_log_unreceived(comm);
+    return status;
 }
 
 rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,

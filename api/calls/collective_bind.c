@@ -93,6 +93,7 @@ static struct rcmi_called called_make(const struct rcmi_request *r, const struct
                                 .out_bytes = plan->out.n * r->count * rcm_dtype_size(r->dtype),
                                 .dtype = r->dtype,
                                 .op = r->op,
+                                .form = r->form,
                                 .root = r->root,
                                 .hash = request_hash(r, plan)};
 }
@@ -119,7 +120,8 @@ rcm_status rcmi_request_resolve(rcm_comm *comm, const struct rcmi_request *r,
     if (status != RCM_OK)
         return status;
     *ret_called = called_make(r, plan);
-    if (r->form == RCMI_FORM_PLAIN && !r->blocks && !(r->call && r->call->algorithm) &&
+    const bool repeats = r->form == RCMI_FORM_PLAIN || r->form == RCMI_FORM_ASYNC;
+    if (repeats && !r->blocks && !(r->call && r->call->algorithm) &&
         !rcmi_op_is_created(r->op)) /* a created one may be freed */
         comm->called[r->collective] = *ret_called;
     return RCM_OK;

@@ -44,6 +44,7 @@ struct rcmi_called {
     size_t in_bytes, out_bytes;   /* of this rank's buffers */
     rcm_dtype dtype;
     rcm_op op;
+    enum rcmi_form form;
     int root;
     uint64_t hash; /* of the values that must be equal on all ranks */
 };

@@ -104,6 +104,7 @@ void rcmi_call_record_describe(const struct rcmi_call_record *record, char *text
     snprintf(text, cap, "%s%s%s",
              rcmi_form_is_monitored(record->form) ? "monitored_"
              : record->form == RCMI_FORM_BYTES    ? "an exchange of lengths by "
+             : record->form == RCMI_FORM_ASYNC    ? "asynchronous "
                                                   : "",
              plain, record->form == RCMI_FORM_MONITORED_FIRST ? " for the first missing" : "");
 }

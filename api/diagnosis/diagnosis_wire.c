@@ -24,6 +24,6 @@ bool rcmi_call_record_decode(const void *bytes, size_t len, struct rcmi_call_rec
     ret_record->op_name[sizeof(ret_record->op_name) - 1] = '\0';
     rcmi_text_clean(ret_record->op_name);
     return ret_record->magic == RCMI_CALL_RECORD_MAGIC && ret_record->sequence != 0 &&
-           ret_record->ncounts <= RCMI_CALL_COUNTS && ret_record->form <= RCMI_FORM_BYTES &&
+           ret_record->ncounts <= RCMI_CALL_COUNTS && ret_record->form < RCMI_FORMS &&
            ret_record->memory < RCMI_MEM_KINDS;
 }

@@ -40,6 +40,8 @@ enum rcmi_form {
     RCMI_FORM_MONITORED, /* rcm_monitored_barrier, for all missing ranks or the first */
     RCMI_FORM_MONITORED_FIRST,
     RCMI_FORM_BYTES, /* the lengths of a collective with _bytes */
+    RCMI_FORM_ASYNC, /* with RCM_MATCH_ASYNC */
+    RCMI_FORMS
 };
 static inline bool rcmi_form_is_monitored(uint32_t form) {
     return form == RCMI_FORM_MONITORED || form == RCMI_FORM_MONITORED_FIRST;

@@ -48,12 +48,9 @@ static void call_handler(const struct form *form, int code) {
         handler_put(handler);
         return;
     }
-    char text[MPI_MAX_ERROR_STRING], name[MPI_MAX_OBJECT_NAME] = "no communicator";
-    int length;
-    struct form naming = {.name = form->name};
+    char text[MPI_MAX_ERROR_STRING];
+    const char *name = comm != MPI_COMM_NULL ? comm_name(comm_object(comm)) : "no communicator";
     error_text(code, text, sizeof text);
-    if (comm != MPI_COMM_NULL)
-        (void)face_Comm_get_name(&naming, comm, name, &length);
     fprintf(stderr, "ringcomm: fatal error in %s on %s: %s\n", form->name, name, text);
     comm_die(comm, error_class(code), text);
 }

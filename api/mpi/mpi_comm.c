@@ -84,19 +84,20 @@ int comm_open_world(struct form *form) {
     return form_status(form, status);
 }
 
-/* Also after an error nothing is left open: rcm_destroy frees in every case. */
+/* Also after an error nothing is left open: rcm_destroy frees in every case. The world is first: a
+ * rank that still calls a collective on it, and this one, get an error with both calls. */
 int comm_close_world(struct form *form) {
-    rcm_comm *const comms[] = {self->comm, internal, world->comm};
-    rcm_status status = RCM_OK;
+    rcm_comm *const comms[] = {world->comm, internal, self->comm};
+    int code = MPI_SUCCESS;
     comm_end_rests();
     for (size_t i = 0; i < sizeof comms / sizeof comms[0]; i++) {
-        const rcm_status last = without_deaths(rcm_destroy(comms[i]));
-        if (status == RCM_OK)
-            status = last;
+        const rcm_status status = without_deaths(rcm_destroy(comms[i]));
+        if (code == MPI_SUCCESS)
+            code = form_status(form, status);
     }
     self->comm = internal = world->comm = NULL;
     atomic_store(&comm_running, false);
-    return form_status(form, status);
+    return code;
 }
 
 int comm_refuse(struct form *form, MPI_Comm handle) {
@@ -112,7 +113,7 @@ int comm_refuse(struct form *form, MPI_Comm handle) {
 int comm_check_inter(struct form *form, const struct MPI_ABI_Comm *comm) {
     return comm->is_inter
                ? MPI_SUCCESS
-               : form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", comm->name);
+               : form_error(form, MPI_ERR_COMM, "%s is no intercommunicator", comm_name(comm));
 }
 
 int comm_check_intra(struct form *form, const struct MPI_ABI_Comm *comm) {
@@ -126,7 +127,7 @@ int comm_check_cart(struct form *form, const struct MPI_ABI_Comm *comm) {
     return comm->cart ? MPI_SUCCESS
                       : form_error(form, MPI_ERR_TOPOLOGY,
                                    "%s has no Cartesian topology. Make one by MPI_Cart_create",
-                                   comm->name);
+                                   comm_name(comm));
 }
 
 int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank, int tag,
@@ -137,15 +138,15 @@ int comm_check_peer(struct form *form, const struct MPI_ABI_Comm *comm, int rank
         (any && rank == MPI_ANY_SOURCE))
         return MPI_SUCCESS;
     return form_error(form, MPI_ERR_RANK, "the rank is %d, but %s has ranks 0 to %d", rank,
-                      comm->name, comm->npeers - 1);
+                      comm_name(comm), comm->npeers - 1);
 }
 
 int comm_check_root(struct form *form, const struct MPI_ABI_Comm *comm, int root) {
     if ((root >= 0 && root < comm->npeers) ||
         (comm->is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
         return MPI_SUCCESS;
-    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root, comm->name,
-                      comm->npeers - 1);
+    return form_error(form, MPI_ERR_ROOT, "root is %d, but %s has ranks 0 to %d", root,
+                      comm_name(comm), comm->npeers - 1);
 }
 
 MPI_Comm comm_handle(struct MPI_ABI_Comm *comm) {

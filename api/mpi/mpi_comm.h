@@ -99,6 +99,10 @@ rcm_comm *comm_internal(void);
 /* The communicator of a handle; the world for one that is none. And the handle. */
 struct MPI_ABI_Comm *comm_object(MPI_Comm handle);
 MPI_Comm comm_handle(struct MPI_ABI_Comm *comm);
+/* Its name in errors. */
+static inline const char *comm_name(const struct MPI_ABI_Comm *comm) {
+    return comm->name[0] ? comm->name : "an unnamed communicator";
+}
 /* The error handler of a communicator, with a reference. */
 MPI_Errhandler handler_of(const struct MPI_ABI_Comm *comm);
 void handler_put(MPI_Errhandler handler);

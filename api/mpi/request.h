@@ -94,6 +94,11 @@ int operation_copy(struct form *form, struct operation *operation, const struct 
 static inline rcm_work **operation_work(const struct form *form, struct operation *operation) {
     return form->kind == FORM_BEGIN ? &operation->work : NULL;
 }
+/* And its settings: other forms than blocking collectives match no blocking ones. */
+static inline const struct rcm_call *operation_call(const struct form *form) {
+    static const struct rcm_call begun = {.size = sizeof begun, .flags = RCM_MATCH_ASYNC};
+    return form->kind == FORM_BEGIN ? &begun : NULL;
+}
 /* After the call of ringcomm.h, which returned status: ends a blocking operation, or returns its
  * request. ret_status may be NULL. */
 int operation_ended(struct form *form, struct operation *operation, rcm_status status,

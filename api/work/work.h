@@ -146,7 +146,7 @@ static inline const char *rcmi_work_name(const struct rcm_work *work) {
     };
     if (work->form == RCMI_FORM_BYTES)
         return bytes[work->collective];
-    if (work->form != RCMI_FORM_PLAIN)
+    if (work->form != RCMI_FORM_PLAIN && work->form != RCMI_FORM_ASYNC)
         return work->form == RCMI_FORM_PARTING ? "rcm_destroy" : "monitored_barrier";
     return work->kind == RCMI_WORK_COLLECTIVE ? rcmi_collective_name(work->collective)
                                               : kinds[work->kind];
@@ -209,8 +209,9 @@ void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool block
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room);
 static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_call *room) {
     const struct rcm_call *given = *call;
-    const bool usual = !given || (given->size == sizeof(*given) && given->flags == 0 &&
-                                  !given->stream && !given->error);
+    const bool usual =
+        !given || (given->size == sizeof(*given) && (given->flags & ~RCM_MATCH_ASYNC) == 0 &&
+                   !given->stream && !given->error);
     return usual ? RCM_OK : rcmi_call_in_given(call, room);
 }
 /* Every public function returns through this, with call as it was passed or converted: fills

@@ -59,6 +59,7 @@ static rcm_status action_do(rcm_comm *comm, const struct scene *scene, const str
     struct rcm_call call = RCM_CALL_INIT;
     const int root = who_of(scene, a->root);
     call.algorithm = a->algorithm;
+    call.flags = a->flags;
     call.timeout_ms = scene->kind->status == RCM_ERR_TIMEOUT ? scene->late_ms : 0;
     switch (a->what) {
     case ALL_REDUCE:

@@ -6,7 +6,7 @@
 
 #include "ringcomm.h"
 
-enum { CALLS = 3, MAX_COUNT = 300000, KINDS = 35 };
+enum { CALLS = 3, MAX_COUNT = 300000, KINDS = 36 };
 
 enum what {
     NONE,
@@ -35,6 +35,7 @@ struct action {
     rcm_op op;
     enum who root; /* or peer */
     const char *algorithm;
+    uint32_t flags; /* of the call */
 };
 
 struct kind {

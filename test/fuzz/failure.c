@@ -60,7 +60,7 @@ static bool take_record(const uint8_t *data, size_t size) {
                  "the operator's name ends and can be shown");
     fuzz_require(record.sequence != 0, "operations count from 1");
     fuzz_require(record.ncounts <= RCMI_CALL_COUNTS, "counts are counted");
-    fuzz_require(record.form <= RCMI_FORM_BYTES, "a call is of a known form");
+    fuzz_require(record.form < RCMI_FORMS, "a call is of a known form");
     return true;
 }
 

@@ -269,6 +269,17 @@ static void test_root_counts(void) {
     CHECK(got == job_rank);
 }
 
+/* No elements, of types that differ. */
+static void test_empty(void) {
+    const MPI_Datatype type = job_rank % 2 ? MPI_INT : MPI_DOUBLE;
+    double in, out;
+    OK(MPI_Bcast(&in, 0, type, 0, MPI_COMM_WORLD));
+    OK(MPI_Gather(&in, 0, type, &out, 0, type, 0, MPI_COMM_WORLD));
+    OK(MPI_Scatter(&in, 0, type, &out, 0, type, 0, MPI_COMM_WORLD));
+    OK(MPI_Allgather(&in, 0, type, &out, 0, type, MPI_COMM_WORLD));
+    OK(MPI_Alltoall(&in, 0, type, &out, 0, type, MPI_COMM_WORLD));
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv);
     test_broadcast();
@@ -276,6 +287,7 @@ int main(int argc, char **argv) {
     test_all();
     test_uneven();
     test_all_to_all_uneven();
+    test_empty();
     test_empty_blocks();
     test_root_counts();
     test_barrier_and_communicators();

@@ -84,6 +84,7 @@ static int leak(int rank) {
     MPI_Isend(&rank, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &requests[0]);
     MPI_Irecv(&got, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &requests[1]);
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Send(&rank, 1, MPI_INT, 1 - rank, 2, MPI_COMM_WORLD);
     MPI_Type_contiguous(2, MPI_INT, &type);
     MPI_Comm_group(MPI_COMM_WORLD, &group);
     MPI_Comm_group(MPI_COMM_WORLD, &group);
@@ -95,6 +96,7 @@ int main(int argc, char **argv) {
     const char *which = argc > 1 ? argv[1] : "";
     int rank, value = 1, got = 0, code = MPI_SUCCESS;
     double real = 1;
+    MPI_Comm comm;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (strncmp(which, "fatal", 5) != 0)
@@ -112,6 +114,18 @@ int main(int argc, char **argv) {
         code = MPI_Allreduce(&value, &got, 1, MPI_INT, rank ? MPI_SUM : MPI_MAX, MPI_COMM_WORLD);
     else if (strcmp(which, "root") == 0)
         code = MPI_Bcast(&value, 1, MPI_INT, rank, MPI_COMM_WORLD);
+    else if (strcmp(which, "form") == 0 && rank == 1) {
+        MPI_Request request;
+        MPI_Iallreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (strcmp(which, "form") == 0)
+        code = MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    else if (strcmp(which, "ended") == 0)
+        code = rank ? MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)
+                    : MPI_Finalize();
+    else if (strcmp(which, "fatal-unnamed") == 0 &&
+             MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS)
+        code = MPI_Bcast(&value, 1, MPI_INT, 99, comm);
     else if (strcmp(which, "fatal") == 0)
         code = MPI_Bcast(&value, 1, MPI_INT, 99, MPI_COMM_WORLD);
     else if (strcmp(which, "message") == 0)

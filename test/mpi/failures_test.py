@@ -29,7 +29,8 @@ def check(holds, case, *facts):
 
 
 for name, words in {"operation": ["all_reduce", "barrier"], "count": ["all_reduce"], "type": ["int64", "float64"],
-                    "operator": ["sum", "max"], "root": ["from rank 0", "from rank 1"]}.items():
+                    "operator": ["sum", "max"], "root": ["from rank 0", "from rank 1"],
+                    "ended": ["all_reduce", "rcm_destroy"], "form": ["asynchronous all_reduce", "rank 0", "rank 1"]}.items():
     out, err, status, seconds = run(name, "--keep-going")
     for rank in (0, 1):
         line = re.search(rf"rank {rank} class {NOT_SAME}: (.*)", out)
@@ -41,6 +42,9 @@ check(re.search(rf"rank 0 class {ABORTED}: .*rank 1", out) and seconds < LIMIT, 
 
 out, err, status, seconds = run("fatal")
 check("fatal error in MPI_Bcast on MPI_COMM_WORLD: MPI_Bcast: root is 99" in err and status == 8, "fatal", err, status)
+
+out, err, status, seconds = run("fatal-unnamed")
+check("fatal error in MPI_Bcast on an unnamed communicator: MPI_Bcast: root is 99, but an unnamed" in err, "fatal-unnamed", err)
 
 out, err, status, seconds = run("finalize", "--keep-going")
 for words in (rf"rank 0 class {ABORTED}: MPI_Finalize.*rank 1", "MPI_Barrier: MPI is not running", "rank 0 finalized 1"):
@@ -70,7 +74,7 @@ for rank in (0, 1):
 
 out, err, status, seconds = run("leak", RINGCOMM_LOG="info")
 for words in ("1 requests of MPI_Irecv were not completed", "1 datatypes were not freed", "2 groups were not",
-              "1 communicators were not"):
+              "1 communicators were not", 'MPI_COMM_WORLD": a message from rank 1 (tag 2, 4 bytes) was never received'):
     check(words in err, "leak", words, out, err)
 check("MPI_Isend" not in err, "leak", err)
 

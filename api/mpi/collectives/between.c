@@ -51,7 +51,7 @@ static int issue(struct form *form, const struct MPI_ABI_Comm *comm, struct oper
                  struct lists *lists) {
     const rcm_status status = rcm_all_to_all_list(
         comm->comm, (const void *const *)lists->send, lists->send_counts, lists->recv,
-        lists->recv_counts, RCM_UINT8, NULL, operation_work(form, operation));
+        lists->recv_counts, RCM_UINT8, operation_call(form), operation_work(form, operation));
     lists_free(lists);
     return operation_issued(form, operation, status, NULL);
 }

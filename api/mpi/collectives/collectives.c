@@ -4,6 +4,11 @@
 #include "between.h"
 #include "faces.h"
 
+/* Without elements, any type matches any other. */
+static rcm_dtype moved(size_t count, rcm_dtype dtype) {
+    return count > 0 ? dtype : RCM_UINT8;
+}
+
 /* Equal blocks on an intercommunicator. */
 static int between_sides(struct form *form, const struct MPI_ABI_Comm *comm, enum between kind,
                          int root, const struct side *send, const struct side *recv) {
@@ -16,7 +21,8 @@ int face_Barrier(struct form *form, struct MPI_ABI_Comm *comm) {
     const int code = operation_bind(form, &local, NULL, NULL, &operation);
     if (code != MPI_SUCCESS)
         return code;
-    const rcm_status status = rcm_barrier(comm->comm, NULL, operation_work(form, operation));
+    const rcm_status status =
+        rcm_barrier(comm->comm, operation_call(form), operation_work(form, operation));
     return operation_issued(form, operation, status, NULL);
 }
 
@@ -30,8 +36,9 @@ int face_Bcast(struct form *form, struct side *side, int root, struct MPI_ABI_Co
     if (code != MPI_SUCCESS)
         return code;
     const struct data *data = is_root ? &operation->send : &operation->recv;
-    const rcm_status status = rcm_broadcast(comm->comm, data->address, data->count, data->dtype,
-                                            root, NULL, operation_work(form, operation));
+    const rcm_status status =
+        rcm_broadcast(comm->comm, data->address, data->count, moved(data->count, data->dtype), root,
+                      operation_call(form), operation_work(form, operation));
     return operation_issued(form, operation, status, NULL);
 }
 
@@ -54,11 +61,12 @@ int face_move_rooted(struct form *form, struct side *send, struct side *recv, in
     const struct data *whole = gathers ? &operation->recv : &operation->send;
     void *block = in_place ? data_block(whole, root, comm->size) : own->address;
     const size_t count = is_root ? whole->count / (size_t)comm->size : own->count;
-    const rcm_dtype dtype = is_root ? whole->dtype : own->dtype;
+    const rcm_dtype dtype = moved(count, is_root ? whole->dtype : own->dtype);
     rcm_work **work = operation_work(form, operation);
-    const rcm_status status =
-        gathers ? rcm_gather(comm->comm, block, whole->address, count, dtype, root, NULL, work)
-                : rcm_scatter(comm->comm, whole->address, block, count, dtype, root, NULL, work);
+    const rcm_status status = gathers ? rcm_gather(comm->comm, block, whole->address, count, dtype,
+                                                   root, operation_call(form), work)
+                                      : rcm_scatter(comm->comm, whole->address, block, count, dtype,
+                                                    root, operation_call(form), work);
     return operation_issued(form, operation, status, NULL);
 }
 
@@ -80,11 +88,13 @@ int face_move_all(struct form *form, struct side *send, struct side *recv,
         return code;
     const struct data *all = &operation->recv;
     const size_t count = all->count / (size_t)comm->size;
+    const rcm_dtype dtype = moved(count, all->dtype);
     const void *from =
         in_place && gathers ? data_block(all, comm->rank, comm->size) : operation->send.address;
     rcm_work **work = operation_work(form, operation);
-    const rcm_status status =
-        gathers ? rcm_all_gather(comm->comm, from, all->address, count, all->dtype, NULL, work)
-                : rcm_all_to_all(comm->comm, from, all->address, count, all->dtype, NULL, work);
+    const rcm_status status = gathers ? rcm_all_gather(comm->comm, from, all->address, count, dtype,
+                                                       operation_call(form), work)
+                                      : rcm_all_to_all(comm->comm, from, all->address, count, dtype,
+                                                       operation_call(form), work);
     return operation_issued(form, operation, status, NULL);
 }

@@ -56,7 +56,7 @@ int face_reduce_all(struct form *form, struct side *send, struct side *recv, MPI
         return code;
     const rcm_status status =
         functions[what](comm->comm, sent(send, reduce.operation), reduce.operation->recv.address,
-                        (size_t)recv->count, reduce.by.dtype, reduce.by.op, NULL,
+                        (size_t)recv->count, reduce.by.dtype, reduce.by.op, operation_call(form),
                         operation_work(form, reduce.operation));
     return operation_issued(form, reduce.operation, status, NULL);
 }
@@ -71,7 +71,7 @@ int face_Reduce(struct form *form, struct side *send, struct side *recv, MPI_Op 
         return code;
     const rcm_status status =
         rcm_reduce(comm->comm, sent(send, reduce.operation), reduce.operation->recv.address,
-                   (size_t)recv->count, reduce.by.dtype, reduce.by.op, root, NULL,
+                   (size_t)recv->count, reduce.by.dtype, reduce.by.op, root, operation_call(form),
                    operation_work(form, reduce.operation));
     return operation_issued(form, reduce.operation, status, NULL);
 }
@@ -98,9 +98,9 @@ static int scatter(struct form *form, struct side *send, struct side *recv, cons
     rcm_work **work = operation_work(form, operation);
     const rcm_status status =
         sizes ? rcm_reduce_scatter_v(comm->comm, from, sizes, NULL, to, (size_t)recv->count,
-                                     reduce.by.dtype, reduce.by.op, NULL, work)
+                                     reduce.by.dtype, reduce.by.op, operation_call(form), work)
               : rcm_reduce_scatter(comm->comm, from, to, (size_t)recv->count, reduce.by.dtype,
-                                   reduce.by.op, NULL, work);
+                                   reduce.by.op, operation_call(form), work);
     return operation_issued(form, operation, status, NULL);
 }
 

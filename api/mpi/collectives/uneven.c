@@ -36,9 +36,9 @@ static int move_rooted(struct form *form, const struct side *one, struct blocks 
     rcm_work **work = operation_work(form, operation);
     const rcm_status status =
         gathers ? rcm_gather_list(comm->comm, address, own->count, lists.recv, lists.recv_counts,
-                                  dtype, root, NULL, work)
+                                  dtype, root, operation_call(form), work)
                 : rcm_scatter_list(comm->comm, (const void *const *)lists.send, lists.send_counts,
-                                   address, own->count, dtype, root, NULL, work);
+                                   address, own->count, dtype, root, operation_call(form), work);
     lists_free(&lists);
     return operation_issued(form, operation, status, NULL);
 }
@@ -68,9 +68,9 @@ int face_Allgatherv(struct form *form, struct side *one, struct blocks *to,
     if (code != MPI_SUCCESS)
         return code;
     const struct data *own = in_place ? &operation->blocks[comm->rank] : &operation->send;
-    const rcm_status status =
-        rcm_all_gather_list(comm->comm, own->bytes ? own->address : NULL, own->count, lists.recv,
-                            lists.recv_counts, lists.dtype, NULL, operation_work(form, operation));
+    const rcm_status status = rcm_all_gather_list(
+        comm->comm, own->bytes ? own->address : NULL, own->count, lists.recv, lists.recv_counts,
+        lists.dtype, operation_call(form), operation_work(form, operation));
     lists_free(&lists);
     return operation_issued(form, operation, status, NULL);
 }
@@ -93,7 +93,7 @@ int face_all_to_all_blocks(struct form *form, struct blocks *from, struct blocks
         return code;
     const rcm_status status = rcm_all_to_all_list(
         comm->comm, (const void *const *)lists.send, lists.send_counts, lists.recv,
-        lists.recv_counts, lists.dtype, NULL, operation_work(form, operation));
+        lists.recv_counts, lists.dtype, operation_call(form), operation_work(form, operation));
     lists_free(&lists);
     return operation_issued(form, operation, status, NULL);
 }

@@ -177,8 +177,8 @@ static int make_comm(struct form *form, const struct MPI_ABI_Comm *comm,
     for (int i = 0; i < group->size && code == MPI_SUCCESS; i++) {
         ranks[i] = rcm_comm_translate(world->comm, group->ranks[i], comm->comm);
         if (ranks[i] < 0)
-            code =
-                form_error(form, MPI_ERR_GROUP, "rank %d of the group is not in %s", i, comm->name);
+            code = form_error(form, MPI_ERR_GROUP, "rank %d of the group is not in %s", i,
+                              comm_name(comm));
     }
     if (code == MPI_SUCCESS) {
         const rcm_status status = rcm_comm_subset(comm->comm, ranks, group->size, tag, NULL, &made);

@@ -91,7 +91,7 @@ int face_Intercomm_create(struct form *form, struct MPI_ABI_Comm *comm, int lead
     *ret_comm = MPI_COMM_NULL;
     if (leader < 0 || leader >= comm->size)
         return form_error(form, MPI_ERR_RANK, "local_leader is %d, but %s has ranks 0 to %d",
-                          leader, comm->name, comm->size - 1);
+                          leader, comm_name(comm), comm->size - 1);
     uint64_t pair_tag = (uint64_t)tag;
     int32_t *own = list_new(comm->comm), *other = calloc(list_room(), sizeof *other);
     if (!own || !other)
@@ -109,7 +109,7 @@ int face_Intercomm_create(struct form *form, struct MPI_ABI_Comm *comm, int lead
         code = form_status(form, status);
     if (code == MPI_SUCCESS && other[0] == 0)
         code = form_error(form, MPI_ERR_OTHER, "the leader, rank %d of %s, failed", leader,
-                          comm->name);
+                          comm_name(comm));
     if (code == MPI_SUCCESS)
         code = make_inter(form, comm, own, other, ret_comm);
     free(own);

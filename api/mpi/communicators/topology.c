@@ -115,7 +115,7 @@ int face_Cart_coords(struct form *form, struct MPI_ABI_Comm *comm, int rank, int
                      int *coords) {
     if (rank < 0 || rank >= comm->size)
         return form_error(form, MPI_ERR_RANK, "rank is %d, but %s has ranks 0 to %d", rank,
-                          comm->name, comm->size - 1);
+                          comm_name(comm), comm->size - 1);
     const int code = check_room(form, maxdims, comm->cart->ndims);
     if (code == MPI_SUCCESS)
         set_coords(comm->cart, rank, coords);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flags of a call that limit its duration: RCM_TRY_NOW and RCM_EXACT_TIMEOUT.
+ * Flags of a call that limit its duration, RCM_TRY_NOW and RCM_EXACT_TIMEOUT, and RCM_MATCH_ASYNC.
  *
  *     call_flags TRANSPORT RANKS
  */
@@ -244,9 +244,37 @@ static int check_in_time(rcm_comm *comm) {
     return errors;
 }
 
+/* ---- RCM_MATCH_ASYNC ------------------------------------------------------------------------- */
+
+/* Calls with the flag match in all forms; messages ignore it. Calls without it: test/fault/. */
+static int check_match(rcm_comm *comm) {
+    struct rcm_call call = {.size = sizeof call, .flags = RCM_MATCH_ASYNC};
+    const int me = rcm_rank(comm), n = rcm_size(comm);
+    int32_t one = 1, sum = 0, sums[2];
+    const struct rcm_part parts[] = {{&one, &sums[0], 1, RCM_INT32},
+                                     {&one, &sums[1], 1, RCM_INT32}};
+    rcm_work *work = NULL;
+    int errors = 0;
+    CHECK_OK(errors, rcm_all_reduce(comm, &one, &sum, 1, RCM_INT32, RCM_SUM, &call, NULL));
+    CHECK(errors, sum == n, "the sum is %d", sum);
+    CHECK_OK(errors, rcm_coalesced(comm, RCM_ALL_REDUCE, parts, 2, RCM_SUM, 0, &call, NULL));
+    CHECK(errors, sums[0] == n && sums[1] == n, "the sums are %d, %d", sums[0], sums[1]);
+    call.flags |= RCM_PERSISTENT;
+    CHECK_OK(errors, rcm_all_reduce(comm, &one, &sum, 1, RCM_INT32, RCM_SUM, &call, &work));
+    for (int i = 0; i < 2 && errors == 0; i++) {
+        CHECK_OK(errors, rcm_work_start(work));
+        CHECK_OK(errors, rcm_work_wait(work, -1));
+    }
+    rcm_work_free(work);
+    call.flags = RCM_MATCH_ASYNC;
+    CHECK_OK(errors, rcm_send(comm, &one, 1, RCM_INT32, me, TAG, &call, NULL));
+    CHECK_OK(errors, rcm_recv(comm, &sum, 1, RCM_INT32, me, TAG, NULL, NULL));
+    return errors;
+}
+
 static int rank_run(rcm_comm *comm, void *arg) {
     (void)arg;
-    int errors = check_alone(comm) + check_messages(comm) + check_others(comm);
+    int errors = check_alone(comm) + check_messages(comm) + check_others(comm) + check_match(comm);
     if (rcm_size(comm) > 1)
         errors += check_later(comm);
     errors += check_callback(comm) + check_in_time(comm);
