@@ -822,8 +822,7 @@ void rcm_init_cancel(rcm_init_request *request); /* NULL is a no-op */
  * operations.
  *
  * Frees comm, except in a callback (RCM_ERR_INVALID). Works must be freed before or after; their
- * status stays readable. NULL is a no-op. With RINGCOMM_LOG=info the first message that no receive
- * took is logged.
+ * status stays readable. NULL is a no-op.
  */
 RCM_CHECKED rcm_status rcm_destroy(rcm_comm *comm);
 

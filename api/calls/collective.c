@@ -15,7 +15,6 @@
 #include "comm.h"
 #include "diagnosis.h"
 #include "drive.h"
-#include "message.h"
 #include "status_page.h"
 #include "uneven.h"
 
@@ -302,12 +301,8 @@ rcm_status rcm_monitored_barrier(rcm_comm *comm, uint32_t flags, const struct rc
 }
 
 rcm_status rcmi_barrier_parting(rcm_comm *comm) {
-    rcm_status status = rcmi_comm_usable(comm);
-    if (status == RCM_OK)
-        status = barrier_issue(comm, RCMI_FORM_PARTING, NULL, NULL);
-    if (status == RCM_OK)
-        rcmi_message_log_unreceived(comm);
-    return status;
+    const rcm_status status = rcmi_comm_usable(comm);
+    return status == RCM_OK ? barrier_issue(comm, RCMI_FORM_PARTING, NULL, NULL) : status;
 }
 
 rcm_status rcmi_uneven_call(rcm_comm *comm, struct rcmi_request *request,

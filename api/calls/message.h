@@ -33,8 +33,6 @@ rcm_status rcmi_message_follow(rcm_comm *comm, const void *buffer, size_t bytes,
 /* Submits a checked message as a part of a work, without a kick. */
 rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m,
                                const struct rcm_call *call, struct rcm_work *whole);
-/* Logs the first message that no receive took, if information is logged. All ranks are done. */
-void rcmi_message_log_unreceived(rcm_comm *comm);
 /* Issues a send or receive as a part of a persistent work; if it cannot, comm fails. */
 rcm_status rcmi_message_start(rcm_comm *comm, const struct rcmi_template *template,
                               struct rcm_work *whole);

@@ -7,7 +7,6 @@
 #include "drive.h"
 #include "engine.h"
 #include "failure.h"
-#include "log.h"
 #include "message.h"
 #include "p2p.h"
 #include "transfer.h"
@@ -114,18 +113,6 @@ rcm_status rcm_probe(rcm_comm *comm, int src, uint64_t tag, const struct rcm_cal
 rcm_status rcm_iprobe(rcm_comm *comm, int src, uint64_t tag, struct rcm_message *ret_message) {
     struct probe probe = {comm, src, tag, 0, ret_message, NULL};
     return probe_once(&probe);
-}
-
-void rcmi_message_log_unreceived(rcm_comm *comm) {
-    struct rcm_message message = RCM_MESSAGE_INIT;
-    char label[RCMI_LABEL_TEXT];
-    if (!rcmi_log_enabled(RCMI_LOG_INFO) ||
-        rcm_iprobe(comm, RCM_ANY_SOURCE, RCM_ANY_TAG, &message) != RCM_OK)
-        return;
-    rcmi_comm_label(comm, label);
-    rcmi_log(RCMI_LOG_INFO, "%s%sa message from rank %d (tag %llu, %zu bytes) was never received",
-             label, label[0] ? ": " : "", message.source, (unsigned long long)message.tag,
-             message.bytes);
 }
 
 rcm_status rcm_mprobe(rcm_comm *comm, int src, uint64_t tag, const struct rcm_call *call,

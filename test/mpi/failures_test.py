@@ -74,7 +74,7 @@ for rank in (0, 1):
 
 out, err, status, seconds = run("leak", RINGCOMM_LOG="info")
 for words in ("1 requests of MPI_Irecv were not completed", "1 datatypes were not freed", "2 groups were not",
-              "1 communicators were not", 'MPI_COMM_WORLD": a message from rank 1 (tag 2, 4 bytes) was never received'):
+              "1 communicators were not"):
     check(words in err, "leak", words, out, err)
 check("MPI_Isend" not in err, "leak", err)
 
