@@ -22,8 +22,8 @@ enum { LOOKS_MAX = 2048 };
 
 /* The form, with the settings of the call. */
 static inline enum rcmi_form request_form(const struct rcmi_request *r) {
-    const bool is_async = r->form == RCMI_FORM_PLAIN && r->call && r->call->flags & RCM_MATCH_ASYNC;
-    return is_async ? RCMI_FORM_ASYNC : r->form;
+    const bool is_async = r->call && r->call->flags & RCM_MATCH_ASYNC;
+    return is_async && r->form == RCMI_FORM_PLAIN ? RCMI_FORM_ASYNC : r->form;
 }
 
 /* The record of the last call, if this one differs only in its buffers; else NULL. Then its type,
@@ -165,7 +165,8 @@ static rcm_status request_issue(rcm_comm *comm, struct rcmi_request *r,
     int64_t began = 0;
     struct rcm_call room; /* of r->call */
     rcm_status status = rcmi_call_in(&r->call, &room);
-    r->form = request_form(r);
+    if (r->call)
+        r->form = request_form(r);
     if (status == RCM_OK && !called) {
         status = rcmi_request_resolve(comm, r, &now);
         called = &now;
