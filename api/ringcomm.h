@@ -945,6 +945,10 @@ struct rcm_message;
  * all get RCM_ERR_MISMATCH, whose text has both. For programs whose asynchronous calls must not
  * match blocking ones, as in MPI. Ignored by collectives with _bytes and by other operations. */
 #define RCM_MATCH_ASYNC 16u
+/* A receive with this flag goes on waiting when the ranks that it waits for have left (rcm_leave).
+ * For receives that the program cancels (rcm_work_cancel). Ignored by other operations, and by
+ * those of a batch. */
+#define RCM_AWAIT_LEFT 32u
 
 /* Per-call settings; NULL means defaults. */
 struct rcm_call {
@@ -1597,8 +1601,9 @@ RCM_CHECKED rcm_status rcm_ssend(rcm_comm *comm, const void *buffer, size_t coun
  *
  * The type of a message and of its receive must match: both integers of one size (a pair of int32
  * and int32 counts as int32), or the same type. Types of one byte and opaque types match all, if
- * the bytes are whole elements of the receive; a message without elements matches too. Otherwise the receive is RCM_ERR_MISMATCH, whose text has both types.
- * The message is received, the sender gets no error, and the communicator stays usable.
+ * the bytes are whole elements of the receive; a message without elements matches too. Otherwise
+ * the receive is RCM_ERR_MISMATCH, whose text has both types. The message is received, the sender
+ * gets no error, and the communicator stays usable.
  *
  * A shorter message leaves the rest of the buffer unchanged; rcm_work_message returns the received
  * size. A longer message is RCM_ERR_TRUNCATED: the first count elements are received, and the

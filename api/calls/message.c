@@ -203,6 +203,7 @@ static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_cal
     transfer.after = work->fence = fence;
     work->spin_began = began;
     message_fill(m, &transfer, work);
+    work->transfer.awaits_left = call && call->flags & RCM_AWAIT_LEFT;
     return rcmi_work_issue(comm, work, rcmi_call_waits(call, ret_work), ret_work);
 }
 

@@ -55,6 +55,7 @@ struct rcmi_transfer {
     uint8_t dtype;          /* code of the type of its elements, 0: any type */
     uint8_t came;           /* of a receive that has its message: the message's */
     bool synchronous;       /* a send completes when it is matched: never eager */
+    bool awaits_left;       /* a receive goes on waiting for ranks that have left */
     bool rendezvous;        /* a receive whose data come after a CTS */
     struct rcmi_flow *flow; /* the flow of its data, once known */
 };

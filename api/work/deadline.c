@@ -328,6 +328,8 @@ static int work_waits_for_one_that_left(const rcm_comm *comm, const struct rcm_w
     struct rcmi_run_wait wait;
     const int peer = work_waits_for(work, &wait);
     *ret_rest = wait.rest;
+    if (work->kind == RCMI_WORK_RECV && work->transfer.awaits_left)
+        return -1;
     if (work->kind != RCMI_WORK_COLLECTIVE && peer == RCM_ANY_SOURCE)
         return others_find_left(comm, ret_rest);
     if (work->kind != RCMI_WORK_COLLECTIVE)

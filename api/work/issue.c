@@ -37,7 +37,7 @@ static rcm_status call_check_stream(const struct rcm_call *call) {
 
 enum { NO_TIME_MS = 1 };
 static const uint32_t known_flags =
-    RCM_PERSISTENT | RCM_NO_STREAM | RCM_TRY_NOW | RCM_EXACT_TIMEOUT | RCM_MATCH_ASYNC;
+    RCM_PERSISTENT | RCM_NO_STREAM | RCM_TRY_NOW | RCM_EXACT_TIMEOUT | RCMI_FLAGS_OF_FORM;
 
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room) {
     if ((*call)->size != sizeof(**call)) {
@@ -50,7 +50,7 @@ rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *roo
     if ((*call)->flags & ~known_flags)
         return rcmi_fail(RCM_ERR_INVALID, 0,
                          "call->flags is 0x%x, known flags are RCM_PERSISTENT, RCM_NO_STREAM, "
-                         "RCM_TRY_NOW, RCM_EXACT_TIMEOUT and RCM_MATCH_ASYNC",
+                         "RCM_TRY_NOW, RCM_EXACT_TIMEOUT, RCM_MATCH_ASYNC and RCM_AWAIT_LEFT",
                          (*call)->flags);
     if ((*call)->flags & RCM_EXACT_TIMEOUT && (*call)->timeout_ms == 0) {
         *room = **call;

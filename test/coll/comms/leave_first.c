@@ -70,13 +70,37 @@ static int one_prepare(rcm_comm *comm) {
     return errors;
 }
 
-static int (*const cases[])(rcm_comm *comm) = {two_reduce, one_broadcast, one_prepare};
+/* Receives with RCM_AWAIT_LEFT of a message that does not come: they wait until they are canceled.
+ */
+static int one_awaited(rcm_comm *comm) {
+    const int from[2] = {first, RCM_ANY_SOURCE};
+    struct rcm_call call = RCM_CALL_INIT;
+    rcm_work *works[2] = {NULL, NULL};
+    int32_t got;
+    int errors = 0;
+    call.flags = RCM_AWAIT_LEFT;
+    for (int i = 0; i < 2 && rcm_rank(comm) == WAITS; i++)
+        CHECK(errors, rcm_recv(comm, &got, 1, RCM_INT32, from[i], 1, &call, &works[i]) == RCM_OK,
+              "%s", rcm_last_error());
+    if (rcm_rank(comm) == WAITS)
+        CHECK(errors, rcm_work_wait(works[0], 2 * LATE_US / 1000) == RCM_PENDING, "%s",
+              rcm_last_error());
+    for (int i = 0; i < 2 && rcm_rank(comm) == WAITS; i++) {
+        CHECK(errors,
+              rcm_work_cancel(works[i]) == RCM_OK && rcm_work_status(works[i]) == RCM_ERR_CANCELED,
+              "%s", rcm_last_error());
+        rcm_work_free(works[i]);
+    }
+    return errors;
+}
+
+static int (*const cases[])(rcm_comm *comm) = {two_reduce, one_broadcast, one_prepare, one_awaited};
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
 /* The channels are there, so that the first one need not wait for the late one to open them. */
 static int operation_run(rcm_comm *comm, int which) {
     int errors = 0;
-    if (cases[which] != one_prepare)
+    if (cases[which] != one_prepare && cases[which] != one_awaited)
         errors = cases[which](comm);
     CHECK(errors, rcm_barrier(comm, NULL, NULL) == RCM_OK, "%s", rcm_last_error());
     if (is_late(comm))
