@@ -71,6 +71,7 @@ static void complete_flushes(struct pool *pool) {
 static void released(void *arg, rcm_status status) {
     struct copy *copy = arg;
     (void)status;
+    comm_put(copy->comm);
     if (copy->pool) {
         pthread_mutex_lock(&lock);
         copy->pool->pending -= copy->bytes;
@@ -78,8 +79,8 @@ static void released(void *arg, rcm_status status) {
         pthread_cond_broadcast(&sent);
         pthread_mutex_unlock(&lock);
     }
-    comm_put(copy->comm);
     free(copy);
+    comm_detached();
 }
 
 /* pool: the buffer that is charged, or NULL. */
@@ -106,7 +107,7 @@ static rcm_status send_copy(struct MPI_ABI_Comm *comm, struct pool *pool, const 
         pool->pending += data->bytes;
         pthread_mutex_unlock(&lock);
     }
-    return rcm_work_detach(work, released, copy);
+    return comm_detach(work, released, copy);
 }
 
 rcm_status buffered_copy(struct MPI_ABI_Comm *comm, const struct data *data, int dst,

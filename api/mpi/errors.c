@@ -168,7 +168,10 @@ int face_nothing(struct form *form) {
     return MPI_SUCCESS;
 }
 
-int form_refuse_null(struct form *form, int argument) {
+int form_refuse_null(struct form *form, MPI_Comm handle, int argument) {
+    struct MPI_ABI_Comm *comm;
+    if (handle != MPI_COMM_NULL) /* its handler gets the error */
+        (void)comm_find(form, handle, &comm);
     return form_error(form, MPI_ERR_ARG, "argument %d is NULL", argument);
 }
 

@@ -73,8 +73,9 @@ int name_get(const char *text, char *name, int *ret_length);
 void name_set(char *text, const char *name);
 /* The value of MPI_LASTUSEDCODE, which changes only when the program adds or removes codes. */
 int *error_last_code(void);
-/* The error of an argument that must point to something, counted from 1. */
-RARE int form_refuse_null(struct form *form, int argument);
+/* The error of an argument that must point to something, counted from 1. comm: of the call, if it
+ * has one. */
+RARE int form_refuse_null(struct form *form, MPI_Comm comm, int argument);
 /* A function that is not built: logs its name, once, and returns its code. */
 int form_missing(const char *name, atomic_bool *logged);
 

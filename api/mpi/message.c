@@ -46,6 +46,7 @@ int face_Recv(struct form *form, struct side *side, int src, int tag, struct MPI
         return operation_issued(form, operation, RCM_OK, ret_status);
     struct rcm_call call = RCM_CALL_INIT;
     call.message = &operation->message;
+    call.flags = form->kind == FORM_BEGIN ? RCM_AWAIT_LEFT : 0; /* it may be canceled */
     const struct data *data = &operation->recv;
     const rcm_status status =
         rcm_recv(comm->comm, data->address, data->count, data->dtype, comm_peer(comm, src),

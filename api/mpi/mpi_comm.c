@@ -89,8 +89,9 @@ int comm_open_world(struct form *form) {
 int comm_close_world(struct form *form) {
     rcm_comm *const comms[] = {world->comm, internal, self->comm};
     int code = MPI_SUCCESS;
-    comm_end_rests();
     for (size_t i = 0; i < sizeof comms / sizeof comms[0]; i++) {
+        if (comms[i] == self->comm) /* the last one, which ends the connections */
+            comm_end_rests(true);
         const rcm_status status = without_deaths(rcm_destroy(comms[i]));
         if (code == MPI_SUCCESS)
             code = form_status(form, status);

@@ -90,8 +90,11 @@ static inline int comm_divided(const struct MPI_ABI_Comm *comm) {
 }
 /* Ends a communicator (NULL: none) without waiting for other ranks. */
 void comm_end(rcm_comm *comm);
-/* Ends those that could not be ended in a callback. */
-void comm_end_rests(void);
+/* Ends those that could not be ended in a callback; `waits`: after all callbacks. */
+void comm_end_rests(bool waits);
+/* rcm_work_detach; the callback's last call is comm_detached. */
+rcm_status comm_detach(rcm_work *work, void (*function)(void *arg, rcm_status status), void *arg);
+void comm_detached(void);
 /* The program goes on without ranks that died: MPI_Finalize does not report them. */
 void comm_survive(void);
 /* A duplicate of the world for messages of this library, which no receive of the program gets. */

@@ -278,6 +278,7 @@ static void released(void *arg, rcm_status status) {
     MPI_Request request = arg;
     (void)operation_finish(&request->operation, status);
     request_free(request);
+    comm_detached();
 }
 
 int face_Request_free(struct form *form, MPI_Request *place) {
@@ -291,7 +292,7 @@ int face_Request_free(struct form *form, MPI_Request *place) {
         (void)request_poll(form, request, true);
     rcm_work *work = request_work(request);
     if (work)
-        return form_status(form, rcm_work_detach(work, released, request));
+        return form_status(form, comm_detach(work, released, request));
     if (request->is_active && !request->is_done)
         (void)operation_finish(&request->operation, RCM_OK);
     request_free(request);

@@ -174,6 +174,44 @@ static void test_freed_with_messages(int count) {
     OK(MPI_Barrier(MPI_COMM_WORLD)); /* what MPI_Request_free left has arrived */
 }
 
+/* A receive that is canceled after all other ranks have left, beside one whose message comes late.
+ */
+static void test_canceled_late(void) {
+    MPI_Comm made;
+    MPI_Request requests[2];
+    MPI_Status status;
+    int flag, got = 0, value = job_rank, late = 0;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &made));
+    OK(MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 1, made, &requests[0]));
+    OK(MPI_Irecv(&got, 1, MPI_INT, (job_rank + 1) % job_size, 2, made, &requests[1]));
+    OK(MPI_Send(&value, 1, MPI_INT, (job_rank + job_size - 1) % job_size, 2, made));
+    if (job_rank == 0) {
+        for (double end = MPI_Wtime() + 0.3; MPI_Wtime() < end;)
+            OK(MPI_Test(&requests[0], &late, MPI_STATUS_IGNORE));
+        CHECK(!late);
+    }
+    OK(MPI_Wait(&requests[1], &status));
+    OK(MPI_Cancel(&requests[0]));
+    OK(MPI_Wait(&requests[0], &status));
+    OK(MPI_Test_cancelled(&status, &flag));
+    CHECK(flag && got == (job_rank + 1) % job_size);
+    OK(MPI_Comm_free(&made));
+}
+
+/* The last operation of a communicator ends after all calls of the program but MPI_Finalize. */
+static void test_ended_in_finalize(void) {
+    static int large[256 * 1024], got[256 * 1024];
+    MPI_Comm made;
+    MPI_Request sending, receiving;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &made));
+    OK(MPI_Irecv(got, 256 * 1024, MPI_INT, (job_rank + 1) % job_size, 1, made, &receiving));
+    OK(MPI_Isend(large, 256 * 1024, MPI_INT, (job_rank + job_size - 1) % job_size, 1, made,
+                 &sending));
+    OK(MPI_Request_free(&sending));
+    OK(MPI_Request_free(&receiving));
+    OK(MPI_Comm_free(&made));
+}
+
 /* Ranks free a communicator at once after their part of an operation. */
 static void test_freed_early(void) {
     MPI_Comm made;
@@ -209,6 +247,8 @@ int main(int argc, char **argv) {
     test_freed_with_messages(1);
     test_freed_with_messages(64 * 1024);
     test_freed_early();
+    test_canceled_late();
     test_many();
+    test_ended_in_finalize();
     return job_end();
 }

@@ -58,6 +58,16 @@ static void test_handles(void) {
     check_error(MPI_Type_indexed(2, extents, NULL, MPI_INT, &type), MPI_ERR_ARG, "argument 3");
     OK(MPI_Type_indexed(0, NULL, NULL, MPI_INT, &type));
     OK(MPI_Type_free(&type));
+    OK(MPI_Type_create_indexed_block(0, 5, NULL, MPI_INT, &type));
+    OK(MPI_Type_free(&type));
+    check_error(MPI_Send_init(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, NULL), MPI_ERR_ARG,
+                "MPI_Send_init: argument 7 is NULL");
+    OK(MPI_Comm_dup(MPI_COMM_SELF, &comm)); /* its handler gets the error */
+    OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+    check_error(MPI_Comm_size(comm, NULL), MPI_ERR_ARG, "argument 2");
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_free(&comm));
     OK(MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE));
     check_error(MPI_Waitall(1, NULL, MPI_STATUSES_IGNORE), MPI_ERR_ARG, "argument 2");
     OK(MPI_Comm_group(MPI_COMM_WORLD, &group));

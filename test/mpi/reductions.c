@@ -78,6 +78,13 @@ static void test_pairs(void) {
     TEST_PAIR(int, MPI_2INT);
     TEST_PAIR(short, MPI_SHORT_INT);
     TEST_PAIR(long double, MPI_LONG_DOUBLE_INT);
+    MPI_Datatype copy;
+    OK(MPI_Type_dup(MPI_DOUBLE_INT, &copy));
+    TEST_PAIR(double, copy);
+    OK(MPI_Type_free(&copy));
+    OK(MPI_Type_dup(MPI_SHORT_INT, &copy));
+    TEST_PAIR(short, copy);
+    OK(MPI_Type_free(&copy));
 }
 
 static void test_in_place(void) {

@@ -163,6 +163,10 @@ static void test_ends(void) {
                               (const MPI_Datatype[]){MPI_INT, MPI_CHAR}, &simple));
     test_end(simple, MPI_CHAR, offsetof(struct nested, second), sizeof(struct nested));
     OK(MPI_Type_free(&simple));
+    test_end(MPI_COMPLEX32, MPI_CHAR, 32, 48);
+    OK(MPI_Type_create_resized(MPI_INT, 0, 5, &simple)); /* the program has chosen its end */
+    test_end(simple, simple, 5, 10);
+    OK(MPI_Type_free(&simple));
 }
 
 /* A struct of absolute addresses with MPI_BOTTOM. */

@@ -25,7 +25,7 @@ def types(sections):
     for name, size, extent, external, moved, exact, group in sections["types"]:
         sizes[name], kinds[name], parts = int(size), moved, pairs.get(name)
         alignments[name] = max((alignments[part] for part in parts or []),
-                               default=int(size) // (2 if group == "COMPLEX" else 1))
+                               default=int(size) // (2 if "COMPLEX" in name else 1))
         fields = {"name": f'"MPI_{name}"', "size": extent, "external": external, "extent": extent, "true_extent": extent,
                   "alignment": alignments[name], "moved": dtype(moved), "nmoved": 1, "exact": dtype(exact),
                   "group": f"GROUP_{group}", "is_dense": "true", "is_committed": "true"}

@@ -257,20 +257,23 @@ def define(form, body):
             f'    __attribute__((weak, alias("PMPI_{form.name}")));']
 
 
-def check_outputs(form):
-    """What a call begins with: neither an output nor an array with elements is NULL, and objects that it makes are none yet."""
+def check_pointers(form):
+    """What a call begins with: objects that it makes are none yet; and, as the begin of an expression, the refusal of
+    outputs, and of arrays with elements, that are NULL."""
     code, before, count = "", [], None
     items = [item for item in form.function.items if item[0] != "." or item == "..."]
+    comm = next((f"a{i}" for i, word in enumerate(form.words) if abi.SAME.get(word, word) == "comm"), "MPI_COMM_NULL")
     for i, word in enumerate(form.words):
-        count = f"a{i}" if word in ("int", "count", "Count") and "I" not in form.function.forms else count
-        if ARRAYS.fullmatch(word) and count and "contents" not in form.name:
-            code += f"{count} > 0 && !a{i} ? form_refuse_null(&form, {i + 1}) : "
-        if not OUTPUTS.fullmatch(word) or (i < len(items) and items[i].endswith("!")):
-            continue
-        code += f"!a{i} ? form_refuse_null(&form, {i + 1}) : "
-        if word in NULLS and not re.search("free|disconnect", form.name):
-            before.append(f"    if (a{i})\n        *a{i} = MPI_{NULLS[word]}_NULL;")
-    return code, before
+        if "I" not in form.function.forms and (word == "int" or word in ("count", "Count") and not count):
+            count = f"a{i}"
+        checks = f"{count} > 0 && " if count and ARRAYS.fullmatch(word) and "contents" not in form.name else None
+        if OUTPUTS.fullmatch(word) and not (i < len(items) and items[i].endswith("!")):
+            checks = ""
+            if word in NULLS and not re.search("free|disconnect", form.name):
+                before.append(f"    if (a{i})\n        *a{i} = MPI_{NULLS[word]}_NULL;")
+        if checks is not None:
+            code += f"{checks}!a{i} ? form_refuse_null(&form, {comm}, {i + 1}) : "
+    return before, code
 
 
 def call(form):
@@ -285,7 +288,7 @@ def call(form):
         body += keep(form, passed)
     else:
         passed = ", ".join(["&form", *passed])
-        check, nulls = check_outputs(form)
+        nulls, check = check_pointers(form)
         body += [*nulls, f"    const int code = {check}enter_{form.function.name}({passed});"]
     return body + after + ["    return form_end(&form, code);"]
 
@@ -300,7 +303,8 @@ def keep(form, passed):
               f"form_keep_types(&form, {text}, {comm})" if word == "datatypes" else
               f"form_keep_{word.rstrip('?')}(&form, {text})" if word in ("datatype", "datatype?", "op") else text
               for text, word in zip(passed, words)]
-    return [f"    const struct kept_{name} kept = {{{', '.join(passed)}}};",
+    return [f"    form.code = {check_pointers(form)[1]}MPI_SUCCESS;",
+            f"    const struct kept_{name} kept = {{{', '.join(passed)}}};",
             f"    const int code = form_keep(&form, start_{name}, &kept, sizeof kept, {comm});"]
 
 

@@ -137,7 +137,7 @@ int face_Comm_free(struct form *form, MPI_Comm *handle) {
         return code;
     buffered_close(comm);
     leaks_count(leak_comm, -1);
-    comm_end_rests();
+    comm_end_rests(false);
     comm_put(comm);
     *handle = MPI_COMM_NULL;
     return MPI_SUCCESS;

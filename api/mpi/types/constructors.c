@@ -67,7 +67,9 @@ int face_blocks(struct form *form, MPI_Count count, struct array lengths, MPI_Co
 int face_Type_create_resized(struct form *form, struct MPI_ABI_Datatype *type, MPI_Count lb,
                              MPI_Count extent, MPI_Datatype *ret_type) {
     const int code = face_vector(form, 1, 1, 0, true, type, ret_type);
-    if (code == MPI_SUCCESS)
-        type_resize(*ret_type, lb, extent);
-    return code;
+    if (code != MPI_SUCCESS)
+        return code;
+    type_resize(*ret_type, lb, extent);
+    (*ret_type)->alignment = 1; /* the program has chosen its end */
+    return MPI_SUCCESS;
 }

@@ -163,5 +163,6 @@ void type_inherit(MPI_Datatype type, const struct MPI_ABI_Datatype *from) {
     type->is_dense = from->is_dense;
     type->is_committed = from->is_committed;
     type->exact = from->exact;
+    type->in_memory = from->in_memory;
     type->group = from->group;
 }

@@ -61,7 +61,7 @@ static const struct row {
 rcm_status long_operator(const char *type_name, rcm_op op, const char *name, rcm_dtype dtype,
                          rcm_op *ret_op) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (strcmp(rows[i].type_name, type_name) == 0 && rows[i].op == op)
+        if (type_name && strcmp(rows[i].type_name, type_name) == 0 && rows[i].op == op)
             return rcm_op_create(rows[i].function, NULL, RCM_OP_COMMUTATIVE, name, dtype, ret_op);
     return rcm_op_defined(op, dtype); /* the reason why not */
 }
