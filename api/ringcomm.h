@@ -945,9 +945,9 @@ struct rcm_message;
  * all get RCM_ERR_MISMATCH, whose text has both. For programs whose asynchronous calls must not
  * match blocking ones, as in MPI. Ignored by collectives with _bytes and by other operations. */
 #define RCM_MATCH_ASYNC 16u
-/* A receive with this flag goes on waiting when the ranks that it waits for have left (rcm_leave).
- * For receives that the program cancels (rcm_work_cancel). Ignored by other operations, and by
- * those of a batch. */
+/* A receive with this flag goes on waiting when the ranks that it waits for have left (rcm_leave),
+ * while these have other communicators. For receives that the program cancels (rcm_work_cancel).
+ * Ignored by other operations, and by those of a batch. */
 #define RCM_AWAIT_LEFT 32u
 
 /* Per-call settings; NULL means defaults. */

@@ -142,7 +142,8 @@ int main(int argc, char **argv) {
         errors += ranks_run(&ranks, group_run, NULL);
         ranks.keep = true;
         for (int which = 0; which < NCASES; which++)
-            errors += ranks_run(&ranks, world_run, &which);
+            if (cases[which] != one_awaited) /* its receives would connect to processes that end */
+                errors += ranks_run(&ranks, world_run, &which);
     }
     return errors ? 1 : 0;
 }
