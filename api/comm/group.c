@@ -353,11 +353,13 @@ static rcm_status derive_members(rcm_comm *comm, const rcm_comm *parent, const i
     return derive_by_world(comm);
 }
 
-/* Fails if a member was lost before this communicator could be notified. */
+/* Fails if a member was lost before this communicator could be notified. One that has left all
+ * communicators is no loss: operations that need it fail. */
 static void derive_check_lost(rcm_comm *comm) {
     char who[RCMI_WHO_TEXT];
+    struct rcmi_error why;
     for (int r = 0; r < comm->size; r++) {
-        if (!rcmi_node_gone(comm->engine->node, comm->world_rank[r]))
+        if (!rcmi_node_lost(comm->engine->node, comm->world_rank[r], &why))
             continue;
         rcmi_fail_origin(RCM_ERR_PEER, r, "lost %s before this communicator was made",
                          rcmi_members_describe(&comm->members, r, who));
