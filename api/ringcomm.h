@@ -947,7 +947,7 @@ struct rcm_message;
 #define RCM_MATCH_ASYNC 16u
 /* A receive with this flag goes on waiting when the ranks that it waits for have left (rcm_leave),
  * while these have other communicators. For receives that the program cancels (rcm_work_cancel).
- * Ignored by other operations, and by those of a batch. */
+ * Ignored by collectives, sends and matched receives. */
 #define RCM_AWAIT_LEFT 32u
 
 /* Per-call settings; NULL means defaults. */

@@ -32,7 +32,7 @@ static inline const struct rcmi_called *request_again(const rcm_comm *comm,
                                                       const struct rcmi_request *r) {
     const struct rcmi_called *called = &comm->called[r->collective];
     const bool usual =
-        !r->blocks && !(r->call && (r->call->algorithm || r->call->flags & ~RCMI_FLAGS_OF_FORM));
+        !r->blocks && !(r->call && (r->call->algorithm || r->call->flags & ~RCMI_UNCHECKED_FLAGS));
     const bool same = called->count == r->count && called->dtype == r->dtype &&
                       called->op == r->op && called->root == r->root &&
                       called->form == request_form(r);

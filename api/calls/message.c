@@ -110,13 +110,14 @@ rcm_status rcmi_message_check(const rcm_comm *comm, const struct rcmi_message_ca
 /* ---- Issuing --------------------------------------------------------------------------------- */
 
 static rcm_status transfer_of(const rcm_comm *comm, const struct rcmi_message_call *m,
-                              struct rcmi_transfer *ret_transfer) {
+                              const struct rcm_call *call, struct rcmi_transfer *ret_transfer) {
     const size_t bytes = m->count * rcm_dtype_size(m->dtype);
     *ret_transfer = (struct rcmi_transfer){.peer = m->peer,
                                            .tag = m->tag,
                                            .total = bytes,
                                            .dtype = rcmi_dtype_code(m->dtype),
                                            .synchronous = m->synchronous,
+                                           .awaits_left = call && call->flags & RCM_AWAIT_LEFT,
                                            .message = m->matched};
     return rcmi_node_mem(comm->engine->node, m->buffer, bytes, &ret_transfer->mem);
 }
@@ -137,7 +138,7 @@ static rcm_status message_persist(rcm_comm *comm, const struct rcmi_message_call
     struct rcm_work *work = NULL;
     if (!ret_work)
         return rcmi_fail(RCM_ERR_INVALID, 0, "call->flags has RCM_PERSISTENT and ret_work is NULL");
-    rcm_status status = transfer_of(comm, m, &template.transfer);
+    rcm_status status = transfer_of(comm, m, call, &template.transfer);
     if (status == RCM_OK)
         status = rcmi_work_new_persistent(comm, template.kind, &work);
     if (status == RCM_OK)
@@ -191,7 +192,7 @@ static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_cal
     struct rcmi_transfer transfer;
     struct rcmi_operation *fence = NULL;
     struct rcm_work *work;
-    rcm_status status = transfer_of(comm, m, &transfer);
+    rcm_status status = transfer_of(comm, m, call, &transfer);
     if (status == RCM_OK)
         status = rcmi_stream_follow(&comm->engine->device, stream, &transfer.mem, &fence);
     if (status == RCM_OK)
@@ -203,7 +204,6 @@ static rcm_status message_long_way(rcm_comm *comm, const struct rcmi_message_cal
     transfer.after = work->fence = fence;
     work->spin_began = began;
     message_fill(m, &transfer, work);
-    work->transfer.awaits_left = call && call->flags & RCM_AWAIT_LEFT;
     return rcmi_work_issue(comm, work, rcmi_call_waits(call, ret_work), ret_work);
 }
 
@@ -260,7 +260,7 @@ rcm_status rcmi_message_submit(rcm_comm *comm, const struct rcmi_message_call *m
                                const struct rcm_call *call, struct rcm_work *whole) {
     struct rcmi_transfer transfer;
     struct rcm_work *work;
-    rcm_status status = transfer_of(comm, m, &transfer);
+    rcm_status status = transfer_of(comm, m, call, &transfer);
     if (status == RCM_OK)
         status = rcmi_work_new(comm, m->kind, false, call, &work);
     if (status != RCM_OK)

@@ -37,7 +37,7 @@ static rcm_status call_check_stream(const struct rcm_call *call) {
 
 enum { NO_TIME_MS = 1 };
 static const uint32_t known_flags =
-    RCM_PERSISTENT | RCM_NO_STREAM | RCM_TRY_NOW | RCM_EXACT_TIMEOUT | RCMI_FLAGS_OF_FORM;
+    RCM_PERSISTENT | RCM_NO_STREAM | RCM_TRY_NOW | RCM_EXACT_TIMEOUT | RCMI_UNCHECKED_FLAGS;
 
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room) {
     if ((*call)->size != sizeof(**call)) {

@@ -208,11 +208,11 @@ void rcmi_work_begin(struct rcm_comm *comm, enum rcmi_work_kind kind, bool block
  * Otherwise it becomes `room`, which has all fields of this library. */
 rcm_status rcmi_call_in_given(const struct rcm_call **call, struct rcm_call *room);
 /* Flags that need no check. */
-#define RCMI_FLAGS_OF_FORM (RCM_MATCH_ASYNC | RCM_AWAIT_LEFT)
+#define RCMI_UNCHECKED_FLAGS (RCM_MATCH_ASYNC | RCM_AWAIT_LEFT)
 static inline rcm_status rcmi_call_in(const struct rcm_call **call, struct rcm_call *room) {
     const struct rcm_call *given = *call;
     const bool usual =
-        !given || (given->size == sizeof(*given) && (given->flags & ~RCMI_FLAGS_OF_FORM) == 0 &&
+        !given || (given->size == sizeof(*given) && (given->flags & ~RCMI_UNCHECKED_FLAGS) == 0 &&
                    !given->stream && !given->error);
     return usual ? RCM_OK : rcmi_call_in_given(call, room);
 }
