@@ -5,7 +5,8 @@
  * exit() with no operation in flight means that the rank has left: its messages are received, and
  * later operations that need it fail with that reason. With an operation in flight, or by _exit,
  * the rank counts as dead. The exit of a rank's child has no effect. In each case rank 1 of three
- * ends; in the last one rank 0, while others are in rcm_init.
+ * ends; in the last one rank 0, while others are in rcm_init. If it leaves, rank 2 is then still
+ * making the duplicate that rank 1 already has.
  */
 #include "ringcomm.h"
 #include "../sanitized.h"
@@ -82,6 +83,19 @@ static const struct ending endings[] = {{"exit", LEFT, by_exit},
 
 static bool is_orderly(void) {
     return ending->effect != DEATH;
+}
+
+/* All ranks have agreed on the duplicate. Rank 2 makes its part when rank 1 has left. */
+struct rcmi_derivation;
+rcm_status __real_rcmi_comm_derive(const rcm_comm *parent, const struct rcmi_derivation *derivation,
+                                   rcm_comm **ret_comm);
+rcm_status __wrap_rcmi_comm_derive(const rcm_comm *parent, const struct rcmi_derivation *derivation,
+                                   rcm_comm **ret_comm);
+rcm_status __wrap_rcmi_comm_derive(const rcm_comm *parent, const struct rcmi_derivation *derivation,
+                                   rcm_comm **ret_comm) {
+    if (ending->effect == LEFT && rcm_rank(parent) == 2)
+        usleep(GONE_US);
+    return __real_rcmi_comm_derive(parent, derivation, ret_comm);
 }
 
 /* A receive from any source continues when rank 1 has left, which never sent anything to rank 2. */
