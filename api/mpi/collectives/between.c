@@ -108,7 +108,8 @@ int between_reduce(struct form *form, const struct MPI_ABI_Comm *comm, enum betw
                                       (plan.recv != NONE && recv->buffer == MPI_IN_PLACE));
     if (code == MPI_SUCCESS && (plan.send != NONE || plan.recv != NONE))
         code = reduction_find(form, op, send->type, &by);
-    send->type = recv->type = reduction_type(&by, send->type);
+    if (code == MPI_SUCCESS && by.pairs)
+        send->type = recv->type = by.pairs;
     if (code == MPI_SUCCESS)
         code = operation_bind(form, &local, plan.send != NONE ? send : NULL,
                               plan.recv != NONE ? recv : NULL, &operation);

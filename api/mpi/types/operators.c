@@ -216,7 +216,7 @@ int face_Reduce_local(struct form *form, const void *in, void *inout, MPI_Count 
         return form_error(form, MPI_ERR_BUFFER, "a buffer is MPI_IN_PLACE");
     int code = reduction_find(form, op, type, &reduction);
     from.packed = to.packed = NULL;
-    type = code == MPI_SUCCESS ? reduction_type(&reduction, type) : type;
+    type = code == MPI_SUCCESS && reduction.pairs ? reduction.pairs : type;
     if (code == MPI_SUCCESS)
         code = data_bind(form, in, count, type, DATA_IN, &from);
     if (code == MPI_SUCCESS)

@@ -10,12 +10,8 @@ struct reduction {
     rcm_op op;
     rcm_dtype dtype;      /* its size is that of a packed element */
     struct made_op *made; /* the operator, if it was made for this reduction; or NULL */
-    MPI_Datatype pairs;   /* of the buffers instead of the call's: with gaps; or NULL */
+    MPI_Datatype pairs;   /* the type of the buffers instead of the call's: with gaps; or NULL */
 };
-/* The type of the buffers. */
-static inline MPI_Datatype reduction_type(const struct reduction *reduction, MPI_Datatype type) {
-    return __builtin_expect(reduction->pairs != NULL, 0) ? reduction->pairs : type;
-}
 
 /* A reference to an operator, which may be predefined. */
 void op_get(MPI_Op op);
